@@ -1,0 +1,30 @@
+# How every target of the project is compiled, said once.
+
+# Bits must not depend on the compiler's mood: no contraction of a*b+c into FMA, no fast-math anywhere.
+# The baseline is x86-64-v2; wider instruction sets live in kernels/ in translation units of their own.
+add_library(cria_flags INTERFACE)
+target_compile_options(cria_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Werror -ffp-contract=off)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  target_compile_options(cria_flags INTERFACE -march=x86-64-v2)
+endif()
+target_include_directories(cria_flags INTERFACE ${PROJECT_SOURCE_DIR})
+
+# cria_room(NAME SOURCES... ) makes the static library cria_NAME, alias cria::NAME, one per room.
+function(cria_room name)
+  add_library(cria_${name} STATIC ${ARGN})
+  add_library(cria::${name} ALIAS cria_${name})
+  target_link_libraries(cria_${name} PRIVATE $<BUILD_INTERFACE:cria_flags>)
+  target_include_directories(cria_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+                                                 $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/cria>)
+  set_target_properties(cria_${name} PROPERTIES EXPORT_NAME ${name})
+endfunction()
+
+# cria_test(NAME LIBS rooms... SOURCES files...) makes one GoogleTest program, its cases known to ctest.
+function(cria_test name)
+  cmake_parse_arguments(arg "" "" "LIBS;SOURCES" ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE cria_flags ${arg_LIBS} GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE CRIA_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data"
+                                             CRIA_DATA="${PROJECT_SOURCE_DIR}/data")
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300)
+endfunction()

@@ -1,0 +1,114 @@
+// A conversation with a model: the public header of engine/. Ten lines chat:
+//
+//   auto model = cria::Model::load("model.gguf");
+//   cria::Session session(*model, {});
+//   std::vector<cria::ChatMessage> talk{{"user", "What is the capital of France?"}};
+//   session.chat(talk, {}, [](std::string_view text) { std::cout << text; return true; });
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/sampler.h"
+#include "kernels/attention.h"
+#include "kernels/kernels.h"
+#include "model/config.h"
+#include "model/gguf.h"
+#include "model/vocabulary.h"
+#include "model/weights.h"
+#include "tokenizer/chat_template.h"
+#include "tokenizer/tokenizer.h"
+
+namespace cria {
+
+/// A loaded model: file, hyper-parameters, weights, tokenizer. Immutable; several sessions may share it.
+class Model {
+ public:
+  static std::shared_ptr<const Model> load(const std::string& path, const GgufOptions& options = {});
+  [[nodiscard]] const GgufFile& file() const { return file_; }
+  [[nodiscard]] const LlamaConfig& config() const { return config_; }
+  [[nodiscard]] const LlamaWeights& weights() const { return weights_; }
+  [[nodiscard]] const Vocabulary& vocabulary() const { return vocabulary_; }
+  [[nodiscard]] const Tokenizer& tokenizer() const { return *tokenizer_; }
+
+ private:
+  explicit Model(GgufFile file) : file_(std::move(file)) {}
+  GgufFile file_;
+  LlamaConfig config_;
+  LlamaWeights weights_;
+  Vocabulary vocabulary_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+};
+
+struct SessionOptions {
+  std::uint32_t n_ctx = 0;             ///< positions of the KV cache; 0: the model's training context, at most 4096
+  std::uint32_t n_batch = 512;         ///< tokens per prefill chunk
+  std::uint32_t threads = 0;           ///< 0: physical cores
+  std::uint32_t threads_prefill = 0;   ///< 0: as threads
+  KvType kv_type = KvType::F16;
+  bool context_shift = false;          ///< when full: drop the oldest half after the kept prefix and go on; else stop
+  const KernelSet* kernels = nullptr;  ///< null: active_kernels()
+};
+
+enum class StopReason : std::uint8_t { EndOfGeneration, StopString, Length, ContextFull, Interrupted };
+std::string_view name(StopReason reason) noexcept;
+
+struct GenerateOptions {
+  SamplerOptions sampler;
+  std::int64_t max_tokens = -1;            ///< -1: until something else stops it
+  std::vector<std::string> stop;           ///< texts that end the answer; not emitted, also when they arrive in pieces
+  bool ignore_eos = false;
+  const std::atomic<bool>* interrupt = nullptr;  ///< set it (from a signal handler, say) to stop after the current token
+};
+
+struct GenerateResult {
+  StopReason reason = StopReason::EndOfGeneration;
+  std::vector<TokenId> tokens;             ///< without the end-of-generation token
+  std::size_t prompt_tokens = 0;           ///< prompt tokens evaluated now (cached ones are not)
+  double prompt_seconds = 0, decode_seconds = 0;
+};
+
+/// Receives complete pieces of text; returning false stops.
+using TextSink = std::function<bool(std::string_view)>;
+
+class Session {
+ public:
+  /// Allocates KV cache and work memory; throws Error if the machine has not enough. The model must outlive the session.
+  Session(const Model& model, const SessionOptions& options);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  /// Appends tokens at the current position, in chunks of n_batch. Returns the logits of the last token (n_vocab floats, valid until the next call).
+  std::span<const float> eval(std::span<const TokenId> tokens);
+  /// As eval, but sink gets the logits of every token, in order.
+  void eval_all(std::span<const TokenId> tokens, const std::function<void(std::size_t index, std::span<const float> logits)>& sink);
+  /// Positions in use, and their tokens.
+  [[nodiscard]] std::span<const TokenId> tokens() const noexcept;
+  /// Forgets everything after the first n positions.
+  void truncate(std::size_t n);
+
+  /// Continues from prompt tokens (a prefix already in the cache is reused).
+  GenerateResult generate(std::span<const TokenId> prompt, const GenerateOptions& options, const TextSink& sink);
+  /// Renders the conversation with the model's template and answers it.
+  GenerateResult chat(const std::vector<ChatMessage>& messages, const GenerateOptions& options, const TextSink& sink);
+
+  /// Writes tokens and KV cache / reads them back (the model must be the same one). Throws Error.
+  void save(const std::string& path) const;
+  void load(const std::string& path);
+
+  [[nodiscard]] const SessionOptions& options() const noexcept;   ///< with the defaults filled in
+  [[nodiscard]] std::size_t memory_bytes() const noexcept;        ///< KV cache + work memory
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace cria

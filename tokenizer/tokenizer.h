@@ -1,0 +1,48 @@
+// Text <-> token ids: the public header of tokenizer/.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/vocabulary.h"
+
+namespace cria {
+
+/// Immutable after creation; safe to use from several threads.
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+  /// Throws Error if the vocabulary cannot be used (unknown model: lists the known ones). The vocabulary must outlive the tokenizer.
+  static std::unique_ptr<Tokenizer> create(const Vocabulary& vocabulary);
+
+  /// Token ids of the text's bytes as they are (NUL and invalid UTF-8 included). add_special: BOS/EOS as the vocabulary says, never
+  /// a second BOS if the text already starts with it. parse_special: control tokens written in the text become their ids, else plain text.
+  [[nodiscard]] virtual std::vector<TokenId> encode(std::string_view text, bool add_special, bool parse_special) const = 0;
+  /// The bytes a token stands for. Control tokens give "" unless show_special.
+  [[nodiscard]] virtual std::string piece(TokenId id, bool show_special = false) const = 0;
+  /// The bytes of a sequence as its text (the dummy prefix of the first token is removed): decode(encode(x)) == x.
+  [[nodiscard]] virtual std::string decode(std::span<const TokenId> ids, bool show_special = false) const = 0;
+  [[nodiscard]] virtual const Vocabulary& vocabulary() const noexcept = 0;
+};
+
+/// Turns tokens into text as they arrive; never emits half a UTF-8 character.
+class StreamDecoder {
+ public:
+  /// continues_text: tokens follow other text (an answer after a prompt): no dummy prefix is removed.
+  StreamDecoder(const Tokenizer& tokenizer, bool continues_text, bool show_special = false);
+  /// The text that is complete after this token (maybe "").
+  [[nodiscard]] std::string push(TokenId id);
+  /// What is left at the end: incomplete bytes as they are.
+  [[nodiscard]] std::string finish();
+
+ private:
+  const Tokenizer& tokenizer_;
+  std::string pending_;
+  bool strip_space_;
+  bool show_special_;
+};
+
+}  // namespace cria
