@@ -1,0 +1,7 @@
+#!/bin/sh
+# Installs what is missing, builds everything, runs every test. Arguments go to ctest (-R NAME, -j 2 …).
+. "$(dirname "$(readlink -f "$0")")/../tools/setup.sh"
+# shellcheck disable=SC2086
+need $CRIA_PACKAGES $CRIA_TEST_PACKAGES
+build release -DCRIA_TESTS=ON -DCRIA_BENCH=ON
+ctest --preset release "$@" </dev/null

@@ -1,0 +1,11 @@
+#!/bin/sh
+# From a fresh Debian 12 / Ubuntu 24.04 to a chat: installs what is missing, builds, runs `cria chat` with the bundled model.
+# Arguments go to `cria chat`. Works offline once everything is installed.
+here=$PWD
+. "$(dirname "$(readlink -f "$0")")/setup.sh"
+# shellcheck disable=SC2086
+need $CRIA_PACKAGES
+build release -DCRIA_TESTS=OFF -DCRIA_BENCH=OFF
+cria=$PWD/build/release/tools/cria
+cd "$here"
+exec "$cria" chat "$@"

@@ -1,0 +1,34 @@
+#!/bin/sh
+# Sourced by quickstart.sh, tests/run.sh and CI: goes to the project's root and defines
+#   need PACKAGE…   installs Debian/Ubuntu packages that are absent (root, or through sudo); nothing is asked when all are there
+#   build PRESET    configures and builds build/PRESET
+set -eu
+cd "$(dirname "$(readlink -f "$0")")/.."
+
+CRIA_PACKAGES="g++ cmake ninja-build pkg-config libtbb-dev libxsimd-dev libsentencepiece-dev libprotozero-dev
+  libcli11-dev nlohmann-json3-dev libedit-dev"
+CRIA_TEST_PACKAGES="libgtest-dev libbenchmark-dev"
+
+need() {
+  missing=
+  for package in "$@"; do
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
+  done
+  [ -n "$missing" ] || return 0
+  sudo=
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || { echo "cria: error: not root and no sudo; please install:$missing" >&2; exit 1; }
+    sudo=sudo
+  fi
+  echo "installing:$missing" >&2
+  $sudo apt-get update -q >&2 </dev/null
+  # shellcheck disable=SC2086
+  $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing >&2 </dev/null
+}
+
+build() {
+  preset=$1
+  shift
+  cmake --preset "$preset" "$@" >&2 </dev/null
+  cmake --build "build/$preset" >&2 </dev/null
+}
