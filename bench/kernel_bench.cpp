@@ -1,0 +1,175 @@
+// Matrix products of every type × instruction set × shapes of real models, one thread, kernels only. Each case is compared with the
+// scalar kernel before it is timed. Rates are beside the machine's limits, measured in the same run.
+//
+//   kernel_bench --benchmark_filter='Q4_K/avx512vnni/.*/tokens:1$'
+#include <benchmark/benchmark.h>
+
+#include <cstring>
+#include <iostream>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "engine/synthetic.h"
+#include "kernels/kernels.h"
+#include "tools/roofline.h"
+
+namespace {
+
+using namespace cria;
+
+constexpr std::size_t kBeyondCaches = std::size_t{256} << 20;  // decode is timed on weights that no cache holds
+constexpr std::size_t kCheckedRows = 40;
+
+struct Matrix {
+  std::string name;
+  std::size_t rows, cols;
+};
+
+/// The distinct matrices of a layer of a shape.
+std::vector<Matrix> matrices(const ModelShape& shape) {
+  const std::size_t q = std::size_t{shape.n_heads} * shape.head_dim;
+  return {{shape.name + "/attn_q", q, shape.n_embd},
+          {shape.name + "/ffn_up", shape.n_ff, shape.n_embd},
+          {shape.name + "/ffn_down", shape.n_embd, shape.n_ff}};
+}
+
+struct AlignedDelete {
+  void operator()(std::byte* memory) const { std::free(memory); }
+};
+using Memory = std::unique_ptr<std::byte[], AlignedDelete>;
+Memory aligned(std::size_t bytes) {
+  return Memory(static_cast<std::byte*>(std::aligned_alloc(64, (bytes + 63) / 64 * 64 + 64)));
+}
+
+/// One product: weights (several copies of the matrix, so that decoding streams from memory), activations and results.
+class Product {
+ public:
+  Product(const KernelSet& kernels, DType type, const Matrix& matrix, std::size_t tokens)
+      : kernels_(kernels), kernel_(kernels.matmul(type)), tokens_(tokens) {
+    const std::size_t row_bytes = dtype_info(type).bytes(matrix.cols);
+    matrix_bytes_ = row_bytes * matrix.rows;
+    copies_ = tokens > 8 ? 1 : kBeyondCaches / matrix_bytes_ + 1;
+    weights_ = aligned(matrix_bytes_ * copies_);
+    fill_random_weights(type, matrix.rows * matrix.cols, weights_.get(), 1);
+    for (std::size_t i = 1; i < copies_; ++i) std::memcpy(weights_.get() + i * matrix_bytes_, weights_.get(), matrix_bytes_);
+    x_.resize(tokens * matrix.cols);
+    std::mt19937 generator(7);
+    for (float& x : x_) x = std::normal_distribution<float>()(generator);
+    out_.resize(tokens * matrix.rows);
+    scratch_ = aligned(matmul_scratch_bytes(matrix.cols));
+    job_ = {weights_.get(), row_bytes, matrix.rows, matrix.cols, &acts_, out_.data(), matrix.rows, nullptr};
+    quantize(kernels_, kernel_.act);
+  }
+
+  void run(std::size_t rows) {
+    job_.weights = weights_.get() + (turn_++ % copies_) * matrix_bytes_;
+    kernel_.run(job_, 0, rows, scratch_.get());
+  }
+
+  /// Whether the first rows are those of the scalar kernel, bit for bit (a machine's own bf16 unit: nearly).
+  bool check(DType type) {
+    const std::size_t rows = std::min(kCheckedRows, job_.rows);
+    run(rows);
+    const std::vector<float> got = out_;
+    const KernelSet& scalar = *available_kernels().back();
+    quantize(scalar, scalar.matmul(type).act);
+    job_.weights = weights_.get();
+    scalar.matmul(type).run(job_, 0, rows, scratch_.get());
+    const bool exact = dtype_info(type).dot != DotClass::Float || kernels_.isa != "amx";
+    bool good = true;
+    for (std::size_t t = 0; t < tokens_ && good; ++t)
+      for (std::size_t r = 0; r < rows && good; ++r) {
+        const float a = got[t * job_.rows + r], b = out_[t * job_.rows + r];
+        good = exact ? std::memcmp(&a, &b, sizeof a) == 0 : std::abs(a - b) <= 1e-4F * std::sqrt(static_cast<float>(job_.cols));
+      }
+    quantize(kernels_, kernel_.act);
+    return good;
+  }
+
+  [[nodiscard]] std::size_t matrix_bytes() const { return matrix_bytes_; }
+  [[nodiscard]] double macs() const { return static_cast<double>(job_.rows * job_.cols * tokens_); }
+  [[nodiscard]] std::size_t rows() const { return job_.rows; }
+
+ private:
+  void quantize(const KernelSet& set, ActType act) {
+    memory_ = aligned(Activations::bytes(act, tokens_, job_.cols));
+    acts_ = Activations::place(act, tokens_, job_.cols, memory_.get());
+    if (act == ActType::F32) {
+      acts_.f32 = x_.data();
+      acts_.f32_stride = job_.cols;
+    } else {
+      set.quantize(x_.data(), job_.cols, acts_, 0, tokens_);
+    }
+  }
+
+  const KernelSet& kernels_;
+  MatMulKernel kernel_;
+  std::size_t tokens_, matrix_bytes_ = 0, copies_ = 1, turn_ = 0;
+  Memory weights_, memory_, scratch_;
+  std::vector<float> x_, out_;
+  Activations acts_;
+  MatMulJob job_{};
+};
+
+const tools::Roofline& roofline(const KernelSet& kernels) {
+  static std::vector<std::pair<const KernelSet*, tools::Roofline>> known;
+  for (const auto& [set, limit] : known)
+    if (set == &kernels) return limit;
+  return known.emplace_back(&kernels, tools::measure_roofline(kernels, 1)).second;
+}
+
+void bench_product(benchmark::State& state, const KernelSet& kernels, DType type, const Matrix& matrix, std::size_t tokens) {
+  Product product(kernels, type, matrix, tokens);
+  if (!product.check(type)) {
+    state.SkipWithError("the result differs from the scalar kernel's");
+    return;
+  }
+  for (auto _ : state) product.run(product.rows());
+  const auto runs = static_cast<double>(state.iterations());
+  const tools::Roofline& limit = roofline(kernels);
+  const bool is_float = dtype_info(type).dot == DotClass::Float;
+  using benchmark::Counter;
+  if (tokens <= 8) {
+    const double gbytes = 1e-9 * runs * static_cast<double>(product.matrix_bytes());
+    state.counters["GB/s"] = Counter(gbytes, Counter::kIsRate);
+    state.counters["of_read"] = Counter(gbytes / limit.read_gbytes, Counter::kIsRate);
+  } else {
+    const double gmacs = 1e-9 * runs * product.macs();
+    state.counters["GMAC/s"] = Counter(gmacs, Counter::kIsRate);
+    state.counters["of_peak"] = Counter(gmacs / (is_float ? limit.float_gmacs : limit.int8_gmacs), Counter::kIsRate);
+  }
+}
+
+void register_all(const std::string& shape) {
+  for (const KernelSet* set : available_kernels()) {
+    for (std::uint32_t id = 0; id < 64; ++id) {
+      const DTypeInfo* type = find_dtype(id);
+      if (type == nullptr || type->dot == DotClass::None) continue;
+      for (const Matrix& matrix : matrices(find_shape(shape))) {
+        if (matrix.cols % type->block_values != 0) continue;
+        for (const std::size_t tokens : {1, 4, 512}) {
+          if (set->isa == "scalar" && tokens > 4) continue;  // minutes per case, and nobody waits for it
+          const std::string name = std::string(type->name) + "/" + std::string(set->isa) + "/" + matrix.name + "/tokens:" + std::to_string(tokens);
+          benchmark::RegisterBenchmark(name.c_str(), [=, dtype = type->id](benchmark::State& state) {
+            bench_product(state, *set, dtype, matrix, tokens);
+          });
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  register_all(argc > 1 ? argv[1] : "1.1b");  // any name of bench/shapes.txt
+  for (const KernelSet* set : available_kernels()) {
+    const tools::Roofline& limit = roofline(*set);
+    std::cerr << set->isa << ": read " << limit.read_gbytes << " GB/s, int8 " << limit.int8_gmacs << " GMAC/s, float32 "
+              << limit.float_gmacs << " GMAC/s\n";
+  }
+  benchmark::RunSpecifiedBenchmarks();
+}
