@@ -3,18 +3,23 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/gguf.h"
 
 namespace cria {
 
-enum class RopeStyle : std::uint8_t { Adjacent, HalfSplit };       ///< pairs (2i, 2i+1) or (i, i+d/2)
-enum class RopeScaling : std::uint8_t { None, Linear, Yarn };      ///< llama3 scaling arrives as rope_freqs.weight
+enum class RopeStyle : std::uint8_t { Adjacent, HalfSplit };  ///< pairs (2i, 2i+1) or (i, i+d/2)
+enum class RopeScaling : std::uint8_t {
+  None,
+  Linear,
+  Yarn
+};  ///< llama3 scaling arrives as rope_freqs.weight
 
 /// What distinguishes one architecture from another: one row per GGUF `general.architecture`.
 struct Architecture {
-  std::string_view name;       ///< "llama", "qwen2": also the prefix of its metadata keys
+  std::string_view name;  ///< "llama", "qwen2": also the prefix of its metadata keys
   RopeStyle rope;
 };
 const Architecture* find_architecture(std::string_view name) noexcept;
@@ -35,10 +40,11 @@ struct LlamaConfig {
   std::uint32_t n_rot = 0;                ///< rope.dimension_count
   float rope_base = 10000;                ///< rope.freq_base
   RopeScaling rope_scaling = RopeScaling::None;
-  float rope_factor = 1;                  ///< rope.scaling.factor
-  std::uint32_t rope_orig_ctx = 0;        ///< rope.scaling.original_context_length
-  float rope_attn_factor = 1;             ///< rope.scaling.attn_factor (yarn)
+  float rope_factor = 1;            ///< rope.scaling.factor
+  std::uint32_t rope_orig_ctx = 0;  ///< rope.scaling.original_context_length
+  float rope_attn_factor = 1;       ///< rope.scaling.attn_factor (yarn)
   float yarn_beta_fast = 32, yarn_beta_slow = 1;
+  std::vector<std::string> warnings;  ///< what was tolerated, one line each
 
   [[nodiscard]] std::uint32_t group(std::uint32_t layer) const { return n_heads / n_kv_heads[layer]; }
   [[nodiscard]] std::uint32_t q_dim() const { return n_heads * head_dim_k; }

@@ -20,13 +20,15 @@ namespace cria {
 enum class GgufType : std::uint32_t { U8, I8, U16, I16, U32, I32, F32, Bool, String, Array, U64, I64, F64 };
 std::string_view name(GgufType type) noexcept;
 
-/// A value where it lies in the file. Views stay valid as long as the GgufFile. Scalars: data points at the little-endian bytes.
+/// A value where it lies in the file. Views stay valid as long as the GgufFile. Scalars: data points at the
+/// little-endian bytes.
 struct GgufValue {
   GgufType type = GgufType::U8;
-  GgufType element = GgufType::U8;   ///< of an Array
-  std::uint64_t count = 1;           ///< elements of an Array; bytes of a String
-  const std::byte* data = nullptr;   ///< first byte of the payload (after lengths)
-  std::size_t bytes = 0;             ///< bytes of the payload; already checked to lie in the file, nested arrays included
+  GgufType element = GgufType::U8;  ///< of an Array
+  std::uint64_t count = 1;          ///< elements of an Array; bytes of a String
+  const std::byte* data = nullptr;  ///< first byte of the payload (after lengths)
+  std::size_t bytes =
+      0;  ///< bytes of the payload; already checked to lie in the file, nested arrays included
 };
 
 struct GgufKey {
@@ -34,34 +36,44 @@ struct GgufKey {
   GgufValue value;
 };
 
-/// A tensor as the file tells it. shape[0] is the contiguous dimension (values per row); shape has 1 to 4 entries.
+/// A tensor as the file tells it. shape[0] is the contiguous dimension (values per row); shape has 1 to 4
+/// entries.
 struct TensorView {
   std::string_view name;
   DType dtype = DType::F32;
   std::vector<std::uint64_t> shape;
   const std::byte* data = nullptr;
   std::size_t bytes = 0;
-  std::size_t shard = 0;             ///< which file of a split model holds it
+  std::size_t shard = 0;  ///< which file of a split model holds it
 
   [[nodiscard]] std::uint64_t cols() const { return shape[0]; }
-  [[nodiscard]] std::uint64_t rows() const;             ///< product of shape[1…]
+  [[nodiscard]] std::uint64_t rows() const;  ///< product of shape[1…]
   [[nodiscard]] std::size_t row_bytes() const { return dtype_info(dtype).bytes(shape[0]); }
-  [[nodiscard]] std::string shape_string() const;       ///< "[2048, 32000]"
+  [[nodiscard]] std::string shape_string() const;  ///< "[2048, 32000]"
 };
 
-enum class MapMode : std::uint8_t { Mmap, Read };  ///< Read: the whole file into memory (huge pages where granted): --no-mmap
+enum class MapMode : std::uint8_t {
+  Mmap,
+  Read
+};  ///< Read: the whole file into memory (huge pages where granted): --no-mmap
 
 struct GgufOptions {
   MapMode map = MapMode::Mmap;
   bool mlock = false;
-  bool metadata_only = false;        ///< tensor data may be missing (vocabulary-only files, inspect of a truncated file)
+  bool metadata_only =
+      false;  ///< tensor data may be missing (vocabulary-only files, inspect of a truncated file)
 };
 
-/// An open file (all shards of a split one, if it was opened by its first shard). Movable, not copyable; destruction unmaps.
+/// An open file (all shards of a split one, if it was opened by its first shard). Movable, not copyable;
+/// destruction unmaps.
 class GgufFile {
  public:
   /// Reads and checks header, metadata and tensor table. Throws Error naming file, fault and place.
   static GgufFile open(const std::string& path, const GgufOptions& options = {});
+  /// The same for a file's bytes in memory, which must outlive the result; name stands for the path in
+  /// errors.
+  static GgufFile from_bytes(std::span<const std::byte> bytes, const std::string& name,
+                             const GgufOptions& options = {});
   GgufFile(GgufFile&&) noexcept;
   GgufFile& operator=(GgufFile&&) noexcept;
   ~GgufFile();
@@ -69,18 +81,23 @@ class GgufFile {
   [[nodiscard]] const std::string& path() const noexcept;
   [[nodiscard]] std::uint32_t version() const noexcept;
   [[nodiscard]] std::uint64_t alignment() const noexcept;
-  [[nodiscard]] std::size_t file_bytes() const noexcept;     ///< all shards
+  [[nodiscard]] std::size_t file_bytes() const noexcept;  ///< all shards
   [[nodiscard]] std::size_t shard_count() const noexcept;
-  [[nodiscard]] const std::vector<std::string>& warnings() const noexcept;  ///< things tolerated, one line each
+  [[nodiscard]] const std::vector<std::string>& warnings()
+      const noexcept;  ///< things tolerated, one line each
 
-  [[nodiscard]] std::span<const GgufKey> keys() const noexcept;        ///< in file order
-  [[nodiscard]] std::span<const TensorView> tensors() const noexcept;  ///< in file order
-  [[nodiscard]] const GgufValue* find(std::string_view key) const noexcept;        ///< O(1); null if absent
-  [[nodiscard]] const TensorView* tensor(std::string_view name) const noexcept;    ///< O(1); null if absent
+  [[nodiscard]] std::span<const GgufKey> keys() const noexcept;                  ///< in file order
+  [[nodiscard]] std::span<const TensorView> tensors() const noexcept;            ///< in file order
+  [[nodiscard]] const GgufValue* find(std::string_view key) const noexcept;      ///< O(1); null if absent
+  [[nodiscard]] const TensorView* tensor(std::string_view name) const noexcept;  ///< O(1); null if absent
 
-  /// Typed getters. Integers of any width and sign convert if the value fits. Missing: nullopt (find_*) or Error naming the key (get_*).
+  /// The elements of an array where they lie (nested arrays are arrays again).
+  [[nodiscard]] std::vector<GgufValue> elements(const GgufValue& array) const;
+
+  /// Typed getters. Integers of any width and sign convert if the value fits. Missing: nullopt (find_*) or
+  /// Error naming the key (get_*).
   [[nodiscard]] std::optional<std::uint64_t> find_uint(std::string_view key) const;
-  [[nodiscard]] std::optional<double> find_float(std::string_view key) const;      ///< F32, F64
+  [[nodiscard]] std::optional<double> find_float(std::string_view key) const;  ///< F32, F64
   [[nodiscard]] std::optional<bool> find_bool(std::string_view key) const;
   [[nodiscard]] std::optional<std::string_view> find_string(std::string_view key) const;
   [[nodiscard]] std::optional<std::vector<std::string_view>> find_strings(std::string_view key) const;
@@ -89,6 +106,8 @@ class GgufFile {
   [[nodiscard]] std::uint64_t get_uint(std::string_view key) const;
   [[nodiscard]] double get_float(std::string_view key) const;
   [[nodiscard]] std::string_view get_string(std::string_view key) const;
+  /// Asks the system to read the tensor data ahead of its use; returns at once.
+  void prefetch() const noexcept;
   /// Error that names this file.
   [[nodiscard]] Error error(std::string_view message, std::string_view where = {}) const;
 

@@ -17,19 +17,20 @@ using TokenId = std::int32_t;
 
 /// Views point into the GgufFile it was read from.
 struct Vocabulary {
-  std::string model;                        ///< tokenizer.ggml.model: "llama", "gpt2", …
-  std::string pre;                          ///< tokenizer.ggml.pre or ""
-  std::vector<std::string_view> tokens;     ///< by id; bytes, not necessarily unique
-  std::vector<float> scores;                ///< empty or one per token
-  std::vector<TokenType> types;             ///< one per token (Normal where the file says nothing)
-  std::vector<std::string_view> merges;     ///< BPE
+  std::string model;                     ///< tokenizer.ggml.model: "llama", "gpt2", …
+  std::string pre;                       ///< tokenizer.ggml.pre or ""
+  std::vector<std::string_view> tokens;  ///< by id; bytes, not necessarily unique
+  std::vector<float> scores;             ///< empty or one per token
+  std::vector<TokenType> types;          ///< one per token (Normal where the file says nothing)
+  std::vector<std::string_view> merges;  ///< BPE
   std::optional<TokenId> bos, eos, unk, sep, pad, eot, eom;
-  std::vector<TokenId> end_of_generation;   ///< eos, eot, eom and control tokens known by their text (<|im_end|>, <|eot_id|>, <end_of_turn>, …)
-  bool add_bos = false, add_eos = false;    ///< defaults by model where the file says nothing
+  std::vector<TokenId> end_of_generation;  ///< eos, eot, eom and control tokens known by their text
+                                           ///< (<|im_end|>, <|eot_id|>, <end_of_turn>, …)
+  bool add_bos = false, add_eos = false;   ///< defaults by model where the file says nothing
   bool add_space_prefix = true;
   bool remove_extra_whitespaces = false;
-  std::string precompiled_charsmap;         ///< bytes of the SentencePiece normalizer, mostly empty
-  std::string chat_template;                ///< tokenizer.chat_template or ""
+  std::string precompiled_charsmap;  ///< bytes of the SentencePiece normalizer, mostly empty
+  std::string chat_template;         ///< tokenizer.chat_template or ""
   std::vector<std::string> warnings;
 
   static Vocabulary from_gguf(const GgufFile& file);

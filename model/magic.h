@@ -1,0 +1,16 @@
+// What a file that is not GGUF seems to be.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace cria {
+
+inline constexpr char kGgufMagic[4] = {'G', 'G', 'U', 'F'};
+
+/// For error texts, from the first bytes: "an HTML page (was the download a web page?)", or the bytes
+/// themselves in hexadecimal.
+std::string describe_magic(std::span<const std::byte> bytes);
+
+}  // namespace cria

@@ -1,0 +1,216 @@
+#include "model/vocabulary.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "model/limits.h"
+#include "model/utf8.h"
+
+namespace cria {
+namespace {
+
+// Tokens that end an answer in the chat formats of known models, also where no key of the file says so.
+constexpr std::string_view kEndTexts[] = {
+    "<|im_end|>", "<|eot_id|>",    "<|eom_id|>",           "<end_of_turn>",
+    "<|end|>",    "<|endoftext|>", "<|end_of_text|>",      "<|return|>",
+    "<EOT>",      "<|eot|>",       "<｜end▁of▁sentence｜>"};
+
+// Pre-tokenizers whose models want a BOS although the tokenizer model "gpt2" does not by itself.
+constexpr std::string_view kPreWithBos[] = {"llama3",  "llama-v3", "llama-bpe",
+                                            "falcon3", "tekken",   "chameleon"};
+
+template <typename List>
+bool contains(const List& list, std::string_view text) {
+  return std::find(std::begin(list), std::end(list), text) != std::end(list);
+}
+
+/// "<0xHH>" as SentencePiece writes the 256 byte tokens.
+bool is_byte_token(std::string_view text) {
+  const auto hex = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'F') || (c >= 'a' && c <= 'f');
+  };
+  return text.size() == 6 && text.starts_with("<0x") && text.back() == '>' && hex(text[3]) && hex(text[4]);
+}
+
+class VocabularyReader {
+ public:
+  VocabularyReader(const GgufFile& file, Vocabulary& out) : file_(file), out_(out) {}
+
+  void read() {
+    out_.model = file_.get_string("tokenizer.ggml.model");
+    out_.pre = file_.find_string("tokenizer.ggml.pre").value_or("");
+    if (out_.model == "gpt2" && out_.pre.empty())
+      warn("missing key tokenizer.ggml.pre: words may be split wrongly");
+    tokens();
+    scores();
+    types();
+    merges();
+    special_tokens();
+    flags();
+    charsmap();
+    out_.chat_template = file_.find_string("tokenizer.chat_template").value_or("");
+    end_of_generation();
+  }
+
+ private:
+  [[nodiscard]] bool sentencepiece() const { return out_.model == "llama"; }
+
+  void tokens() {
+    constexpr std::string_view key = "tokenizer.ggml.tokens";
+    auto tokens = file_.find_strings(key);
+    if (!tokens) throw file_.error("missing key", "key tokenizer.ggml.tokens");
+    if (tokens->empty()) throw file_.error("empty vocabulary", "key tokenizer.ggml.tokens");
+    std::size_t empty = 0;
+    std::size_t invalid = 0;
+    for (std::size_t i = 0; i < tokens->size(); ++i) {
+      const std::string_view token = (*tokens)[i];
+      if (token.size() > limits::kTokenBytes) {
+        throw file_.error("token " + std::to_string(i) + " is too long: expected at most " +
+                              std::to_string(limits::kTokenBytes) + " bytes, got " +
+                              std::to_string(token.size()),
+                          "key tokenizer.ggml.tokens");
+      }
+      empty += token.empty() ? 1 : 0;
+      invalid += is_utf8(token) ? 0 : 1;
+    }
+    if (empty != 0) warn(std::to_string(empty) + " empty tokens in the vocabulary");
+    if (invalid != 0) warn(std::to_string(invalid) + " tokens are not UTF-8");
+    out_.tokens = std::move(*tokens);
+  }
+
+  void scores() {
+    constexpr std::string_view key = "tokenizer.ggml.scores";
+    out_.scores = file_.find_floats(key).value_or(std::vector<float>());
+    if (!out_.scores.empty()) check_length(key, out_.scores.size());
+  }
+
+  void types() {
+    constexpr std::string_view key = "tokenizer.ggml.token_type";
+    const auto numbers = file_.find_ints(key);
+    out_.types.assign(out_.tokens.size(), TokenType::Normal);
+    if (!numbers) return;
+    check_length(key, numbers->size());
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i < numbers->size(); ++i) {
+      const std::int64_t type = (*numbers)[i];
+      if (type < 0 || type > static_cast<std::int64_t>(TokenType::Byte)) {
+        throw file_.error("unknown token type at index " + std::to_string(i) + ": expected 0 to 6, got " +
+                              std::to_string(type),
+                          "key tokenizer.ggml.token_type");
+      }
+      out_.types[i] = static_cast<TokenType>(type);
+      if (out_.types[i] != TokenType::Byte) continue;
+      ++bytes;
+      if (!is_byte_token(out_.tokens[i])) {
+        throw file_.error("bad byte token " + std::to_string(i) + ": expected <0x00> to <0xFF>, got '" +
+                              std::string(out_.tokens[i].substr(0, 32)) + "'",
+                          "key tokenizer.ggml.tokens");
+      }
+    }
+    if (sentencepiece() && bytes != 256) warn("expected 256 byte tokens, got " + std::to_string(bytes));
+  }
+
+  void merges() {
+    constexpr std::string_view key = "tokenizer.ggml.merges";
+    auto merges = file_.find_strings(key);
+    if (!merges) {
+      if (out_.model == "gpt2") throw file_.error("missing key", "key tokenizer.ggml.merges");
+      return;
+    }
+    for (std::size_t i = 0; i < merges->size(); ++i) {
+      const std::string_view merge = (*merges)[i];
+      const std::size_t space = merge.find(' ', 1);
+      if (space == std::string_view::npos || space + 1 == merge.size()) {
+        throw file_.error("bad merge at index " + std::to_string(i) +
+                              ": expected two parts with a space between, got '" +
+                              std::string(merge.substr(0, 64)) + "'",
+                          "key tokenizer.ggml.merges");
+      }
+    }
+    out_.merges = std::move(*merges);
+  }
+
+  void special_tokens() {
+    const auto otherwise = [this](TokenId id) { return sentencepiece() ? std::optional(id) : std::nullopt; };
+    out_.bos = token_id("tokenizer.ggml.bos_token_id", otherwise(1));
+    out_.eos = token_id("tokenizer.ggml.eos_token_id", otherwise(2));
+    out_.unk = token_id("tokenizer.ggml.unknown_token_id", otherwise(0));
+    out_.sep = token_id("tokenizer.ggml.seperator_token_id", std::nullopt);  // spelt so in the format
+    out_.pad = token_id("tokenizer.ggml.padding_token_id", std::nullopt);
+    out_.eot = token_id("tokenizer.ggml.eot_token_id", std::nullopt);
+    out_.eom = token_id("tokenizer.ggml.eom_token_id", std::nullopt);
+  }
+
+  std::optional<TokenId> token_id(std::string_view key, std::optional<TokenId> otherwise) const {
+    const auto given = file_.find_uint(key);
+    if (!given && !otherwise) return std::nullopt;
+    const std::uint64_t id = given ? *given : static_cast<std::uint64_t>(*otherwise);
+    if (id >= out_.tokens.size()) {
+      throw file_.error(std::string(given ? "token" : "default token") +
+                            " outside the vocabulary: expected less than " +
+                            std::to_string(out_.tokens.size()) + ", got " + std::to_string(id),
+                        "key " + std::string(key));
+    }
+    return static_cast<TokenId>(id);
+  }
+
+  void flags() {
+    const bool bos_by_default = sentencepiece() || contains(kPreWithBos, out_.pre);
+    out_.add_bos =
+        file_.find_bool("tokenizer.ggml.add_bos_token").value_or(bos_by_default && out_.bos.has_value());
+    out_.add_eos = file_.find_bool("tokenizer.ggml.add_eos_token").value_or(false);
+    if (out_.add_bos && !out_.bos)
+      throw file_.error("add_bos_token without a BOS token", "key tokenizer.ggml.add_bos_token");
+    if (out_.add_eos && !out_.eos)
+      throw file_.error("add_eos_token without an EOS token", "key tokenizer.ggml.add_eos_token");
+    out_.add_space_prefix = file_.find_bool("tokenizer.ggml.add_space_prefix").value_or(sentencepiece());
+    out_.remove_extra_whitespaces =
+        file_.find_bool("tokenizer.ggml.remove_extra_whitespaces").value_or(false);
+  }
+
+  void charsmap() {
+    constexpr std::string_view key = "tokenizer.ggml.precompiled_charsmap";
+    const GgufValue* const value = file_.find(key);
+    if (value == nullptr) return;
+    if (value->type != GgufType::Array ||
+        (value->element != GgufType::U8 && value->element != GgufType::I8)) {
+      throw file_.error("wrong type of a key: expected array of u8", "key " + std::string(key));
+    }
+    out_.precompiled_charsmap.assign(reinterpret_cast<const char*>(value->data), value->bytes);
+  }
+
+  void end_of_generation() {
+    auto& ends = out_.end_of_generation;
+    for (const auto& id : {out_.eos, out_.eot, out_.eom}) {
+      if (id) ends.push_back(*id);
+    }
+    for (std::size_t i = 0; i < out_.tokens.size(); ++i) {
+      const bool marker = out_.types[i] == TokenType::Control || out_.types[i] == TokenType::UserDefined;
+      if (marker && contains(kEndTexts, out_.tokens[i])) ends.push_back(static_cast<TokenId>(i));
+    }
+    std::sort(ends.begin(), ends.end());
+    ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  }
+
+  void check_length(std::string_view key, std::size_t length) const {
+    if (length == out_.tokens.size()) return;
+    throw file_.error("wrong length of an array: expected one entry per token, " +
+                          std::to_string(out_.tokens.size()) + ", got " + std::to_string(length),
+                      "key " + std::string(key));
+  }
+
+  void warn(std::string message) { out_.warnings.push_back(std::move(message)); }
+
+  const GgufFile& file_;
+  Vocabulary& out_;
+};
+
+}  // namespace
+
+Vocabulary Vocabulary::from_gguf(const GgufFile& file) {
+  Vocabulary vocabulary;
+  VocabularyReader(file, vocabulary).read();
+  return vocabulary;
+}
+
+}  // namespace cria
