@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,20 +12,37 @@
 
 namespace cria {
 
+/// A piece of a text that has several authors.
+struct TextPart {
+  std::string_view text;
+  bool trusted;  ///< control tokens written in it become their ids
+};
+
 /// Immutable after creation; safe to use from several threads.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
-  /// Throws Error if the vocabulary cannot be used (unknown model: lists the known ones). The vocabulary must outlive the tokenizer.
+  /// Throws Error if the vocabulary cannot be used (unknown model: lists the known ones). The vocabulary must
+  /// outlive the tokenizer.
   static std::unique_ptr<Tokenizer> create(const Vocabulary& vocabulary);
 
-  /// Token ids of the text's bytes as they are (NUL and invalid UTF-8 included). add_special: BOS/EOS as the vocabulary says, never
-  /// a second BOS if the text already starts with it. parse_special: control tokens written in the text become their ids, else plain text.
-  [[nodiscard]] virtual std::vector<TokenId> encode(std::string_view text, bool add_special, bool parse_special) const = 0;
-  /// The bytes a token stands for. Control tokens give "" unless show_special.
+  /// Token ids of the text's bytes as they are (NUL and invalid UTF-8 included). add_special: BOS/EOS as the
+  /// vocabulary says, never a second BOS if the text already starts with it. parse_special: control tokens
+  /// written in the text become their ids, else plain text.
+  [[nodiscard]] std::vector<TokenId> encode(std::string_view text, bool add_special,
+                                            bool parse_special) const;
+  /// Token ids of the parts as one text, no BOS or EOS added. Words may span parts; a control token is found
+  /// only within one trusted part.
+  [[nodiscard]] virtual std::vector<TokenId> encode_parts(std::span<const TextPart> parts) const = 0;
+  /// The bytes a token stands for. Control tokens give "" unless show_special. Throws Error if the vocabulary
+  /// has no such id.
   [[nodiscard]] virtual std::string piece(TokenId id, bool show_special = false) const = 0;
-  /// The bytes of a sequence as its text (the dummy prefix of the first token is removed): decode(encode(x)) == x.
-  [[nodiscard]] virtual std::string decode(std::span<const TokenId> ids, bool show_special = false) const = 0;
+  /// Whether the text after this token (nullopt: at the start) was given a dummy space by encode, which is no
+  /// part of the text.
+  [[nodiscard]] virtual bool dummy_space_after(std::optional<TokenId> previous) const = 0;
+  /// The bytes of a sequence as its text (the dummy prefix of the first token is removed): decode(encode(x))
+  /// == x.
+  [[nodiscard]] std::string decode(std::span<const TokenId> ids, bool show_special = false) const;
   [[nodiscard]] virtual const Vocabulary& vocabulary() const noexcept = 0;
 };
 

@@ -1,0 +1,65 @@
+#include "tokenizer/tokenizer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "model/error.h"
+#include "tokenizer/sentencepiece_tokenizer.h"
+#include "tokenizer/utf8.h"
+
+namespace cria {
+
+namespace {
+
+/// How many bytes at the end of the text begin a character that is not complete.
+std::size_t incomplete_tail(std::string_view text) {
+  for (std::size_t n = 1; n <= std::min<std::size_t>(3, text.size()); ++n) {
+    if (first_char(text.substr(text.size() - n)).truncated) return n;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> Tokenizer::create(const Vocabulary& vocabulary) {
+  if (vocabulary.model == "llama") return make_sentencepiece_tokenizer(vocabulary);
+  throw Error("", "unknown kind of tokenizer: expected llama (SentencePiece), got " + vocabulary.model,
+              "key tokenizer.ggml.model");
+}
+
+std::vector<TokenId> Tokenizer::encode(std::string_view text, bool add_special, bool parse_special) const {
+  const TextPart part{text, parse_special};
+  std::vector<TokenId> ids = encode_parts({&part, 1});
+  const Vocabulary& v = vocabulary();
+  if (add_special && v.add_bos && (ids.empty() || ids.front() != *v.bos)) ids.insert(ids.begin(), *v.bos);
+  if (add_special && v.add_eos && (ids.empty() || ids.back() != *v.eos)) ids.push_back(*v.eos);
+  return ids;
+}
+
+std::string Tokenizer::decode(std::span<const TokenId> ids, bool show_special) const {
+  StreamDecoder stream(*this, false, show_special);
+  std::string text;
+  for (const TokenId id : ids) text += stream.push(id);
+  return text + stream.finish();
+}
+
+StreamDecoder::StreamDecoder(const Tokenizer& tokenizer, bool continues_text, bool show_special)
+    : tokenizer_(tokenizer),
+      strip_space_(!continues_text && tokenizer.dummy_space_after(std::nullopt)),
+      show_special_(show_special) {}
+
+std::string StreamDecoder::push(TokenId id) {
+  const std::string piece = tokenizer_.piece(id, show_special_);
+  const bool restarts = tokenizer_.dummy_space_after(id);
+  pending_.append(piece, !restarts && strip_space_ && piece.starts_with(' ') ? 1 : 0);
+  strip_space_ = restarts;
+  std::string complete = std::move(pending_);
+  const std::size_t tail = incomplete_tail(complete);
+  pending_ = complete.substr(complete.size() - tail);
+  complete.resize(complete.size() - tail);
+  return complete;
+}
+
+std::string StreamDecoder::finish() { return std::exchange(pending_, {}); }
+
+}  // namespace cria
