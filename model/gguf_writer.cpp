@@ -1,0 +1,215 @@
+#include "model/gguf_writer.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+#include <type_traits>
+
+#include "model/gguf_parser.h"
+#include "model/magic.h"
+
+namespace cria {
+namespace {
+
+constexpr std::uint32_t kVersion = 3;
+constexpr std::uint64_t kDefaultAlignment = 32;
+
+template <typename T>
+void append(std::string& out, T value) {
+  static_assert(std::is_arithmetic_v<T>);
+  out.append(reinterpret_cast<const char*>(&value), sizeof(T));
+}
+
+void append_string(std::string& out, std::string_view text) {
+  append<std::uint64_t>(out, text.size());
+  out.append(text);
+}
+
+// Payload only: the type stands before it once per value or once per array.
+void append_value(std::string& out, const GgufData& data) {
+  std::visit(
+      [&out](const auto& value) {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, std::string>) {
+          append_string(out, value);
+        } else if constexpr (std::is_same_v<T, GgufArray>) {
+          append(out, static_cast<std::uint32_t>(value.element));
+          append<std::uint64_t>(out, value.values.size());
+          for (const GgufData& element : value.values) {
+            assert(element.type() == value.element);
+            append_value(out, element);
+          }
+        } else {
+          append(out, value);
+        }
+      },
+      static_cast<const GgufDataVariant&>(data));
+}
+
+std::uint64_t align(std::uint64_t n, std::uint64_t alignment) {
+  return (n + alignment - 1) / alignment * alignment;
+}
+
+template <typename T>
+GgufData load(const std::byte* data) {
+  T value;
+  std::memcpy(&value, data, sizeof(T));
+  return value;
+}
+
+}  // namespace
+
+GgufData copy_value(const GgufFile& file, const GgufValue& value) {
+  switch (value.type) {
+    case GgufType::U8:
+      return load<std::uint8_t>(value.data);
+    case GgufType::I8:
+      return load<std::int8_t>(value.data);
+    case GgufType::U16:
+      return load<std::uint16_t>(value.data);
+    case GgufType::I16:
+      return load<std::int16_t>(value.data);
+    case GgufType::U32:
+      return load<std::uint32_t>(value.data);
+    case GgufType::I32:
+      return load<std::int32_t>(value.data);
+    case GgufType::F32:
+      return load<float>(value.data);
+    case GgufType::Bool:
+      return load<bool>(value.data);
+    case GgufType::U64:
+      return load<std::uint64_t>(value.data);
+    case GgufType::I64:
+      return load<std::int64_t>(value.data);
+    case GgufType::F64:
+      return load<double>(value.data);
+    case GgufType::String:
+      return std::string(reinterpret_cast<const char*>(value.data), value.bytes);
+    case GgufType::Array:
+      break;
+  }
+  GgufArray array{value.element, {}};
+  array.values.reserve(value.count);
+  for (const GgufValue& element : file.elements(value)) array.values.push_back(copy_value(file, element));
+  return array;
+}
+
+GgufWriter::GgufWriter(std::string path, std::uint64_t alignment)
+    : path_(std::move(path)),
+      temporary_(path_ + ".part-" + std::to_string(::getpid())),
+      alignment_(alignment) {
+  if (alignment_ != kDefaultAlignment) set("general.alignment", static_cast<std::uint32_t>(alignment_));
+}
+
+GgufWriter::~GgufWriter() {
+  if (file_ == nullptr) return;
+  std::fclose(file_);
+  ::unlink(temporary_.c_str());
+}
+
+void GgufWriter::set(std::string_view key, GgufData value) {
+  const auto found =
+      std::find_if(keys_.begin(), keys_.end(), [key](const auto& entry) { return entry.first == key; });
+  if (found != keys_.end()) {
+    found->second = std::move(value);
+  } else {
+    keys_.emplace_back(key, std::move(value));
+  }
+}
+
+void GgufWriter::declare(std::string_view name, DType dtype, std::vector<std::uint64_t> shape) {
+  assert(file_ == nullptr && !shape.empty());
+  TensorView view{.name = name, .dtype = dtype, .shape = shape};
+  const std::uint32_t block = dtype_info(dtype).block_values;
+  if (view.cols() % block != 0) {
+    throw Error(path_,
+                "row length does not fit the type: expected a multiple of " + std::to_string(block) +
+                    ", got " + std::to_string(view.cols()),
+                "tensor " + std::string(name));
+  }
+  const std::uint64_t bytes = view.row_bytes() * view.rows();
+  tensors_.push_back({std::string(name), dtype, std::move(shape), bytes});
+}
+
+std::string GgufWriter::header() const {
+  std::string out(kGgufMagic, sizeof(kGgufMagic));
+  append(out, kVersion);
+  append<std::uint64_t>(out, tensors_.size());
+  append<std::uint64_t>(out, keys_.size());
+  for (const auto& [key, value] : keys_) {
+    append_string(out, key);
+    append(out, static_cast<std::uint32_t>(value.type()));
+    append_value(out, value);
+  }
+  std::uint64_t offset = 0;
+  for (const Declared& tensor : tensors_) {
+    append_string(out, tensor.name);
+    append(out, static_cast<std::uint32_t>(tensor.shape.size()));
+    for (const std::uint64_t dimension : tensor.shape) append(out, dimension);
+    append(out, static_cast<std::uint32_t>(tensor.dtype));
+    append(out, offset);
+    offset += align(tensor.bytes, alignment_);
+  }
+  return out;
+}
+
+std::uint64_t GgufWriter::file_bytes() const {
+  std::uint64_t bytes = align(header().size(), alignment_);
+  for (const Declared& tensor : tensors_) bytes += align(tensor.bytes, alignment_);
+  return bytes;
+}
+
+void GgufWriter::begin() {
+  assert(file_ == nullptr);
+  ::unlink(temporary_.c_str());  // left by a process that was killed and had our number
+  const int fd = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd < 0) fail("cannot write");
+  file_ = ::fdopen(fd, "wb");
+  const std::string bytes = header();
+  put(bytes.data(), bytes.size());
+  pad(bytes.size());
+}
+
+void GgufWriter::write(std::span<const std::byte> bytes) {
+  assert(file_ != nullptr && current_ < tensors_.size());
+  const std::uint64_t size = tensors_[current_].bytes;
+  assert(bytes.size() <= size - in_current_);
+  put(bytes.data(), bytes.size());
+  in_current_ += bytes.size();
+  if (in_current_ < size) return;
+  pad(size);
+  ++current_;
+  in_current_ = 0;
+}
+
+void GgufWriter::finish() {
+  assert(file_ != nullptr);
+  if (current_ != tensors_.size()) throw Error(path_, "data is missing", "tensor " + tensors_[current_].name);
+  if (std::fflush(file_) != 0 || ::fsync(::fileno(file_)) != 0) fail("cannot write");
+  const int closed = std::fclose(std::exchange(file_, nullptr));
+  if (closed != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    const int reason = errno;
+    ::unlink(temporary_.c_str());
+    errno = reason;
+    fail("cannot write");
+  }
+}
+
+void GgufWriter::put(const void* data, std::size_t size) {
+  if (size != 0 && std::fwrite(data, 1, size, file_) != size) fail("cannot write");
+}
+
+void GgufWriter::pad(std::uint64_t written) {
+  const std::string zeros(align(written, alignment_) - written, '\0');
+  put(zeros.data(), zeros.size());
+}
+
+void GgufWriter::fail(std::string_view what) const {
+  throw Error(path_, std::string(what) + ": " + std::strerror(errno));
+}
+
+}  // namespace cria
