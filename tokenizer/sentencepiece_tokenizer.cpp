@@ -189,6 +189,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   void encode_run(std::string_view run, std::vector<TokenId>& ids) const;
   void encode_word(std::string_view word, std::vector<TokenId>& ids, Words& known) const;
   void encode_bytes(std::string_view bytes, std::vector<TokenId>& ids) const;
+  void append(std::span<const TokenId> more, std::vector<TokenId>& ids) const;
 
   const Vocabulary& vocabulary_;
   sentencepiece::SentencePieceProcessor library_;
@@ -343,28 +344,24 @@ void SentencePieceTokenizer::encode_word(std::string_view word, std::vector<Toke
                                          Words& known) const {
   constexpr std::size_t kMostWords = 1U << 16, kLongestKnown = 64;
   const auto found = known.find(word);
-  if (found != known.end()) {
-    ids.insert(ids.end(), found->second.begin(), found->second.end());
-    return;
-  }
+  if (found != known.end()) return append(found->second, ids);
   std::vector<int> pieces;
   const auto status = library_.Encode(word, &pieces);
   if (!status.ok()) throw Error("", "the sentencepiece library failed: " + std::string(status.message()));
   std::vector<TokenId> mapped;
   mapped.reserve(pieces.size());
-  for (const int piece : pieces) {
-    const TokenId id = ids_of_library_[static_cast<std::size_t>(piece)];
-    if (id == stand_in_ && !mapped.empty() && mapped.back() == id)
-      continue;  // one unknown token per run of unknown bytes
-    mapped.push_back(id);
-  }
-  ids.insert(ids.end(), mapped.begin(), mapped.end());
+  for (const int piece : pieces) mapped.push_back(ids_of_library_[static_cast<std::size_t>(piece)]);
+  append(mapped, ids);
   if (word.size() <= kLongestKnown && known.size() < kMostWords) known.emplace(word, std::move(mapped));
 }
 
 void SentencePieceTokenizer::encode_bytes(std::string_view bytes, std::vector<TokenId>& ids) const {
-  for (const char byte : bytes) {
-    const TokenId id = byte_ids_[static_cast<unsigned char>(byte)];
+  for (const char byte : bytes) append({&byte_ids_[static_cast<unsigned char>(byte)], 1}, ids);
+}
+
+// A run of bytes that have no tokens gives one unknown token, as SentencePiece has it.
+void SentencePieceTokenizer::append(std::span<const TokenId> more, std::vector<TokenId>& ids) const {
+  for (const TokenId id : more) {
     if (id != stand_in_ || ids.empty() || ids.back() != id) ids.push_back(id);
   }
 }
