@@ -1,0 +1,220 @@
+#include "model/config.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+
+#include "tests/model/tiny_model.h"
+
+namespace cria::test {
+namespace {
+
+using U32s = std::vector<std::uint32_t>;
+
+TEST(Config, ReadsLlamaWithDefaults) {
+  const LlamaConfig config = LlamaConfig::from_gguf(TinyModel().open());
+  EXPECT_EQ(config.arch->name, "llama");
+  EXPECT_EQ(config.arch->rope, RopeStyle::Adjacent);
+  EXPECT_EQ(config.n_ctx_train, 128U);
+  EXPECT_EQ(config.n_embd, 64U);
+  EXPECT_EQ(config.n_layers, 2U);
+  EXPECT_EQ(config.n_heads, 4U);
+  EXPECT_EQ(config.n_kv_heads, (U32s{2, 2}));
+  EXPECT_EQ(config.head_dim_k, 16U);
+  EXPECT_EQ(config.head_dim_v, 16U);
+  EXPECT_EQ(config.n_ff, 96U);
+  EXPECT_EQ(config.n_vocab, 10U);
+  EXPECT_EQ(config.rms_eps, 1e-5F);
+  EXPECT_EQ(config.n_rot, 16U);
+  EXPECT_EQ(config.rope_base, 10000.0F);
+  EXPECT_EQ(config.rope_scaling, RopeScaling::None);
+  EXPECT_EQ(config.group(1), 2U);
+  EXPECT_EQ(config.k_dim(0), 32U);
+  EXPECT_TRUE(config.warnings.empty());
+}
+
+TEST(Config, ReadsQwen2) {
+  TinyModel model("qwen2");
+  model.erase("attention.head_count_kv");
+  model.key("rope.freq_base") = 1e6F;
+  const LlamaConfig config = LlamaConfig::from_gguf(model.open());
+  EXPECT_EQ(config.arch->rope, RopeStyle::HalfSplit);
+  EXPECT_EQ(config.n_kv_heads, (U32s{4, 4}));
+  EXPECT_EQ(config.rope_base, 1e6F);
+}
+
+TEST(Config, ReadsHeadsPerLayerAndLengths) {
+  TinyModel model;
+  model.key("attention.head_count_kv") = GgufArray::of(std::vector<std::int32_t>{4, 1});
+  model.key("feed_forward_length") = GgufArray::of(std::vector<std::int32_t>{96, 96});
+  model.key("attention.key_length") = 32U;
+  model.key("attention.value_length") = 8U;
+  model.key("rope.dimension_count") = 20U;
+  const LlamaConfig config = LlamaConfig::from_gguf(model.open());
+  EXPECT_EQ(config.n_kv_heads, (U32s{4, 1}));
+  EXPECT_EQ(config.q_dim(), 128U);
+  EXPECT_EQ(config.k_dim(1), 32U);
+  EXPECT_EQ(config.v_dim(0), 32U);
+  EXPECT_EQ(config.n_rot, 20U);
+}
+
+TEST(Config, ReadsRopeScaling) {
+  TinyModel linear;
+  linear.key("rope.scale_linear") = 4.0F;
+  EXPECT_EQ(LlamaConfig::from_gguf(linear.open()).rope_scaling, RopeScaling::Linear);
+  EXPECT_EQ(LlamaConfig::from_gguf(linear.open()).rope_factor, 4.0F);
+
+  TinyModel yarn;
+  yarn.key("rope.scaling.type") = std::string("yarn");
+  yarn.key("rope.scaling.factor") = 8.0F;
+  yarn.key("rope.scaling.original_context_length") = 32U;
+  yarn.key("rope.scaling.attn_factor") = 0.5F;
+  const LlamaConfig config = LlamaConfig::from_gguf(yarn.open());
+  EXPECT_EQ(config.rope_scaling, RopeScaling::Yarn);
+  EXPECT_EQ(config.rope_factor, 8.0F);
+  EXPECT_EQ(config.rope_orig_ctx, 32U);
+  EXPECT_EQ(config.rope_attn_factor, 0.5F);
+  EXPECT_EQ(config.yarn_beta_fast, 32.0F);
+
+  yarn.key("rope.scaling.type") = std::string("none");
+  EXPECT_EQ(LlamaConfig::from_gguf(yarn.open()).rope_scaling, RopeScaling::None);
+}
+
+TEST(Config, Warns) {
+  TinyModel model;
+  model.keys["general.file_type"] = std::string("Q4_0");
+  model.key("attention.sliding_window") = 64U;
+  EXPECT_EQ(LlamaConfig::from_gguf(model.open()).warnings.size(), 2U);
+}
+
+struct Defect {
+  const char* name;
+  const char* expected;
+  std::function<void(TinyModel&)> apply;
+};
+void PrintTo(const Defect& defect, std::ostream* out) { *out << defect.name; }
+
+class BadConfig : public testing::TestWithParam<Defect> {};
+
+TEST_P(BadConfig, IsRefused) {
+  TinyModel model;
+  GetParam().apply(model);
+  const GgufFile file = model.open();
+  const std::string text = error_of([&] { LlamaConfig::from_gguf(file); });
+  EXPECT_NE(text.find(GetParam().expected), std::string::npos) << text;
+  EXPECT_TRUE(text.starts_with(file.path())) << text;
+}
+
+template <typename T>
+std::function<void(TinyModel&)> with(const char* suffix, T value) {
+  return [=](TinyModel& model) { model.key(suffix) = GgufData(value); };
+}
+std::function<void(TinyModel&)> without(const char* suffix) {
+  return [=](TinyModel& model) { model.erase(suffix); };
+}
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+INSTANTIATE_TEST_SUITE_P(Config, BadConfig,
+                         testing::Values(Defect{"ArchitectureMissing",
+                                                "missing key (key general.architecture)",
+                                                [](TinyModel& m) { m.keys.erase("general.architecture"); }},
+                                         Defect{"ArchitectureEmpty", "got ''",
+                                                [](TinyModel& m) {
+                                                  m.keys["general.architecture"] = std::string();
+                                                }},
+                                         Defect{"ArchitectureUnknown",
+                                                "expected one of llama, qwen2, got 'emu'",
+                                                [](TinyModel& m) {
+                                                  m.keys["general.architecture"] = std::string("emu");
+                                                }},
+                                         Defect{"ArchitectureNumber", "expected string, got u32",
+                                                [](TinyModel& m) { m.keys["general.architecture"] = 1U; }},
+                                         Defect{"LayersMissing", "missing key (key llama.block_count)",
+                                                without("block_count")},
+                                         Defect{"Layers0", "expected 1 to 1024, got 0",
+                                                with("block_count", 0U)},
+                                         Defect{"LayersHuge", "expected 1 to 1024",
+                                                with("block_count", UINT32_MAX)},
+                                         Defect{"LayersAboveTensors",
+                                                "more layers than tensors: expected at most 20, got 100",
+                                                with("block_count", 100U)},
+                                         Defect{"LayersFloat",
+                                                "expected an integer, got f32 (key llama.block_count)",
+                                                with("block_count", 2.0F)},
+                                         Defect{"Embedding0", "out of range", with("embedding_length", 0U)},
+                                         Defect{"EmbeddingHuge", "out of range",
+                                                with("embedding_length", (1U << 20) + 1)},
+                                         Defect{"EmbeddingNotHeads", "expected a multiple of 4, got 63",
+                                                with("embedding_length", 63U)},
+                                         Defect{"Heads0", "out of range", with("attention.head_count", 0U)},
+                                         Defect{"HeadsHuge", "out of range",
+                                                with("attention.head_count", 1025U)},
+                                         Defect{"HeadsDiffer", "layers of different sizes",
+                                                with("attention.head_count",
+                                                     GgufArray::of(std::vector<std::int32_t>{4, 2}))},
+                                         Defect{"KvHeads0", "out of range",
+                                                with("attention.head_count_kv", 0U)},
+                                         Defect{"KvHeadsAboveHeads", "expected a divisor of 4, got 8",
+                                                with("attention.head_count_kv", 8U)},
+                                         Defect{"KvHeadsNoDivisor", "expected a divisor of 4, got 3",
+                                                with("attention.head_count_kv", 3U)},
+                                         Defect{"KvHeadsShort", "one number per layer, 2, got 1",
+                                                with("attention.head_count_kv", GgufArray::of(
+                                                                                    std::vector<
+                                                                                        std::int32_t>{2}))},
+                                         Defect{"KvHeadsNegative", "out of range",
+                                                with(
+                                                    "attention.head_count_kv",
+                                                    GgufArray::
+                                                        of(std::vector<std::int32_t>{2, -2}))},
+                                         Defect{"KvHeadsStrings", "expected array of integers",
+                                                with("attention.head_count_kv", GgufArray::
+                                                                                    of(std::vector<std::string>{"2",
+                                                                                                                "2"}))},
+                                         Defect{"FeedForward0",
+                                                "out of range", with("feed_forward_length", 0U)},
+                                         Defect{"Rot0", "out of range", with("rope.dimension_count", 0U)},
+                                         Defect{"RotOdd",
+                                                "odd RoPE dimension", with("rope.dimension_count", 15U)},
+                                         Defect{"RotAboveHead", "expected 1 to 16, got 18",
+                                                with("rope.dimension_count", 18U)},
+                                         Defect{"BaseZero", "above 0", with("rope.freq_base", 0.0F)},
+                                         Defect{"BaseNan", "above 0", with("rope.freq_base", kNan)},
+                                         Defect{"BaseInf", "above 0", with("rope.freq_base", kInf)},
+                                         Defect{"FactorZero", "above 0", with("rope.scaling.factor", 0.0F)},
+                                         Defect{"FactorNan", "above 0", with("rope.scaling.factor", kNan)},
+                                         Defect{"ScalingUnknown", "expected none, linear or yarn, got 'odd'",
+                                                with("rope.scaling.type", std::string("odd"))},
+                                         Defect{"EpsMissing",
+                                                "missing key", without("attention.layer_norm_rms_epsilon")},
+                                         Defect{
+                                             "EpsNegative", "bad epsilon",
+                                             with("attention.layer_norm_rms_epsilon", -1e-5F)},
+                                         Defect{
+                                             "EpsNan", "bad epsilon",
+                                             with("attention.layer_norm_rms_epsilon", kNan)},
+                                         Defect{"Context0", "out of range", with("context_length", 0U)},
+                                         Defect{"ContextMax", "out of range",
+                                                with("context_length", UINT32_MAX)},
+                                         Defect{"Experts", "mixtures of experts are not supported",
+                                                [](TinyModel& m) {
+                                                  m.key("expert_count") = 8U;
+                                                  m.key("expert_used_count") = 2U;
+                                                }},
+                                         Defect{"ExpertsUsed0", "bad number of experts used",
+                                                with("expert_count", 8U)},
+                                         Defect{"VocabularyDisagrees",
+                                                "fits neither embeddings nor tokens: expected 10, got 11",
+                                                with("vocab_size", 11U)},
+                                         Defect{"TokensAboveRows",
+                                                "more tokens than embeddings: expected at most 10, got 11",
+                                                [](TinyModel& m) {
+                                                  m.keys["tokenizer.ggml.tokens"] =
+                                                      GgufArray::of(std::vector<std::string>(11, "x"));
+                                                }}),
+                         case_name<Defect>);
+
+}  // namespace
+}  // namespace cria::test

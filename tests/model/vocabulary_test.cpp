@@ -1,0 +1,169 @@
+#include "model/vocabulary.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "tests/model/tiny_model.h"
+
+namespace cria::test {
+namespace {
+
+using Strings = std::vector<std::string>;
+
+/// Six tokens of a SentencePiece vocabulary.
+TinyModel sentencepiece() {
+  TinyModel model;
+  model.tensors.clear();
+  model.keys["tokenizer.ggml.model"] = std::string("llama");
+  model.keys["tokenizer.ggml.tokens"] =
+      GgufArray::of(Strings{"<unk>", "<s>", "</s>", "<0x0A>", "a", "<|im_end|>"});
+  model.keys["tokenizer.ggml.scores"] = GgufArray::of(std::vector<float>{0, 0, 0, 0, -1, 0});
+  model.keys["tokenizer.ggml.token_type"] = GgufArray::of(std::vector<std::int32_t>{2, 3, 3, 6, 1, 3});
+  return model;
+}
+
+TinyModel bpe() {
+  TinyModel model;
+  model.tensors.clear();
+  model.keys["tokenizer.ggml.model"] = std::string("gpt2");
+  model.keys["tokenizer.ggml.pre"] = std::string("qwen2");
+  model.keys["tokenizer.ggml.tokens"] = GgufArray::of(Strings{"a", "b", "ab", "<|endoftext|>"});
+  model.keys["tokenizer.ggml.token_type"] = GgufArray::of(std::vector<std::int32_t>{1, 1, 1, 3});
+  model.keys["tokenizer.ggml.merges"] = GgufArray::of(Strings{"a b"});
+  return model;
+}
+
+TEST(Vocabulary, SentencePieceDefaults) {
+  const GgufFile file = sentencepiece().open();
+  const Vocabulary vocabulary = Vocabulary::from_gguf(file);
+  EXPECT_EQ(vocabulary.model, "llama");
+  EXPECT_EQ(vocabulary.tokens.size(), 6U);
+  EXPECT_EQ(vocabulary.tokens[4], "a");
+  EXPECT_EQ(vocabulary.scores[4], -1.0F);
+  EXPECT_EQ(vocabulary.types[3], TokenType::Byte);
+  EXPECT_EQ(vocabulary.bos, 1);
+  EXPECT_EQ(vocabulary.eos, 2);
+  EXPECT_EQ(vocabulary.unk, 0);
+  EXPECT_EQ(vocabulary.pad, std::nullopt);
+  EXPECT_TRUE(vocabulary.add_bos);
+  EXPECT_FALSE(vocabulary.add_eos);
+  EXPECT_TRUE(vocabulary.add_space_prefix);
+  EXPECT_EQ(vocabulary.end_of_generation, (std::vector<TokenId>{2, 5}));
+  EXPECT_EQ(vocabulary.warnings, Strings{"expected 256 byte tokens, got 1"});
+}
+
+TEST(Vocabulary, BpeDefaults) {
+  const GgufFile file = bpe().open();
+  const Vocabulary vocabulary = Vocabulary::from_gguf(file);
+  EXPECT_EQ(vocabulary.merges, std::vector<std::string_view>{"a b"});
+  EXPECT_EQ(vocabulary.bos, std::nullopt);
+  EXPECT_FALSE(vocabulary.add_bos);
+  EXPECT_FALSE(vocabulary.add_space_prefix);
+  EXPECT_EQ(vocabulary.end_of_generation, std::vector<TokenId>{3});
+  EXPECT_TRUE(vocabulary.scores.empty());
+  EXPECT_TRUE(vocabulary.warnings.empty());
+}
+
+TEST(Vocabulary, KeysWinOverDefaults) {
+  TinyModel model = bpe();
+  model.keys["tokenizer.ggml.pre"] = std::string("llama-bpe");
+  model.keys["tokenizer.ggml.bos_token_id"] = 3U;
+  model.keys["tokenizer.ggml.eot_token_id"] = 1U;
+  model.keys["tokenizer.ggml.add_eos_token"] = false;
+  model.keys["tokenizer.ggml.add_space_prefix"] = true;
+  model.keys["tokenizer.ggml.precompiled_charsmap"] = GgufArray::of(std::vector<std::uint8_t>{1, 0, 2});
+  model.keys["tokenizer.chat_template"] = std::string("{{ x }}");
+  const GgufFile file = model.open();
+  const Vocabulary vocabulary = Vocabulary::from_gguf(file);
+  EXPECT_TRUE(vocabulary.add_bos);
+  EXPECT_TRUE(vocabulary.add_space_prefix);
+  EXPECT_EQ(vocabulary.end_of_generation, (std::vector<TokenId>{1, 3}));
+  EXPECT_EQ(vocabulary.precompiled_charsmap, std::string("\1\0\2", 3));
+  EXPECT_EQ(vocabulary.chat_template, "{{ x }}");
+}
+
+TEST(Vocabulary, ToleratesWhatExists) {
+  TinyModel model = bpe();
+  model.keys.erase("tokenizer.ggml.pre");
+  model.keys.erase("tokenizer.ggml.token_type");
+  model.keys["tokenizer.ggml.tokens"] = GgufArray::of(Strings{"a", "a", "", "\xFF"});
+  const GgufFile file = model.open();
+  const Vocabulary vocabulary = Vocabulary::from_gguf(file);
+  EXPECT_EQ(vocabulary.types, std::vector(4, TokenType::Normal));
+  EXPECT_EQ(vocabulary.warnings.size(), 3U);
+}
+
+struct Defect {
+  const char* name;
+  const char* expected;
+  std::function<void(TinyModel&)> apply;
+  bool is_bpe = false;
+};
+void PrintTo(const Defect& defect, std::ostream* out) { *out << defect.name; }
+
+class BadVocabulary : public testing::TestWithParam<Defect> {};
+
+TEST_P(BadVocabulary, IsRefused) {
+  TinyModel model = GetParam().is_bpe ? bpe() : sentencepiece();
+  GetParam().apply(model);
+  const GgufFile file = model.open();
+  const std::string text = error_of([&] { Vocabulary::from_gguf(file); });
+  EXPECT_NE(text.find(GetParam().expected), std::string::npos) << text;
+}
+
+std::function<void(TinyModel&)> with(const char* suffix, GgufData value) {
+  return [=](TinyModel& m) { m.keys["tokenizer." + std::string(suffix)] = value; };
+}
+std::function<void(TinyModel&)> without(const char* suffix) {
+  return [=](TinyModel& m) { m.keys.erase("tokenizer." + std::string(suffix)); };
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Vocabulary, BadVocabulary,
+    testing::Values(
+        Defect{"ModelMissing", "missing key (key tokenizer.ggml.model)", without("ggml.model")},
+        Defect{"TokensMissing", "missing key (key tokenizer.ggml.tokens)", without("ggml.tokens")},
+        Defect{"TokensEmpty", "empty vocabulary", with("ggml.tokens", GgufArray{GgufType::String, {}})},
+        Defect{"TokensNumbers", "expected array of string, got array of u32",
+               with("ggml.tokens", GgufArray::of(std::vector<std::uint32_t>{1}))},
+        Defect{"TokenHuge", "token 0 is too long",
+               with("ggml.tokens", GgufArray::of(Strings{std::string(70000, 'x')}))},
+        Defect{"ScoresShort", "expected one entry per token, 6, got 1 (key tokenizer.ggml.scores)",
+               with("ggml.scores", GgufArray::of(std::vector<float>{1}))},
+        Defect{"ScoresIntegers", "expected array of f32 or f64, got array of i32",
+               with("ggml.scores", GgufArray::of(std::vector<std::int32_t>{1}))},
+        Defect{"TypesShort", "expected one entry per token, 6, got 1 (key tokenizer.ggml.token_type)",
+               with("ggml.token_type", GgufArray::of(std::vector<std::int32_t>{1}))},
+        Defect{"TypesFloats", "expected array of integers",
+               with("ggml.token_type", GgufArray::of(std::vector<float>(6)))},
+        Defect{"TypeUnknown", "expected 0 to 6, got 7",
+               with("ggml.token_type", GgufArray::of(std::vector<std::int32_t>{2, 3, 3, 6, 7, 3}))},
+        Defect{"ByteToken", "bad byte token 4: expected <0x00> to <0xFF>, got 'a'",
+               with("ggml.token_type", GgufArray::of(std::vector<std::int32_t>{2, 3, 3, 6, 6, 3}))},
+        Defect{"MergesMissing", "missing key (key tokenizer.ggml.merges)", without("ggml.merges"), true},
+        Defect{"MergeWithoutSpace", "bad merge at index 0", with("ggml.merges", GgufArray::of(Strings{"ab"})),
+               true},
+        Defect{"MergeHalf", "bad merge at index 1", with("ggml.merges", GgufArray::of(Strings{"a b", "a "})),
+               true},
+        Defect{"MergeEmpty", "bad merge at index 0", with("ggml.merges", GgufArray::of(Strings{""})), true},
+        Defect{"BosOutside", "expected less than 6, got 6 (key tokenizer.ggml.bos_token_id)",
+               with("ggml.bos_token_id", 6U)},
+        Defect{"EosMax", "outside the vocabulary", with("ggml.eos_token_id", UINT32_MAX)},
+        Defect{"DefaultOutside", "default token outside the vocabulary: expected less than 1, got 1",
+               [](TinyModel& m) {
+                 for (const char* key : {"scores", "token_type"})
+                   m.keys.erase(std::string("tokenizer.ggml.") + key);
+                 m.keys["tokenizer.ggml.tokens"] = GgufArray::of(Strings{"a"});
+               }},
+        Defect{"AddBosWithoutBos", "add_bos_token without a BOS token", with("ggml.add_bos_token", true),
+               true},
+        Defect{"AddBosNumber", "expected bool, got u8", with("ggml.add_bos_token", std::uint8_t{1})},
+        Defect{"TemplateNumber", "expected string, got u32 (key tokenizer.chat_template)",
+               with("chat_template", 1U)},
+        Defect{"CharsmapString", "expected array of u8",
+               with("ggml.precompiled_charsmap", std::string("x"))}),
+    case_name<Defect>);
+
+}  // namespace
+}  // namespace cria::test
