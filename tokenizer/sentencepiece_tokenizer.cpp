@@ -4,16 +4,16 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <limits>
-#include <protozero/pbf_writer.hpp>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 #include "model/error.h"
+#include "tokenizer/sentencepiece_model.h"
 #include "tokenizer/special_tokens.h"
+#include "tokenizer/token_roles.h"
 #include "tokenizer/utf8.h"
 
 namespace cria {
@@ -34,138 +34,21 @@ std::string with_spaces(std::string_view text) {
   return out.append(text);
 }
 
-/// The value of "<0x0A>", or -1.
-int byte_value(std::string_view text) {
-  constexpr std::string_view kDigits = "0123456789ABCDEF";
-  if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') return -1;
-  const auto digit = [&](char c) {
-    return kDigits.find(c >= 'a' && c <= 'f' ? static_cast<char>(c - 32) : c);
-  };
-  const std::size_t high = digit(text[3]), low = digit(text[4]);
-  if (high > 15 || low > 15) return -1;
-  return static_cast<int>(high * 16 + low);
-}
-
-/// What a token is to this tokenizer.
-enum class Role : std::uint8_t { Text, Unused, Byte, Control, UserDefined };
-
-/// The type that the file gives, mended where files in the wild are careless.
-class Roles {
- public:
-  explicit Roles(const Vocabulary& vocabulary)
-      : vocabulary_(vocabulary),
-        has_byte_type_(std::count(vocabulary.types.begin(), vocabulary.types.end(), TokenType::Byte) > 0),
-        control_(vocabulary.end_of_generation.begin(), vocabulary.end_of_generation.end()) {
-    for (const auto& id : {vocabulary.bos, vocabulary.eos, vocabulary.unk}) {
-      if (id) control_.insert(*id);
-    }
-  }
-
-  [[nodiscard]] Role of(TokenId id) const {
-    const std::string_view text = vocabulary_.tokens[static_cast<std::size_t>(id)];
-    switch (vocabulary_.types[static_cast<std::size_t>(id)]) {
-      case TokenType::Control:
-      case TokenType::Unknown:
-        return Role::Control;
-      case TokenType::Byte:
-        return Role::Byte;
-      // Chat markers added to a model after its training are often called user-defined: users could forge
-      // them.
-      case TokenType::UserDefined:
-        return control_.contains(id) || (text.starts_with("<|") && text.ends_with("|>")) ? Role::Control
-                                                                                         : Role::UserDefined;
-      case TokenType::Unused:
-        return Role::Unused;
-      default:
-        break;
-    }
-    if (control_.contains(id)) return Role::Control;  // a file without token types
-    return !has_byte_type_ && byte_value(text) >= 0 ? Role::Byte : Role::Text;
-  }
-
- private:
-  const Vocabulary& vocabulary_;
-  bool has_byte_type_;
-  std::unordered_set<TokenId> control_;
-};
-
-void check(const Vocabulary& v) {
-  const std::size_t n = v.tokens.size();
-  const auto expect = [](bool holds, const std::string& message, std::string_view key) {
-    if (!holds) throw Error("", message, "key tokenizer.ggml." + std::string(key));
-  };
-  const auto count = [&](const std::string& what, std::size_t got) {
-    return "wrong number of " + what + ": expected " + std::to_string(n) + ", got " + std::to_string(got);
-  };
-  expect(n > 0 && n < (1U << 30), "no usable token list: " + std::to_string(n) + " tokens", "tokens");
-  expect(v.types.size() == n, count("token types", v.types.size()), "token_type");
-  expect(v.scores.empty() || v.scores.size() == n, count("scores", v.scores.size()), "scores");
-  expect(std::none_of(v.scores.begin(), v.scores.end(), [](float s) { return std::isnan(s); }),
-         "a score is not a number", "scores");
-  const auto in_range = [&](std::optional<TokenId> id, std::string_view key) {
-    expect(!id || (*id >= 0 && static_cast<std::size_t>(*id) < n),
-           "token id outside the vocabulary: expected 0 to " + std::to_string(n - 1) + ", got " +
-               std::to_string(id.value_or(0)),
-           key);
-  };
-  in_range(v.bos, "bos_token_id");
-  in_range(v.eos, "eos_token_id");
-  in_range(v.unk, "unknown_token_id");
-  expect(!v.add_bos || v.bos, "add_bos_token is set but there is no BOS token", "bos_token_id");
-  expect(!v.add_eos || v.eos, "add_eos_token is set but there is no EOS token", "eos_token_id");
-}
-
-/// Writes a SentencePiece ModelProto; field numbers of sentencepiece_model.proto.
-class ModelWriter {
- public:
-  enum PieceType : std::int32_t { Normal = 1, Unknown = 2, Unused = 5, Byte = 6 };
-
-  void piece(std::string_view text, float score, PieceType type) {
-    protozero::pbf_writer message(model_, 1);
-    message.add_string(1, text.data(), text.size());
-    message.add_float(2, score);
-    message.add_enum(3, type);
-  }
-
-  std::string finish() {
-    {
-      protozero::pbf_writer trainer(model_, 2);
-      trainer.add_enum(3, 2);      // model_type: BPE
-      trainer.add_bool(35, true);  // byte_fallback
-    }
-    {
-      protozero::pbf_writer normalizer(model_, 3);
-      normalizer.add_string(1, "identity");
-      normalizer.add_bool(3, false);  // add_dummy_prefix: done here, after every special token
-      normalizer.add_bool(4, false);  // remove_extra_whitespaces
-      normalizer.add_bool(5, true);   // escape_whitespaces
-    }
-    return std::move(bytes_);
-  }
-
- private:
-  std::string bytes_;
-  protozero::pbf_writer model_{bytes_};
-};
-
 /// The library does the merges. Done here, because it cannot:
-/// - special and user-defined tokens: the library takes only one <unk>, never parses control tokens, and puts
-/// the dummy prefix
-///   only before the whole text, while models see one after every special token. So the library is never
-///   shown those tokens and no text, however strange, can merge into a control or byte token.
-/// - duplicate tokens (refused by the library; the last one wins, as elsewhere in the field) and empty or
-/// invalid ones;
-/// - missing byte tokens (refused by the library; the unknown token stands in) and a missing space symbol;
-/// - invalid UTF-8 (the library turns it into U+FFFD) and a literal U+2581 (it turns into a space): byte
-/// tokens, so that the
-///   text comes back exactly;
-/// - speed and memory on long texts: see encode_run.
-/// Normalization rules (precompiled_charsmap, remove_extra_whitespaces) are not applied: LLaMA vocabularies
-/// are made without, and the library walks a hostile charsmap unchecked.
+/// - Special and user-defined tokens. The library never parses control tokens, takes only one <unk>,
+///   and puts the dummy prefix before the whole text only, while models see one after every special
+///   token. It is not shown these tokens, so no text merges into a control or byte token.
+/// - Duplicate tokens: it refuses them; the last one wins, as elsewhere in the field.
+/// - Missing byte tokens (it refuses; the unknown token stands in) and a missing space symbol.
+/// - Invalid UTF-8 (it makes that U+FFFD) and a literal U+2581 (it makes that a space): they become
+///   byte tokens, so that the text comes back exactly.
+/// - Speed and memory on long texts: see encode_run.
+/// Normalization rules (precompiled_charsmap, remove_extra_whitespaces) are not applied: LLaMA
+/// vocabularies are made without, and the library walks a hostile charsmap unchecked.
 class SentencePieceTokenizer final : public Tokenizer {
  public:
   explicit SentencePieceTokenizer(const Vocabulary& vocabulary) : vocabulary_(vocabulary), specials_({}) {
-    check(vocabulary);
+    check_vocabulary(vocabulary);
     assign_roles();
     load();
   }
@@ -185,7 +68,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   [[nodiscard]] std::string_view text_of(TokenId id) const {
     return vocabulary_.tokens[static_cast<std::size_t>(id)];
   }
-  [[nodiscard]] Role role_of(TokenId id) const { return roles_[static_cast<std::size_t>(id)]; }
+  [[nodiscard]] TokenRole role_of(TokenId id) const { return roles_[static_cast<std::size_t>(id)]; }
   void encode_run(std::string_view run, std::vector<TokenId>& ids) const;
   void encode_word(std::string_view word, std::vector<TokenId>& ids, Words& known) const;
   void encode_bytes(std::string_view bytes, std::vector<TokenId>& ids) const;
@@ -194,7 +77,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   const Vocabulary& vocabulary_;
   sentencepiece::SentencePieceProcessor library_;
   SpecialTokens specials_;
-  std::vector<Role> roles_;                       ///< by id
+  std::vector<TokenRole> roles_;                  ///< by id
   std::array<TokenId, 256> byte_ids_{};           ///< by byte value
   std::optional<TokenId> stand_in_;               ///< the unknown token, if it stands in for missing bytes
   std::vector<TokenId> ids_of_library_;           ///< by the library's id
@@ -204,16 +87,16 @@ class SentencePieceTokenizer final : public Tokenizer {
 std::uint64_t pair_key(char32_t left, char32_t right) { return (std::uint64_t{left} << 32) | right; }
 
 void SentencePieceTokenizer::assign_roles() {
-  const Roles roles(vocabulary_);
+  roles_ = token_roles(vocabulary_);
   const auto n = static_cast<TokenId>(vocabulary_.tokens.size());
   std::vector<SpecialTokens::Entry> special;
   std::optional<TokenId> unknown = vocabulary_.unk;
   byte_ids_.fill(kNone);
   for (TokenId id = 0; id < n; ++id) {
     const std::string_view text = text_of(id);
-    const Role role = roles_.emplace_back(roles.of(id));
+    const TokenRole role = role_of(id);
     if (!unknown && vocabulary_.types[static_cast<std::size_t>(id)] == TokenType::Unknown) unknown = id;
-    if (role == Role::Byte) {
+    if (role == TokenRole::Byte) {
       const int value = byte_value(text);
       if (value < 0) {
         throw Error("",
@@ -224,8 +107,8 @@ void SentencePieceTokenizer::assign_roles() {
       byte_ids_[static_cast<std::size_t>(value)] = id;
     }
     if (text.empty()) continue;
-    if (role == Role::Control) special.push_back({std::string(text), id, true});
-    if (role == Role::UserDefined) special.push_back({with_spaces(text), id, false});
+    if (role == TokenRole::Control) special.push_back({std::string(text), id, true});
+    if (role == TokenRole::UserDefined) special.push_back({with_spaces(text), id, false});
   }
   specials_ = SpecialTokens(std::move(special));
   assign_bytes(unknown);
@@ -245,29 +128,30 @@ void SentencePieceTokenizer::assign_bytes(std::optional<TokenId> unknown) {
 }
 
 void SentencePieceTokenizer::load() {
-  ModelWriter model;
+  SentencePieceModel model;
   std::unordered_map<std::string_view, TokenId> texts;
   const auto n = static_cast<TokenId>(vocabulary_.tokens.size());
   for (TokenId id = 0; id < n; ++id) {
-    if (role_of(id) <= Role::Unused && !text_of(id).empty()) texts[text_of(id)] = id;
+    if (role_of(id) <= TokenRole::Unused && !text_of(id).empty()) texts[text_of(id)] = id;
   }
   for (TokenId id = 0; id < n; ++id) {
     const auto at = texts.find(text_of(id));
     if (at == texts.end() || at->second != id) continue;
     const float score = vocabulary_.scores.empty() ? 0.0F : vocabulary_.scores[static_cast<std::size_t>(id)];
-    model.piece(text_of(id), score, role_of(id) == Role::Unused ? ModelWriter::Unused : ModelWriter::Normal);
+    model.piece(text_of(id), score,
+                role_of(id) == TokenRole::Unused ? SentencePieceModel::Unused : SentencePieceModel::Normal);
     ids_of_library_.push_back(id);
     note_neighbours(text_of(id));
   }
   for (std::size_t byte = 0; byte < 256; ++byte) {
     constexpr char kHex[] = "0123456789ABCDEF";
-    model.piece({"<0x" + std::string{kHex[byte / 16], kHex[byte % 16], '>'}}, 0, ModelWriter::Byte);
+    model.piece({"<0x" + std::string{kHex[byte / 16], kHex[byte % 16], '>'}}, 0, SentencePieceModel::Byte);
     ids_of_library_.push_back(byte_ids_[byte]);
   }
-  model.piece("\xFF", 0, ModelWriter::Unknown);  // demanded by the library; no text can spell it
+  model.piece("\xFF", 0, SentencePieceModel::Unknown);  // demanded by the library; no text can spell it
   ids_of_library_.push_back(kNone);
   if (!texts.contains(kSpaceSymbol)) {
-    model.piece(kSpaceSymbol, 0, ModelWriter::Normal);
+    model.piece(kSpaceSymbol, 0, SentencePieceModel::Normal);
     ids_of_library_.push_back(byte_ids_[' ']);
   }
   const std::string bytes = model.finish();
@@ -373,9 +257,9 @@ std::string SentencePieceTokenizer::piece(TokenId id, bool show_special) const {
                 ", got " + std::to_string(id));
   }
   switch (role_of(id)) {
-    case Role::Byte:
+    case TokenRole::Byte:
       return {static_cast<char>(byte_value(text_of(id)))};
-    case Role::Control:
+    case TokenRole::Control:
       return show_special ? std::string(text_of(id)) : std::string();
     default:
       return with_spaces(text_of(id));
@@ -383,7 +267,7 @@ std::string SentencePieceTokenizer::piece(TokenId id, bool show_special) const {
 }
 
 bool SentencePieceTokenizer::dummy_space_after(std::optional<TokenId> previous) const {
-  return vocabulary_.add_space_prefix && (!previous || role_of(*previous) >= Role::Control);
+  return vocabulary_.add_space_prefix && (!previous || role_of(*previous) >= TokenRole::Control);
 }
 
 }  // namespace

@@ -41,10 +41,12 @@ TEST(OddVocabulary, UnknownStandsInForMissingBytes) {
 
 TEST(OddVocabulary, NoTokenTypes) {
   SmallVocabulary v;
+  const TokenId marker = v.add("<|im_start|>");
   v->types.assign(v->types.size(), TokenType::Normal);
   v->add_bos = true;
   const auto tokenizer = v.tokenizer();
   EXPECT_EQ(tokenizer->encode("<s>\n", true, true), (Ids{1, 3 + ' ', 3 + '\n'}));
+  EXPECT_EQ(tokenizer->encode("<|im_start|>", false, true), Ids{marker});
   EXPECT_EQ(tokenizer->decode(Ids{1, 3 + ' ', 3 + '\n'}), "\n");
 }
 
