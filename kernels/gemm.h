@@ -1,0 +1,47 @@
+// Prompts: products of quantized weights with many tokens. A tile of rows is decoded once per 256 columns
+// into a panel of bytes in which the rows are the lanes, and a micro-kernel of the instruction set
+// (GemmKernel) runs it over all tokens.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/gemm_pack.h"
+#include "kernels/gemm_panel.h"
+#include "kernels/kernels.h"
+
+namespace cria {
+
+/// One tile of at most kGemmRows rows by kGemmTokens tokens, over all columns: block 0, 1, 2 … as
+/// kernels/README.md wants it.
+template <class Isa, DType type>
+void gemm_tile(const MatMulJob& job, std::size_t row, std::size_t n_rows, std::size_t token,
+               std::size_t n_tokens, GemmScratch& s) {
+  std::memset(s.acc, 0, (n_tokens + kGemmPad) * sizeof s.acc[0]);
+  for (std::size_t k = 0; k < job.cols; k += kGemmCols) {
+    PanelPacker<Isa, type>::pack(job, row, n_rows, k, s.panel);
+    GemmKernel<Isa>::template run<panel_shape<Isa, type>()>(TokenSlice(*job.x, token, n_tokens, k), s);
+  }
+  for (std::size_t t = 0; t < n_tokens; ++t) {
+    const std::size_t at = (token + t) * job.out_stride + row;
+    if (job.residual == nullptr) {
+      std::memcpy(job.out + at, s.acc[t], n_rows * sizeof(float));
+    } else {
+      for (std::size_t r = 0; r < n_rows; ++r) job.out[at + r] = job.residual[at + r] + s.acc[t][r];
+    }
+  }
+}
+
+/// A MatMulFn for the integer types, meant for more tokens than a GEMV takes at once.
+template <class Isa, DType type>
+void gemm(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
+  auto& s = *reinterpret_cast<GemmScratch*>(scratch);
+  [[maybe_unused]] const typename GemmKernel<Isa>::Session session(panel_shape<Isa, type>());
+  for (std::size_t t = 0; t < job.x->n_tokens; t += kGemmTokens) {
+    const std::size_t n_tokens = std::min(kGemmTokens, job.x->n_tokens - t);
+    for (std::size_t r = row_begin; r < row_end; r += kGemmRows)
+      gemm_tile<Isa, type>(job, r, std::min(kGemmRows, row_end - r), t, n_tokens, s);
+  }
+}
+
+}  // namespace cria

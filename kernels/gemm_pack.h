@@ -1,0 +1,147 @@
+// Packing: blocks of 32 rows, decoded in lanes as a GEMV decodes them, transposed into a panel.
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/gemm_panel.h"
+#include "kernels/gemv.h"
+#include "kernels/kernels.h"
+
+namespace cria {
+
+template <class Isa, DType type>
+constexpr PanelShape panel_shape() {
+  using W = LaneType<RowLanes<Isa>, type>;
+  constexpr DecodeTraits traits = decode_traits(type);
+  constexpr int kBias = W::kFull ? RowLanes<Isa>::kBias : W::kZero;
+  if constexpr (!W::kSuper) {
+    return {PanelBytes::Weights, true, kBias, 0, traits.has_min ? 1 : 0};
+  } else {
+    constexpr int kMins = traits.has_min ? W::kScales : 0;
+    constexpr PanelBytes kBytes = GemmKernel<Isa>::bytes(traits);
+    if constexpr (kBytes == PanelBytes::Weights) return {kBytes, false, kBias, W::kScales, kMins};
+    if constexpr (kBytes == PanelBytes::Scaled)
+      return {kBytes, false, GemmKernel<Isa>::scaled_zero(traits), 0, kMins};
+    return {kBytes, false, 0, 0, kMins};
+  }
+}
+
+template <class Isa, DType type>
+class PanelPacker {
+  using V = RowLanes<Isa>;
+  using W = LaneType<V, type>;
+  using Vec = typename V::Vec;
+  using Kernel = GemmKernel<Isa>;
+  static constexpr PanelShape kShape = panel_shape<Isa, type>();
+  static constexpr DecodeTraits kTraits = decode_traits(type);
+  static constexpr int kScaleVecs = W::kSuper && W::kScales == 16 ? 2 : 1;
+  static constexpr std::size_t kWidth = 4 * V::kLanes;  ///< rows transposed together
+
+ public:
+  /// Rows [row, row + n_rows) and up to 256 columns from k on; the last row is repeated to fill the panel.
+  static void pack(const MatMulJob& job, std::size_t row, std::size_t n_rows, std::size_t k, Panel& panel) {
+    const std::byte* rows[kGemmRows];
+    for (std::size_t i = 0; i < kGemmRows; ++i)
+      rows[i] = job.weights + (row + std::min(i, n_rows - 1)) * job.row_bytes;
+    if constexpr (W::kSuper) {
+      pack_block(rows, k / 256 * W::kBytes, 0, panel);
+    } else {
+      for (std::size_t b = 0; b < std::min(kGemmCols, job.cols - k) / 32; ++b)
+        pack_block(rows, (k / 32 + b) * W::kBytes, b, panel);
+    }
+  }
+
+ private:
+  static void pack_block(const std::byte* const* rows, std::size_t offset, std::size_t b, Panel& panel) {
+    for (std::size_t lane = 0; lane < kGemmRows; lane += kWidth)
+      pack_lanes(rows + lane, offset, b, lane, panel);
+    for (std::size_t lane = 0; lane < kGemmRows; lane += kRowGroup) {
+      V::store(panel.d[b] + lane, W::d(rows + lane, offset));
+      if constexpr (kTraits.has_min) {
+        if constexpr (W::kSuper)
+          V::store(panel.m[b] + lane, W::dmin(rows + lane, offset));
+        else
+          V::store(panel.m[b] + lane, W::offset_of(rows + lane, offset));
+      }
+    }
+  }
+
+  /// Vector i of a transposition holds rows i, i + 4, i + 8 …, so that the transposed lanes are in order.
+  static void pack_lanes(const std::byte* const* rows, std::size_t offset, std::size_t b, std::size_t lane,
+                         Panel& panel) {
+    constexpr int kDigits = kShape.bytes == PanelBytes::Digits ? 2 : 1;
+    Vec q[kDigits][W::kSuper ? 16 : 2][4], scale[kScaleVecs][4], min[kScaleVecs][4];
+    for (std::size_t i = 0; i < 4; ++i) {
+      const std::byte* at[kRowGroup] = {};
+      for (std::size_t l = 0; l < V::kLanes; ++l) at[l * V::kPacks] = rows[i + 4 * l];
+      Vec s[kScaleVecs];
+      if constexpr (W::kSuper && W::kScales != 0) W::scales(at, offset, s);
+      W::weights(at, offset, [&](int j, Vec w0, Vec w1) {
+        Vec* const out[2] = {&q[0][2 * j][i], &q[kDigits - 1][2 * j][i]};
+        put(w0, s, 2 * j, out);
+        Vec* const next[2] = {&q[0][2 * j + 1][i], &q[kDigits - 1][2 * j + 1][i]};
+        put(w1, s, 2 * j + 1, next);
+      });
+      for (int v = 0; v < kScaleVecs && kShape.scales != 0; ++v) scale[v][i] = s[v];
+      if constexpr (W::kSuper && kTraits.has_min) {
+        Vec m[kScaleVecs];
+        W::mins(at, offset, m);
+        for (int v = 0; v < kScaleVecs; ++v) min[v][i] = m[v];
+      }
+    }
+    for (int digit = 0; digit < kDigits; ++digit) {
+      std::size_t k = b * 8;
+      for (auto& v : q[digit]) {
+        Kernel::transpose(v);
+        for (const Vec& dwords : v) Kernel::store(panel.q[digit][k++][lane], dwords);
+      }
+    }
+    if constexpr (kShape.scales != 0) {
+      for (int v = 0; v < kScaleVecs; ++v) {
+        Kernel::transpose(scale[v]);
+        for (int c = 0; c < 4; ++c)
+          Kernel::store_pairs(panel.scale[8 * v + 2 * c] + lane, panel.scale[8 * v + 2 * c + 1] + lane,
+                              scale[v][c]);
+      }
+    }
+    if constexpr (W::kSuper && kTraits.has_min) {
+      for (int v = 0; v < kScaleVecs; ++v) {
+        Kernel::transpose(min[v]);
+        for (int c = 0; c < 4; ++c) Kernel::store(panel.min[4 * v + c][lane], min[v][c]);
+      }
+    }
+  }
+
+  /// Sixteen weights of each lane as the panel's bytes; sub: which sixteen of the block; s: the scales of the
+  /// lanes.
+  static void put(Vec w, const Vec* s, int sub, Vec* const (&out)[2]) {
+    if constexpr (kShape.bytes == PanelBytes::Weights) {
+      *out[0] = w;
+    } else {
+      constexpr int kBias = W::kFull ? V::kBias : W::kZero;
+      constexpr int kPerScale = W::kScales == 8 ? 2 : 1;
+      Vec even = V::bit_and(w, V::splat16(0xFF)), odd = V::template shr16<8>(w),
+          offset = V::splat16(kShape.zero);
+      if constexpr (W::kScales == 0) {
+        offset = V::splat16(kShape.zero - kBias);
+      } else {
+        const int j = sub / kPerScale;
+        const Vec scale = V::lookup(s[j / 8], V::splat16((2 * (j % 8) + 1) << 8 | 2 * (j % 8)));
+        offset = V::add16(offset, V::mul16(scale, V::splat16(-kBias)));
+        even = V::mul16(even, scale);
+        odd = V::mul16(odd, scale);
+      }
+      even = V::add16(even, offset);
+      odd = V::add16(odd, offset);
+      *out[0] = V::bit_or(V::bit_and(even, V::splat16(0xFF)), V::template shl16<8>(odd));
+      if constexpr (kShape.bytes == PanelBytes::Digits) {
+        // hi = (v + 128) >> 8 goes with lo = the low byte as a signed number.
+        even = V::add16(even, V::splat16(128));
+        odd = V::add16(odd, V::splat16(128));
+        *out[1] = V::bit_or(V::template shr16<8>(even), V::bit_and(odd, V::splat16(0xFF00)));
+      }
+    }
+  }
+};
+
+}  // namespace cria

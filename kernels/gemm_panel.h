@@ -1,0 +1,96 @@
+// What packing and micro-kernels of a GEMM share: the panel of decoded weights, the tokens' side, and the
+// scratch of both.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/activations.h"
+#include "kernels/decode.h"
+
+namespace cria {
+
+inline constexpr std::size_t kGemmRows = 32;     ///< rows of a panel
+inline constexpr std::size_t kGemmCols = 256;    ///< columns of a panel
+inline constexpr std::size_t kGemmTokens = 512;  ///< tokens that one decoding of the weights serves
+inline constexpr std::size_t kGemmPad =
+    32;  ///< how far a micro-kernel's last tile may reach beyond the tokens
+
+/// How the bytes of a panel stand for the weights.
+enum class PanelBytes : std::uint8_t {
+  Weights,  ///< q + zero
+  Scaled,   ///< q*scale + zero: no scales are left to apply
+  Digits,   ///< q*scale = lo + 256*hi, two signed bytes in two panels
+};
+
+/// What a panel holds: the compile-time half of a type. Structural, so that types of equal shape share one
+/// micro-kernel.
+struct PanelShape {
+  PanelBytes bytes;
+  bool blocks32;  ///< class Blocks32: floats per 32 columns, else per 256
+  int zero;       ///< added to every byte
+  int scales;     ///< integer scales per 256 columns that the micro-kernel applies: 16, 8 or 0
+  int mins;       ///< mins per 256 columns: 16, 8 or 0; Blocks32: 1 says that there is m
+};
+
+/// Least and greatest q*scale of a type.
+struct Range {
+  int min, max;
+};
+constexpr Range scaled_range(const DecodeTraits& t) {
+  Range r{0, 0};
+  for (const int q : {t.q_min, t.q_max}) {
+    for (const int s : {t.scale_min, t.scale_max}) {
+      r.min = q * s < r.min ? q * s : r.min;
+      r.max = q * s > r.max ? q * s : r.max;
+    }
+  }
+  return r;
+}
+
+/// 32 rows × 256 columns, rows in lanes.
+struct alignas(64) Panel {
+  std::uint8_t q[2][kGemmCols / 4][kGemmRows]
+                [4];  ///< bytes of four consecutive columns per row; [1]: the second digit
+  std::int32_t scale[16][kGemmRows];
+  std::int16_t min[8][kGemmRows][2];  ///< consecutive mins in pairs
+  float d[8][kGemmRows];              ///< Super256: [0]; Blocks32: one per 32 columns
+  float m[8][kGemmRows];              ///< dmin or m likewise
+};
+
+/// Scratch of one thread, part of matmul_scratch_bytes().
+struct alignas(64) GemmScratch {
+  Panel panel;
+  float acc[kGemmTokens + kGemmPad][kGemmRows];
+};
+
+/// The activations that meet one panel: n_tokens rows of up to 256 columns.
+struct TokenSlice {
+  const std::int8_t* q;
+  const float* d;
+  const std::int16_t* sum;
+  std::size_t q_stride, d_stride, sum_stride;
+  std::size_t n_tokens;
+  std::size_t cols;
+
+  TokenSlice(const Activations& x, std::size_t token, std::size_t tokens, std::size_t k)
+      : q_stride(x.q_stride()),
+        d_stride(x.d_stride()),
+        sum_stride(x.sum_stride()),
+        n_tokens(tokens),
+        cols(x.cols - k < kGemmCols ? x.cols - k : kGemmCols) {
+    q = x.q + token * q_stride + k;
+    d = x.d + token * d_stride + k / (x.type == ActType::Q8x32 ? 32 : 256);
+    sum = x.sum + token * sum_stride + k / (x.type == ActType::Q8x32 ? 32 : 16);
+  }
+};
+
+/// The micro-kernel of an instruction set, gemm_*.h:
+///   bytes(traits)          how it wants the bytes of a Super256 type
+///   run<shape>(slice, s)   adds the products of s.panel and the slice to s.acc
+///   Session                what a thread must hold while it runs
+///   transpose(v)           4×4 int32 in every 16-byte lane of four vectors; store(p, v)
+template <class Isa>
+struct GemmKernel;
+
+}  // namespace cria
