@@ -1,0 +1,55 @@
+// A conversation with a model: its messages, and what happens when they outgrow the context.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/session.h"
+#include "tools/common.h"
+#include "tools/sampling_options.h"
+
+namespace cria::tools {
+
+struct ChatOptions {
+  ModelOptions model;
+  SamplingOptions sampling;
+  std::string system;
+  bool no_template = false;
+};
+
+class ChatSession {
+ public:
+  /// Model and session must outlive it. forget: drop the oldest exchanges when the context is full, even
+  /// without --context-shift.
+  ChatSession(const Model& model, Session& session, const ChatOptions& options,
+              const GenerateOptions& generate, bool forget);
+
+  /// Answers a message; both join the conversation. Throws Error, and forgets the message, where there is no
+  /// room for it.
+  GenerateResult answer(const std::string& message, const TextSink& sink);
+  void reset();                              ///< forgets all but the system message
+  void set_system(const std::string& text);  ///< "": none
+  void save(const std::string& path) const;
+  void load(const std::string& path);
+
+  [[nodiscard]] const std::vector<ChatMessage>& messages() const { return messages_; }
+  [[nodiscard]] std::string greeting() const;
+  [[nodiscard]] std::string stats() const;
+  [[nodiscard]] std::string full_text() const;  ///< what a full context means, and the ways out
+
+ private:
+  [[nodiscard]] std::vector<TokenId> prompt() const;
+  [[nodiscard]] bool has_system() const { return !messages_.empty() && messages_.front().role == "system"; }
+  bool forget_oldest();
+
+  const Model& model_;
+  Session& session_;
+  std::optional<ChatTemplate> template_;  // none: plain text
+  GenerateOptions generate_;
+  bool forget_;
+  std::vector<ChatMessage> messages_;
+  std::optional<GenerateResult> last_;
+};
+
+}  // namespace cria::tools

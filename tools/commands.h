@@ -1,0 +1,17 @@
+// The subcommands of `cria`: each function declares one, with its options, its help and what it does.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace cria::tools {
+
+void add_chat(CLI::App& app);
+void add_run(CLI::App& app);
+void add_tokenize(CLI::App& app);
+void add_logits(CLI::App& app);
+void add_dequant(CLI::App& app);
+void add_inspect(CLI::App& app);
+void add_completion(CLI::App& app);
+void add_man(CLI::App& app);
+
+}  // namespace cria::tools

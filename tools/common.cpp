@@ -1,0 +1,202 @@
+#include "tools/common.h"
+
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+
+#include "tools/interrupt.h"
+#include "tools/terminal.h"
+
+namespace cria::tools {
+namespace fs = std::filesystem;
+
+void add_model_option(CLI::App& command, std::string& model) {
+  command.add_option("-m,--model", model, "GGUF file (default: $CRIA_MODEL, else the bundled demo model)")
+      ->type_name("FILE");
+}
+
+void add_model_options(CLI::App& command, ModelOptions& options) {
+  SessionOptions& session = options.session;
+  add_model_option(command, options.model);
+  command.add_option("-t,--threads", session.threads, "threads (default: the physical cores)")
+      ->type_name("N")
+      ->check(range(1, 4096));
+  command
+      .add_option("--threads-prefill", session.threads_prefill, "threads for prompts (default: as --threads)")
+      ->type_name("N")
+      ->check(range(1, 4096));
+  command.add_option("-b,--batch", session.n_batch, "prompt tokens evaluated at once")
+      ->type_name("N")
+      ->check(range(1, 1 << 20))
+      ->capture_default_str();
+  command.add_option("-c,--ctx", session.n_ctx, "tokens of context (default: the model's, at most 4096)")
+      ->type_name("N")
+      ->check(range(1, 1 << 30));
+  command.add_option("--kv-type", options.kv_type, "type of the cached keys and values")
+      ->check(CLI::IsMember({"f16", "f32", "q8_0"}))
+      ->capture_default_str();
+  command.add_flag("--mlock", options.mlock, "keep the model in memory");
+  command.add_flag("--no-mmap", options.no_mmap, "read the file into memory instead of mapping it");
+  command.add_flag("--profile", options.profile, "a table of the time per graph node on stderr at the end");
+  command.add_flag("-v,--verbose", options.verbose, "notes on model, memory and speed on stderr");
+}
+
+std::string find_model(const std::string& named) {
+  if (!named.empty()) return named;
+  if (const char* environment = std::getenv("CRIA_MODEL"); environment != nullptr && *environment != '\0')
+    return environment;
+  std::error_code error;
+  const fs::path bin = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (const char* place : {"../share/cria", "../data"}) {  // installed; the build tree
+    const fs::path candidate = bin / place / "cria-demo-Q8_0.gguf";
+    if (fs::exists(candidate, error)) return candidate.lexically_normal().string();
+  }
+  throw Error("", "no model: the bundled one is not beside " + bin.string() + "; name one with -m FILE");
+}
+
+KvType parse_kv_type(std::string_view text) {
+  return text == "f32" ? KvType::F32 : text == "q8_0" ? KvType::Q8_0 : KvType::F16;
+}
+
+const KernelSet& require_kernels() {
+  if (const KernelSet* kernels = active_kernels()) return *kernels;
+  std::string known;
+  for (const KernelSet* set : available_kernels())
+    known += (known.empty() ? "" : ", ") + std::string(set->isa);
+  const char* wanted = std::getenv("CRIA_ISA");
+  throw Error("", "CRIA_ISA: expected one of " + known + ", got " + (wanted != nullptr ? wanted : ""));
+}
+
+namespace {
+
+void warn(const std::vector<std::string>& warnings) {
+  for (const std::string& warning : warnings) std::cerr << "cria: warning: " << warning << '\n';
+}
+
+std::uint64_t parameter_count(const GgufFile& file) {
+  std::uint64_t count = 0;
+  for (const TensorView& tensor : file.tensors()) count += tensor.cols() * tensor.rows();
+  return count;
+}
+
+}  // namespace
+
+std::shared_ptr<const Model> load_model(const ModelOptions& options) {
+  const std::string path = find_model(options.model);
+  require_kernels();
+  auto model =
+      Model::load(path, {.map = options.no_mmap ? MapMode::Read : MapMode::Mmap, .mlock = options.mlock});
+  if (!options.verbose) return model;
+  warn(model->file().warnings());
+  warn(model->vocabulary().warnings);
+  warn(model->weights().warnings);
+  const LlamaConfig& config = model->config();
+  std::cerr << "model: " << path << ": " << (config.name.empty() ? "unnamed" : without_controls(config.name))
+            << ", " << config.arch->name << ", " << human_count(parameter_count(model->file()))
+            << " parameters, " << human_bytes(model->file().file_bytes()) << ", trained for "
+            << config.n_ctx_train << " tokens\n";
+  return model;
+}
+
+std::unique_ptr<Session> open_session(const Model& model, const ModelOptions& options) {
+  SessionOptions wanted = options.session;
+  wanted.kv_type = parse_kv_type(options.kv_type);
+  auto session = std::make_unique<Session>(model, wanted);
+  if (options.verbose) {
+    const SessionOptions& got = session->options();
+    std::cerr << "session: context " << got.n_ctx << ", " << human_bytes(session->memory_bytes())
+              << " beside the file (" << options.kv_type << " keys and values), " << got.threads
+              << " threads, " << got.kernels->isa << '\n';
+  }
+  return session;
+}
+
+void require_room(const Session& session, std::size_t n) {
+  const std::uint32_t n_ctx = session.options().n_ctx;
+  if (n > n_ctx)
+    throw Error("", "the prompt is too long: expected at most " + std::to_string(n_ctx) + " tokens, got " +
+                        std::to_string(n) + " (-c N makes the context larger)");
+}
+
+std::string speed_line(const GenerateResult& result) {
+  const auto part = [](std::size_t n, double seconds) {
+    return std::to_string(n) + " tokens" +
+           (seconds > 0 ? ", " + fixed(static_cast<double>(n) / seconds, 1) + " tokens/s" : "");
+  };
+  return part(result.tokens.size(), result.decode_seconds) + "; prompt " +
+         part(result.prompt_tokens, result.prompt_seconds);
+}
+
+void on_run(CLI::App* command, std::function<int()> body) {
+  command->callback([body = std::move(body)] {
+    if (const int code = body(); code != 0) throw CLI::RuntimeError(code);
+  });
+}
+
+namespace {
+
+std::string read_stream(std::FILE* stream, const std::string& name) {
+  std::string bytes;
+  char buffer[1 << 16];
+  std::size_t n = 0;
+  while ((n = std::fread(buffer, 1, sizeof buffer, stream)) > 0) bytes.append(buffer, n);
+  if (std::ferror(stream) != 0 && errno == EINTR) throw Interrupted();
+  if (std::ferror(stream) != 0) throw Error(name, std::string("cannot be read: ") + std::strerror(errno));
+  return bytes;
+}
+
+}  // namespace
+
+std::string read_stdin() { return read_stream(stdin, "stdin"); }
+
+std::string read_file(const std::string& path) {
+  if (path == "-") return read_stdin();
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
+  if (file == nullptr) throw Error(path, std::string("cannot be opened: ") + std::strerror(errno));
+  return read_stream(file.get(), path);
+}
+
+void TextInput::add_to(CLI::App& command, const std::string& what) {
+  CLI::Option* literal = command.add_option("-p,--prompt", text, what)->type_name("TEXT");
+  command.add_option("-f,--file", file, what + ", from a file (-: stdin, the default)")
+      ->type_name("FILE")
+      ->excludes(literal);
+}
+
+std::string TextInput::read() const {
+  if (text) return *text;
+  return file.empty() ? read_stdin() : read_file(file);
+}
+
+std::vector<TokenId> parse_ids(std::string_view text, std::size_t n_vocab) {
+  constexpr std::string_view kSeparators = ", \t\r\n";
+  std::vector<TokenId> ids;
+  for (std::size_t at = text.find_first_not_of(kSeparators); at != std::string_view::npos;) {
+    const std::string_view word = text.substr(at, text.find_first_of(kSeparators, at) - at);
+    TokenId id = -1;
+    const auto [end, bad] = std::from_chars(word.data(), word.data() + word.size(), id);
+    if (bad != std::errc() || end != word.data() + word.size() || id < 0 ||
+        static_cast<std::size_t>(id) >= n_vocab)
+      throw Error("", "not a token id: expected 0 to " + std::to_string(n_vocab - 1) + ", got " +
+                          std::string(word.substr(0, 40)));
+    ids.push_back(id);
+    at = text.find_first_not_of(kSeparators, at + word.size());
+  }
+  return ids;
+}
+
+void write_stdout(std::string_view bytes) {
+  if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) != bytes.size())
+    throw Error("stdout", std::string("cannot be written: ") + std::strerror(errno));
+}
+
+void flush_stdout() {
+  if (std::fflush(stdout) != 0)
+    throw Error("stdout", std::string("cannot be written: ") + std::strerror(errno));
+}
+
+}  // namespace cria::tools

@@ -1,0 +1,73 @@
+// What several subcommands share: finding and opening the model, sessions, whole files in, whole results out.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/session.h"
+
+namespace cria::tools {
+
+/// Options of every subcommand that runs a model.
+struct ModelOptions {
+  std::string model;
+  SessionOptions session;
+  std::string kv_type = "f16";
+  bool verbose = false, mlock = false, no_mmap = false, profile = false;
+};
+
+/// CLI::Range without its bounds in the help.
+template <typename T>
+CLI::Validator range(T low, T high) {
+  return CLI::Range(low, high).description("");
+}
+
+/// -m alone.
+void add_model_option(CLI::App& command, std::string& model);
+/// -m, threads, context and the rest.
+void add_model_options(CLI::App& command, ModelOptions& options);
+
+/// The named file, or where none is named: $CRIA_MODEL, else the demo model installed with (or built beside)
+/// this program.
+std::string find_model(const std::string& named);
+KvType parse_kv_type(std::string_view text);
+/// The kernels in use. Throws Error that lists what can be had where $CRIA_ISA names none of it.
+const KernelSet& require_kernels();
+
+/// Opens the model and says what is notable about it on stderr (with -v: all of it).
+std::shared_ptr<const Model> load_model(const ModelOptions& options);
+/// A session on it; with -v says on stderr how much memory that took.
+std::unique_ptr<Session> open_session(const Model& model, const ModelOptions& options);
+/// Throws Error unless a prompt of n tokens leaves room in the context.
+void require_room(const Session& session, std::size_t n);
+/// "12 tokens, 80.1 tokens/s; prompt 20 tokens, 400 tokens/s"
+std::string speed_line(const GenerateResult& result);
+/// The time table of --profile on stderr, if it was asked for.
+void print_profile(const Session& session, const ModelOptions& options);
+
+/// Makes `body` what the subcommand does; its result is the exit code.
+void on_run(CLI::App* command, std::function<int()> body);
+
+std::string read_file(const std::string& path);  ///< "-": stdin. Throws Error.
+std::string read_stdin();
+/// The input of a subcommand that takes -p TEXT, -f FILE or stdin.
+struct TextInput {
+  std::optional<std::string> text;
+  std::string file;
+  void add_to(CLI::App& command, const std::string& what);
+  [[nodiscard]] std::string read() const;
+};
+
+/// Token ids separated by commas or white space. Throws Error if one is not in the vocabulary.
+std::vector<TokenId> parse_ids(std::string_view text, std::size_t n_vocab);
+
+/// Bytes to stdout; throws Error if they cannot be written.
+void write_stdout(std::string_view bytes);
+void flush_stdout();
+
+}  // namespace cria::tools

@@ -1,0 +1,42 @@
+// `cria dequant`: raw blocks of a tensor type to float32.
+#include <vector>
+
+#include "kernels/dtype.h"
+#include "tools/commands.h"
+#include "tools/common.h"
+
+namespace cria::tools {
+namespace {
+
+int run(const std::string& type_name) {
+  const DTypeInfo* type = find_dtype(std::string_view(type_name));
+  if (type == nullptr)
+    throw CLI::ValidationError("TYPE", "unknown tensor type " + type_name + " (Q4_K, for example)");
+  constexpr std::size_t kBlocks = 1024;
+  std::vector<std::byte> blocks(kBlocks * type->block_bytes);
+  std::vector<float> values(kBlocks * type->block_values);
+  while (const std::size_t bytes = std::fread(blocks.data(), 1, blocks.size(), stdin)) {
+    if (bytes % type->block_bytes != 0)
+      throw Error("stdin", "not whole blocks: expected a multiple of " + std::to_string(type->block_bytes) +
+                               " bytes, got " + std::to_string(bytes % type->block_bytes) + " at the end");
+    const std::size_t n = bytes / type->block_bytes * type->block_values;
+    type->dequantize(blocks.data(), values.data(), n);
+    write_stdout({reinterpret_cast<const char*>(values.data()), n * sizeof(float)});
+  }
+  if (std::ferror(stdin) != 0) throw Error("stdin", "cannot be read");
+  flush_stdout();
+  return 0;
+}
+
+}  // namespace
+
+void add_dequant(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("dequant", "Raw blocks of a tensor type on stdin to raw float32 on stdout");
+  auto type = std::make_shared<std::string>();
+  command->add_option("TYPE", *type, "tensor type: Q4_K, IQ2_XS, BF16 …")->required();
+  command->footer("Example:\n  cria dequant Q4_K < blocks > values.f32");
+  on_run(command, [type] { return run(*type); });
+}
+
+}  // namespace cria::tools

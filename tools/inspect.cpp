@@ -1,0 +1,257 @@
+// `cria inspect`: what a model file holds, and what this machine can do with it.
+#include <iostream>
+#include <map>
+#include <optional>
+
+#include "kernels/kernels.h"
+#include "tools/commands.h"
+#include "tools/common.h"
+#include "tools/metadata_json.h"
+#include "tools/table.h"
+#include "tools/terminal.h"
+#include "tools/value_check.h"
+
+namespace cria::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct InspectOptions {
+  std::string file, model;
+  bool kv = false, tensors = false, graph = false, check = false, cpu = false, json = false;
+};
+
+std::string dump(const Json& json, int indent = -1) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+struct Summary {
+  std::uint64_t parameters = 0, bytes = 0;
+  std::map<std::string_view, std::uint64_t> types;  // tensors of each type
+
+  explicit Summary(const GgufFile& file) {
+    for (const TensorView& tensor : file.tensors()) {
+      parameters += tensor.cols() * tensor.rows();
+      bytes += tensor.bytes;
+      ++types[name(tensor.dtype)];
+    }
+  }
+  [[nodiscard]] double bits_per_weight() const {
+    return parameters == 0 ? 0 : 8.0 * static_cast<double>(bytes) / static_cast<double>(parameters);
+  }
+};
+
+/// A string value, or "" where the key is missing or of another type.
+std::string string_or_empty(const GgufFile& file, std::string_view key) {
+  const GgufValue* value = file.find(key);
+  if (value == nullptr || value->type != GgufType::String) return "";
+  return metadata_json(*value, file.version()).get<std::string>();
+}
+
+Json summary_json(const GgufFile& file) {
+  const Summary summary(file);
+  Json types = Json::object();
+  for (const auto& [type, count] : summary.types) types[std::string(type)] = count;
+  return {{"architecture", string_or_empty(file, "general.architecture")},
+          {"name", string_or_empty(file, "general.name")},
+          {"parameters", summary.parameters},
+          {"bits_per_weight", summary.bits_per_weight()},
+          {"tensor_bytes", summary.bytes},
+          {"types", types}};
+}
+
+std::string summary_text(const GgufFile& file) {
+  const Summary summary(file);
+  std::string types;
+  for (const auto& [type, count] : summary.types)
+    types += (types.empty() ? "" : ", ") + std::to_string(count) + " × " + std::string(type);
+  const std::string title = string_or_empty(file, "general.name"),
+                    arch = string_or_empty(file, "general.architecture");
+  return without_controls(file.path()) + ": GGUF version " + std::to_string(file.version()) + ", " +
+         human_bytes(file.file_bytes()) +
+         (file.shard_count() > 1 ? " in " + std::to_string(file.shard_count()) + " files" : "") + "\n" +
+         without_controls((title.empty() ? "unnamed" : title) + ", architecture " +
+                          (arch.empty() ? "not stated" : arch)) +
+         "\n" + human_count(summary.parameters) + " parameters, " + fixed(summary.bits_per_weight(), 2) +
+         " bits per weight; tensors: " + (types.empty() ? "none" : types) + "\n";
+}
+
+std::string type_text(const GgufValue& value) {
+  if (value.type != GgufType::Array) return std::string(name(value.type));
+  return std::string(name(value.element)) + "[" + std::to_string(value.count) + "]";
+}
+
+/// On one line, cut short: at most 8 elements and 72 bytes.
+std::string value_text(const GgufValue& value, std::uint32_t version) {
+  constexpr std::size_t kElements = 8, kBytes = 72;
+  std::string text = dump(metadata_json(value, version, kElements));
+  bool cut = value.type == GgufType::Array && value.count > kElements;
+  if (cut) text.pop_back();  // the closing bracket
+  if (text.size() > kBytes) {
+    std::size_t end = kBytes;
+    while ((text[end] & 0xC0) == 0x80) --end;
+    text.resize(end);
+    cut = true;
+  }
+  return cut ? text + " …" : text;
+}
+
+std::string keys_text(const GgufFile& file) {
+  Table table({"key", "type", "value"});
+  for (const GgufKey& key : file.keys())
+    table.add({without_controls(key.key), type_text(key.value), value_text(key.value, file.version())});
+  return table.text();
+}
+
+std::string tensors_text(const GgufFile& file) {
+  Table table({"tensor", "type", ">shape", ">bytes"});
+  for (const TensorView& tensor : file.tensors())
+    table.add({without_controls(tensor.name), std::string(name(tensor.dtype)), tensor.shape_string(),
+               std::to_string(tensor.bytes)});
+  return table.text();
+}
+
+Json keys_json(const GgufFile& file) {
+  Json keys = Json::object();
+  for (const GgufKey& key : file.keys())
+    keys[std::string(key.key)] = metadata_json(key.value, file.version());
+  return keys;
+}
+
+Json tensors_json(const GgufFile& file) {
+  Json tensors = Json::array();
+  for (const TensorView& tensor : file.tensors())
+    tensors.push_back({{"name", tensor.name},
+                       {"type", name(tensor.dtype)},
+                       {"shape", tensor.shape},
+                       {"bytes", tensor.bytes},
+                       {"shard", tensor.shard}});
+  return tensors;
+}
+
+Json cpu_json() {
+  Json available = Json::array();
+  for (const KernelSet* set : available_kernels()) available.push_back(set->isa);
+  return {{"available", available}, {"used", require_kernels().isa}};
+}
+
+std::string cpu_text() {
+  std::string available;
+  for (const KernelSet* set : available_kernels())
+    available += (available.empty() ? "" : ", ") + std::string(set->isa);
+  return "instruction sets: " + available + "\nin use: " + std::string(require_kernels().isa) + "\n";
+}
+
+Json check_json(const std::vector<BadTensor>& bad) {
+  Json list = Json::array();
+  for (const BadTensor& tensor : bad)
+    list.push_back({{"name", tensor.name},
+                    {"nans", tensor.nans},
+                    {"infinities", tensor.infinities},
+                    {"missing", tensor.missing}});
+  return list;
+}
+
+std::string check_text(const std::vector<BadTensor>& bad, std::size_t tensors) {
+  std::string text;
+  for (const BadTensor& tensor : bad) {
+    text += without_controls(tensor.name) + ": ";
+    text += tensor.missing ? std::string("the file ends before its data")
+                           : std::to_string(tensor.nans) + " NaN, " + std::to_string(tensor.infinities) +
+                                 " infinite, the first at value " + std::to_string(tensor.first);
+    text += "\n";
+  }
+  return text + std::to_string(tensors - bad.size()) + " of " + std::to_string(tensors) +
+         " tensors hold finite numbers\n";
+}
+
+std::string graph_text(const InspectOptions& options, const std::string& path) {
+  (void)options;
+  (void)path;
+  return "";
+}
+
+int inspect_file(const InspectOptions& options, Json& json, std::string& text) {
+  const std::string path = options.file.empty() ? find_model(options.model) : options.file;
+  const GgufFile file = GgufFile::open(path, {.metadata_only = true});
+  for (const std::string& warning : file.warnings()) std::cerr << "cria: warning: " << warning << '\n';
+  const bool all = !options.kv && !options.tensors && !options.graph && !options.check;
+  if (options.json) {
+    json["file"] = {{"path", path},
+                    {"version", file.version()},
+                    {"alignment", file.alignment()},
+                    {"bytes", file.file_bytes()},
+                    {"shards", file.shard_count()}};
+    json["summary"] = summary_json(file);
+  } else if (all) {
+    text += summary_text(file) + "\n";
+  }
+  const auto add = [&](bool wanted, const char* key, const auto& as_json, const auto& as_text) {
+    if (!wanted) return;
+    if (options.json)
+      json[key] = as_json();
+    else
+      text += as_text() + (all ? "\n" : "");
+  };
+  add(
+      all || options.kv, "metadata", [&] { return keys_json(file); }, [&] { return keys_text(file); });
+  add(
+      all || options.tensors, "tensors", [&] { return tensors_json(file); },
+      [&] { return tensors_text(file); });
+  if (options.graph) {
+    const std::string graph = graph_text(options, path);
+    if (options.json)
+      json["graph"] = graph;
+    else
+      text += graph;
+  }
+  if (!options.check) return 0;
+  const std::vector<BadTensor> bad = check_values(file);
+  add(
+      true, "check", [&] { return check_json(bad); }, [&] { return check_text(bad, file.tensors().size()); });
+  return bad.empty() ? 0 : 1;
+}
+
+int run(const InspectOptions& options) {
+  Json json = Json::object();
+  std::string text;
+  int code = 0;
+  if (options.cpu) {
+    if (options.json)
+      json["cpu"] = cpu_json();
+    else
+      text += cpu_text();
+  }
+  if (!options.cpu || !options.file.empty() || !options.model.empty())
+    code = inspect_file(options, json, text);
+  write_stdout(options.json ? dump(json, 1) + "\n" : text);
+  flush_stdout();
+  return code;
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("inspect", "Show what a model file holds, or what this machine can do");
+  auto options = std::make_shared<InspectOptions>();
+  CLI::Option* file = command->add_option("FILE", options->file, "GGUF file (default: as -m)");
+  add_model_option(*command, options->model);
+  command->get_option("--model")->excludes(file);
+  command->add_flag("--kv", options->kv, "the metadata alone");
+  command->add_flag("--tensors", options->tensors, "the tensors alone");
+  command->add_flag("--graph", options->graph, "the compute graph, node by node");
+  command->add_flag("--check", options->check,
+                    "look for NaN and infinity in every tensor; exit code 1 if there are any");
+  command->add_flag("--cpu", options->cpu,
+                    "the instruction sets that this machine has, and the one in use ($CRIA_ISA forces one)");
+  command->add_flag("--json", options->json, "everything as a JSON object, arrays in full");
+  command->footer(
+      "Examples:\n"
+      "  cria inspect model.gguf\n"
+      "  cria inspect model.gguf --json --kv\n"
+      "  cria inspect --cpu");
+  on_run(command, [options] { return run(*options); });
+}
+
+}  // namespace cria::tools
