@@ -203,6 +203,7 @@ class ConfigReader {
                        std::to_string(config_.n_layers) + ", got " + std::to_string(numbers.size()));
     }
     std::vector<std::uint32_t> out;
+    out.reserve(numbers.size());
     for (const std::int64_t n : numbers)
       out.push_back(in_range(suffix, n < 0 ? 0 : static_cast<std::uint64_t>(n), 1, high));
     return out;

@@ -1,7 +1,5 @@
 #include "model/gguf_split.h"
 
-#include <cstdio>
-
 namespace cria {
 namespace {
 
@@ -25,11 +23,13 @@ std::uint64_t shard_number(const GgufShard& shard) {
   return *number;
 }
 
+std::string five_digits(std::uint64_t number) {
+  const std::string digits = std::to_string(number);
+  return std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
+}
+
 std::string ending(std::uint64_t number, std::uint64_t count) {
-  char text[64];
-  std::snprintf(text, sizeof text, "-%05llu-of-%05llu.gguf", static_cast<unsigned long long>(number + 1),
-                static_cast<unsigned long long>(count));
-  return text;
+  return "-" + five_digits(number + 1) + "-of-" + five_digits(count) + ".gguf";
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ class TensorReader {
     if (!is_utf8(name)) throw Error(shard_.path, "tensor name is not UTF-8", at);
     if (name.size() > limits::kUsualTensorNameBytes) {
       shard_.warnings.push_back("tensor name longer than 63 bytes, which other programs refuse: " +
-                                std::string(name.substr(0, 63)) + "…");
+                                printable(name.substr(0, 63)) + "…");
     }
     return name;
   }

@@ -11,9 +11,8 @@ namespace {
 
 // Tokens that end an answer in the chat formats of known models, also where no key of the file says so.
 constexpr std::string_view kEndTexts[] = {
-    "<|im_end|>", "<|eot_id|>",    "<|eom_id|>",           "<end_of_turn>",
-    "<|end|>",    "<|endoftext|>", "<|end_of_text|>",      "<|return|>",
-    "<EOT>",      "<|eot|>",       "<｜end▁of▁sentence｜>"};
+    "<|im_end|>",      "<|eot_id|>", "<|eom_id|>", "<end_of_turn>", "<|end|>", "<|endoftext|>",
+    "<|end_of_text|>", "<|return|>", "<EOT>",      "<|EOT|>",       "<|eot|>", "<｜end▁of▁sentence｜>"};
 
 // Pre-tokenizers whose models want a BOS although the tokenizer model "gpt2" does not by itself.
 constexpr std::string_view kPreWithBos[] = {"llama3",  "llama-v3", "llama-bpe",

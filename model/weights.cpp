@@ -117,7 +117,7 @@ class WeightReader {
     for (const TensorView& tensor : file_.tensors()) {
       if (used_.contains(tensor.name)) continue;
       refuse_contradiction(tensor.name);
-      if (++count <= 3) examples += (examples.empty() ? "" : ", ") + std::string(tensor.name);
+      if (++count <= 3) examples += (examples.empty() ? "" : ", ") + printable(tensor.name);
     }
     if (count != 0) {
       warnings.push_back(std::to_string(count) + " unknown tensors are not used: " + examples +

@@ -98,6 +98,8 @@ INSTANTIATE_TEST_SUITE_P(
                [] {
                  return Bytes().header(0, 2).key("a", GgufType::U8).zeros(1).key("a", GgufType::U8).zeros(64);
                }},
+        Defect{"ControlCharacters", "bad bool: expected 0 or 1, got 2 (key a?b?[31m, at byte",
+               [] { return key("a\nb\x1b[31m", GgufType::Bool).put<std::uint8_t>(2); }},
         Defect{"UnknownType", "expected 0 to 12, got 13 (key a, at byte",
                [] { return key("a", GgufType{13}).zeros(64); }},
         Defect{"UnknownTypeMax", "unknown value type",
