@@ -196,10 +196,11 @@ std::vector<TokenId> SentencePieceTokenizer::encode_parts(std::span<const TextPa
   return ids;
 }
 
-/// Merges never cross a place whose two characters are neighbours in no token, so the run is cut there into
-/// words, each is encoded once, and the ids are those of the run as a whole. The library alone needs some 60
-/// bytes of memory per byte and the time of a sort; its int indices end at 2 GiB. The last resort, a cut
-/// every MiB, is met only by a run of one character that long; there the seam may cost a token.
+/// Merges never cross a place whose two characters are neighbours in no token, so the run is cut there
+/// into words, each is encoded once, and the ids are those of the run as a whole. The library alone needs
+/// some 60 bytes of memory per byte and the time of a sort, and its int indices end at 2 GiB. The last
+/// resort, a cut every MiB, is met only by that much text without a seam (one letter a million times);
+/// there it may cost a token.
 void SentencePieceTokenizer::encode_run(std::string_view run, std::vector<TokenId>& ids) const {
   constexpr std::size_t kLongestWord = std::size_t{1} << 20;
   Words known;

@@ -50,6 +50,7 @@ class Roles {
 std::vector<TokenRole> token_roles(const Vocabulary& vocabulary) {
   const Roles roles(vocabulary);
   std::vector<TokenRole> out;
+  out.reserve(vocabulary.tokens.size());
   const auto n = static_cast<TokenId>(vocabulary.tokens.size());
   for (TokenId id = 0; id < n; ++id) out.push_back(roles.of(id));
   return out;
