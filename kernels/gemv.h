@@ -1,0 +1,181 @@
+// Products of a few tokens (decoding): 8 rows at once, each row in a 16-byte lane of the vectors, blocks in order. Every
+// block's sum is an exact integer; the floats follow in the order that kernels/README.md fixes. Nothing outside a row is read.
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/decode.h"
+#include "kernels/kernels.h"
+#include "kernels/simd/row_lanes.h"
+
+namespace cria {
+
+/// How a type lies in the lanes; specialised in gemv_*.h. V: RowLanes of an instruction set; rows: the pointers of a vector's
+/// rows; w: unsigned bytes, the weight plus kZero.
+///
+///   kBytes                      of a block
+///   kZero, kMax                 what is added to every weight; the largest w (<= 127 unless kFull)
+///   kFull                       w is a signed weight + V::kBias, for the dot products of that name
+///   d(rows, offset)             Float8 of the 8 rows of the group; likewise offset_of() of Blocks32, dmin() of Super256
+///   weights(rows, offset, f)    calls f(j, w0, w1) for each 32 weights j: w0 the first 16, w1 the others
+/// and of Super256 types (kScales int16 per block: 16, 8 or 0):
+///   scales(rows, offset, s)     fills kScales/8 vectors; mins(…) likewise for types that have them
+template <class V, DType type>
+struct LaneType;
+
+/// Walks the blocks of 8 rows for T tokens.
+template <class Isa, DType type, int T>
+class Gemv {
+  using V = RowLanes<Isa>;
+  using W = LaneType<V, type>;
+  using Vec = typename V::Vec;
+  using Float8 = typename V::Float8;
+  static constexpr DecodeTraits kTraits = decode_traits(type);
+
+ public:
+  using Rows = const std::byte* [kRowGroup];
+
+  /// acc[t] lane r = the product of row r and token first + t. ahead: where the next group of rows lies, to be fetched meanwhile.
+  static void run(const Rows& rows, const std::byte* ahead, const Activations& x, std::size_t first,
+                  Float8 (&acc)[T]) {
+    for (auto& a : acc) a = V::zero_float();
+    const std::size_t n = x.d_stride();
+    for (std::size_t b = 0; b < n; ++b) {
+      const std::byte* next = ahead + b * kRowGroup * W::kBytes;
+      if constexpr (W::kSuper) {
+        super_block(rows, b * W::kBytes, next, x, first, b, acc);
+      } else {
+        block(rows, b * W::kBytes, next, x, first, b, acc);
+      }
+    }
+  }
+
+ private:
+  /// Into the second-level cache, a little at a time: a burst of prefetches stalls the loads between them.
+  template <std::size_t Bytes>
+  static void fetch(const std::byte* p) {
+    for (std::size_t i = 0; i < Bytes; i += 64) __builtin_prefetch(p + i, 0, 2);
+  }
+
+  static void block(const Rows& rows, std::size_t offset, const std::byte* ahead, const Activations& x, std::size_t first, std::size_t b,
+                    Float8 (&acc)[T]) {
+    fetch<kRowGroup * W::kBytes>(ahead);
+    Vec sums[T][V::kPacks];
+    for (std::size_t k = 0; k < V::kPacks; ++k) {
+      W::weights(rows + k, offset, [&](int, Vec w0, Vec w1) {
+        for (int t = 0; t < T; ++t) {
+          const std::int8_t* q = x.q + (first + t) * x.q_stride() + b * 32;
+          const Vec a0 = V::same(q), a1 = V::same(q + 16);
+          if constexpr (W::kFull) {
+            sums[t][k] = V::dot_full(V::zero(), w0, a0, w1, a1);
+          } else {
+            sums[t][k] = V::template dot<W::kMax>(V::zero(), w0, a0, w1, a1);
+          }
+        }
+      });
+    }
+    const Float8 d = W::d(rows, offset);
+    for (int t = 0; t < T; ++t) {
+      const std::size_t i = (first + t) * x.d_stride() + b;
+      const auto sum = V::sub_all(V::sum_rows(sums[t]), W::kZero * x.sum[i]);
+      acc[t] = V::fma(V::mul(d, V::splat_float(x.d[i])), V::to_float(sum), acc[t]);
+      if constexpr (kTraits.has_min)
+        acc[t] = V::fma(W::offset_of(rows, offset), V::splat_float(x.d[i] * static_cast<float>(x.sum[i])), acc[t]);
+    }
+  }
+
+  /// Sums of the activations of a block as the scales want them: of 16 values (two vectors) or of 32.
+  static void load_sums(const std::int16_t* sum, Vec (&out)[W::kScales == 16 ? 2 : 1]) {
+    if constexpr (W::kScales == 16) {
+      out[0] = V::same(sum);
+      out[1] = V::same(sum + 8);
+    } else {
+      out[0] = V::pair_sums(sum);
+    }
+  }
+
+  static void super_block(const Rows& rows, std::size_t offset, const std::byte* ahead, const Activations& x, std::size_t first,
+                          std::size_t b, Float8 (&acc)[T]) {
+    constexpr int kScaleVecs = W::kScales == 16 ? 2 : 1;
+    Vec sums[T][V::kPacks], mins[T][V::kPacks];
+    for (std::size_t k = 0; k < V::kPacks; ++k) {
+      Vec scale[kScaleVecs], correction[kScaleVecs], min[kScaleVecs];
+      W::scales(rows + k, offset, scale);
+      for (int i = 0; i < kScaleVecs; ++i)
+        correction[i] = W::kScales ? V::mul16(scale[i], V::splat16(-W::kZero)) : V::splat16(-W::kZero);
+      if constexpr (kTraits.has_min) W::mins(rows + k, offset, min);
+      Vec sum[T];
+      for (int t = 0; t < T; ++t) {
+        Vec a[kScaleVecs];
+        load_sums(x.sum + (first + t) * x.sum_stride() + b * 16, a);
+        sum[t] = V::zero();
+        for (int i = 0; i < kScaleVecs && W::kZero != 0; ++i) sum[t] = V::madd16(sum[t], correction[i], a[i]);
+        if constexpr (kTraits.has_min) {
+          mins[t][k] = V::zero();
+          for (int i = 0; i < kScaleVecs; ++i) mins[t][k] = V::madd16(mins[t][k], min[i], a[i]);
+        }
+      }
+      W::weights(rows + k, offset, [&](int j, Vec w0, Vec w1) {
+        constexpr std::size_t kPart = kRowGroup * W::kBytes / (8 * V::kPacks);
+        fetch<kPart>(ahead + (8 * k + j) * kPart);
+        for (int t = 0; t < T; ++t) {
+          const std::int8_t* q = x.q + (first + t) * x.q_stride() + b * 256 + 32 * j;
+          sum[t] = add_products(sum[t], j, w0, V::same(q), w1, V::same(q + 16), scale);
+        }
+      });
+      for (int t = 0; t < T; ++t) sums[t][k] = sum[t];
+    }
+    const Float8 d = W::d(rows, offset);
+    for (int t = 0; t < T; ++t) {
+      const Float8 da = V::splat_float(x.d[(first + t) * x.d_stride() + b]);
+      acc[t] = V::fma(V::mul(d, da), V::to_float(V::sum_rows(sums[t])), acc[t]);
+      if constexpr (kTraits.has_min)
+        acc[t] = V::fnma(V::mul(W::dmin(rows, offset), da), V::to_float(V::sum_rows(mins[t])), acc[t]);
+    }
+  }
+
+  /// sum + the products of 32 weights times their scale or scales.
+  static Vec add_products(Vec sum, int j, Vec w0, Vec a0, Vec w1, Vec a1, const Vec* scale) {
+    if constexpr (W::kScales == 16) {
+      const Vec s = scale[j / 4];
+      sum = V::template scaled_dot<W::kMax>(sum, w0, a0, V::scale(s, 2 * j % 8));
+      return V::template scaled_dot<W::kMax>(sum, w1, a1, V::scale(s, 2 * j % 8 + 1));
+    } else if constexpr (W::kScales == 8) {
+      if constexpr (W::kFull) return V::scaled_dot_full(sum, w0, a0, w1, a1, V::scale(scale[0], j));
+      return V::template scaled_dot<W::kMax>(sum, w0, a0, w1, a1, V::scale(scale[0], j));
+    } else {
+      return V::template dot<W::kMax>(sum, w0, a0, w1, a1);
+    }
+  }
+};
+
+/// Rows [row_begin, row_end) of a job for tokens [first, first + T).
+template <class Isa, DType type, int T>
+void gemv_tokens(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::size_t first) {
+  using V = RowLanes<Isa>;
+  for (std::size_t r = row_begin; r < row_end; r += kRowGroup) {
+    const std::size_t n = std::min(kRowGroup, row_end - r);
+    const std::byte* rows[kRowGroup];
+    for (std::size_t i = 0; i < kRowGroup; ++i) rows[i] = job.weights + (r + std::min(i, n - 1)) * job.row_bytes;
+    typename V::Float8 acc[T];
+    Gemv<Isa, type, T>::run(rows, rows[0] + kRowGroup * job.row_bytes, *job.x, first, acc);
+    for (int t = 0; t < T; ++t) {
+      float result[kRowGroup];
+      V::store(result, acc[t]);
+      const std::size_t at = (first + t) * job.out_stride + r;
+      for (std::size_t i = 0; i < n; ++i) job.out[at + i] = job.residual ? job.residual[at + i] + result[i] : result[i];
+    }
+  }
+}
+
+/// A MatMulFn for few tokens: the weights are decoded once for up to four of them.
+template <class Isa, DType type>
+void gemv(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte*) {
+  const std::size_t n = job.x->n_tokens;
+  std::size_t t = 0;
+  for (; t + 4 <= n; t += 4) gemv_tokens<Isa, type, 4>(job, row_begin, row_end, t);
+  if (t + 2 <= n) gemv_tokens<Isa, type, 2>(job, row_begin, row_end, t), t += 2;
+  if (t < n) gemv_tokens<Isa, type, 1>(job, row_begin, row_end, t);
+}
+
+}  // namespace cria

@@ -1,0 +1,118 @@
+// Lanes of AVX2: two rows in a ymm register. See simd/row_lanes.h.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstring>
+
+#include "kernels/simd/row_lanes.h"
+
+namespace cria {
+
+template <>
+struct RowLanes<Avx2> {
+  static constexpr std::size_t kLanes = 2, kPacks = kRowGroup / kLanes;
+  static constexpr int kBias = 0;
+  using Vec = __m256i;
+  using Float8 = __m256;
+  using Int8 = __m256i;
+  using RowPtr = const std::byte* const*;
+
+  static __m128i load128(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
+  static Vec load(RowPtr rows, std::size_t offset) {
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(load128(rows[0] + offset)),
+                                   load128(rows[kPacks] + offset), 1);
+  }
+  static Vec same(const void* p) { return _mm256_broadcastsi128_si256(load128(p)); }
+  static void store_lanes(Vec v, std::uint8_t* const* out, std::size_t offset) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out[0] + offset), _mm256_castsi256_si128(v));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out[kPacks] + offset), _mm256_extracti128_si256(v, 1));
+  }
+
+  static Vec zero() { return _mm256_setzero_si256(); }
+  static Vec splat8(int x) { return _mm256_set1_epi8(static_cast<char>(x)); }
+  static Vec splat16(int x) { return _mm256_set1_epi16(static_cast<short>(x)); }
+  static Vec bit_and(Vec a, Vec b) { return _mm256_and_si256(a, b); }
+  static Vec bit_or(Vec a, Vec b) { return _mm256_or_si256(a, b); }
+  static Vec bit_xor(Vec a, Vec b) { return _mm256_xor_si256(a, b); }
+  template <int N>
+  static Vec take(Vec v, Vec mask) {
+    if constexpr (N < 0) return bit_and(_mm256_slli_epi16(v, -N), mask);
+    return bit_and(N == 0 ? v : _mm256_srli_epi16(v, N), mask);
+  }
+  static Vec add8(Vec a, Vec b) { return _mm256_add_epi8(a, b); }
+  static Vec sub8(Vec a, Vec b) { return _mm256_sub_epi8(a, b); }
+  static Vec add16(Vec a, Vec b) { return _mm256_add_epi16(a, b); }
+  static Vec mul16(Vec a, Vec b) { return _mm256_mullo_epi16(a, b); }
+  template <int N>
+  static Vec shr16(Vec v) { return _mm256_srli_epi16(v, N); }
+  template <int N>
+  static Vec shl16(Vec v) { return _mm256_slli_epi16(v, N); }
+  static Vec lookup(Vec table, Vec index) { return _mm256_shuffle_epi8(table, index); }
+  static Vec zip_low8(Vec a, Vec b) { return _mm256_unpacklo_epi8(a, b); }
+  static Vec zip_high8(Vec a, Vec b) { return _mm256_unpackhi_epi8(a, b); }
+  static Vec widen_low(Vec v) { return _mm256_srai_epi16(_mm256_unpacklo_epi8(v, v), 8); }
+  static Vec widen_high(Vec v) { return _mm256_srai_epi16(_mm256_unpackhi_epi8(v, v), 8); }
+  /// 0xFF where all bits of `bits` are set in v.
+  static Vec has_bits(Vec v, Vec bits) { return _mm256_cmpeq_epi8(bit_and(v, bits), bits); }
+
+  static Vec madd16(Vec acc, Vec a, Vec b) { return _mm256_add_epi32(acc, _mm256_madd_epi16(a, b)); }
+
+  /// Sums of two products as int16: exact, 2*128*127 < 2^15.
+  static Vec products(Vec w, Vec a) { return _mm256_maddubs_epi16(w, a); }
+  static Vec products_full(Vec w, Vec a) {
+    return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(a, w));
+  }
+  static Vec widen_sums(Vec acc, Vec p, Vec s) { return _mm256_add_epi32(acc, _mm256_madd_epi16(p, s)); }
+
+  template <int Max>
+  static Vec dot(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1) {
+    return scaled_dot<Max>(acc, w0, a0, w1, a1, splat16(1));
+  }
+  static Vec dot_full(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1) {
+    return scaled_dot_full(acc, w0, a0, w1, a1, splat16(1));
+  }
+  static Vec scale(Vec s, int j) { return _mm256_shuffle_epi8(s, splat16((2 * j + 1) << 8 | 2 * j)); }
+  template <int Max>
+  static Vec scaled_dot(Vec acc, Vec w, Vec a, Vec s) {
+    return widen_sums(acc, products(w, a), s);
+  }
+  template <int Max>
+  static Vec scaled_dot(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1, Vec s) {
+    if constexpr (4 * Max * 127 < 32768)
+      return widen_sums(acc, add16(products(w0, a0), products(w1, a1)), s);
+    return widen_sums(widen_sums(acc, products(w0, a0), s), products(w1, a1), s);
+  }
+  static Vec scaled_dot_full(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1, Vec s) {
+    return widen_sums(widen_sums(acc, products_full(w0, a0), s), products_full(w1, a1), s);
+  }
+
+  /// Sums of neighbours of 16 int16, in every lane.
+  static Vec pair_sums(const std::int16_t* p) {
+    return _mm256_broadcastsi128_si256(_mm_hadd_epi16(load128(p), load128(p + 8)));
+  }
+
+  static Int8 sum_rows(const Vec (&v)[kPacks]) {
+    return _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3]));
+  }
+  static Int8 sub_all(Int8 v, int x) { return _mm256_sub_epi32(v, _mm256_set1_epi32(x)); }
+  static Float8 to_float(Int8 v) { return _mm256_cvtepi32_ps(v); }
+  static Float8 zero_float() { return _mm256_setzero_ps(); }
+  static Float8 splat_float(float x) { return _mm256_set1_ps(x); }
+  static Float8 mul(Float8 a, Float8 b) { return _mm256_mul_ps(a, b); }
+  static Float8 fma(Float8 a, Float8 b, Float8 c) { return _mm256_fmadd_ps(a, b, c); }
+  static Float8 fnma(Float8 a, Float8 b, Float8 c) { return _mm256_fnmadd_ps(a, b, c); }
+  static void store(float* p, Float8 v) { _mm256_storeu_ps(p, v); }
+  static Float8 from_f16(const std::uint16_t (&h)[kRowGroup]) { return _mm256_cvtph_ps(load128(h)); }
+  /// The f16 at an offset of each row.
+  static Float8 load_f16(RowPtr rows, std::size_t offset) {
+    const auto h = [&](int r) {
+      std::int16_t bits;
+      std::memcpy(&bits, rows[r] + offset, sizeof bits);
+      return bits;
+    };
+    return _mm256_cvtph_ps(_mm_setr_epi16(h(0), h(1), h(2), h(3), h(4), h(5), h(6), h(7)));
+  }
+};
+
+}  // namespace cria

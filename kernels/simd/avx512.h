@@ -1,0 +1,130 @@
+// Lanes of AVX-512 with VNNI and VBMI: four rows in a zmm register. See simd/row_lanes.h.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstring>
+
+#include "kernels/simd/row_lanes.h"
+
+namespace cria {
+
+template <>
+struct RowLanes<Avx512> {
+  static constexpr std::size_t kLanes = 4, kPacks = kRowGroup / kLanes;
+  static constexpr int kBias = 128;
+  using Vec = __m512i;
+  using Float8 = __m256;
+  using Int8 = __m256i;
+  using RowPtr = const std::byte* const*;
+
+  static __m128i load128(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
+  static Vec load(RowPtr rows, std::size_t offset) {  // an insert from memory needs no shuffle port
+    Vec v = _mm512_castsi128_si512(load128(rows[0] + offset));
+    v = _mm512_inserti32x4(v, load128(rows[kPacks] + offset), 1);
+    v = _mm512_inserti32x4(v, load128(rows[2 * kPacks] + offset), 2);
+    return _mm512_inserti32x4(v, load128(rows[3 * kPacks] + offset), 3);
+  }
+  static Vec same(const void* p) { return _mm512_broadcast_i32x4(load128(p)); }
+  static void store_lanes(Vec v, std::uint8_t* const* out, std::size_t offset) {
+    const auto at = [&](std::size_t l) { return reinterpret_cast<__m128i*>(out[l * kPacks] + offset); };
+    _mm_storeu_si128(at(0), _mm512_castsi512_si128(v));
+    _mm_storeu_si128(at(1), _mm512_extracti32x4_epi32(v, 1));
+    _mm_storeu_si128(at(2), _mm512_extracti32x4_epi32(v, 2));
+    _mm_storeu_si128(at(3), _mm512_extracti32x4_epi32(v, 3));
+  }
+
+  static Vec zero() { return _mm512_setzero_si512(); }
+  static Vec splat8(int x) { return _mm512_set1_epi8(static_cast<char>(x)); }
+  static Vec splat16(int x) { return _mm512_set1_epi16(static_cast<short>(x)); }
+  static Vec bit_and(Vec a, Vec b) { return _mm512_and_si512(a, b); }
+  static Vec bit_or(Vec a, Vec b) { return _mm512_or_si512(a, b); }
+  static Vec bit_xor(Vec a, Vec b) { return _mm512_xor_si512(a, b); }
+  template <int N>
+  static Vec take(Vec v, Vec mask) {
+    if constexpr (N < 0) return bit_and(_mm512_slli_epi16(v, -N), mask);
+    return bit_and(N == 0 ? v : _mm512_srli_epi16(v, N), mask);
+  }
+  static Vec add8(Vec a, Vec b) { return _mm512_add_epi8(a, b); }
+  static Vec sub8(Vec a, Vec b) { return _mm512_sub_epi8(a, b); }
+  static Vec add16(Vec a, Vec b) { return _mm512_add_epi16(a, b); }
+  static Vec mul16(Vec a, Vec b) { return _mm512_mullo_epi16(a, b); }
+  template <int N>
+  static Vec shr16(Vec v) { return _mm512_srli_epi16(v, N); }
+  template <int N>
+  static Vec shl16(Vec v) { return _mm512_slli_epi16(v, N); }
+  static Vec lookup(Vec table, Vec index) { return _mm512_shuffle_epi8(table, index); }
+  static Vec zip_low8(Vec a, Vec b) { return _mm512_unpacklo_epi8(a, b); }
+  static Vec zip_high8(Vec a, Vec b) { return _mm512_unpackhi_epi8(a, b); }
+  static Vec widen_low(Vec v) { return _mm512_srai_epi16(_mm512_unpacklo_epi8(v, v), 8); }
+  static Vec widen_high(Vec v) { return _mm512_srai_epi16(_mm512_unpackhi_epi8(v, v), 8); }
+  /// 0xFF where all bits of `bits` are set in v.
+  static Vec has_bits(Vec v, Vec bits) {
+    return _mm512_movm_epi8(_mm512_cmpeq_epi8_mask(bit_and(v, bits), bits));
+  }
+
+  static Vec madd16(Vec acc, Vec a, Vec b) { return _mm512_dpwssd_epi32(acc, a, b); }
+
+  template <int Max>
+  static Vec dot(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1) {
+    return dot_full(acc, w0, a0, w1, a1);
+  }
+  static Vec dot_full(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1) {
+    return _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(acc, w0, a0), w1, a1);
+  }
+  /// The scale in the low half of each int32, zero above: dpwssd then multiplies it by an int32 that fits in an int16.
+  static Vec scale(Vec s, int j) {
+    return _mm512_shuffle_epi8(s, _mm512_set1_epi32(static_cast<int>(0x80800000u) | (2 * j + 1) << 8 | 2 * j));
+  }
+  /// acc + t*s, |t| <= bound.
+  template <int Bound>
+  static Vec scale_sums(Vec acc, Vec t, Vec s) {
+    if constexpr (Bound < 32768) return _mm512_dpwssd_epi32(acc, t, s);
+    const Vec wide = _mm512_srai_epi32(_mm512_slli_epi32(s, 16), 16);
+    return _mm512_add_epi32(acc, _mm512_mullo_epi32(t, wide));
+  }
+  template <int Max>
+  static Vec scaled_dot(Vec acc, Vec w, Vec a, Vec s) {
+    return scale_sums<4 * Max * 127>(acc, _mm512_dpbusd_epi32(zero(), w, a), s);
+  }
+  template <int Max>
+  static Vec scaled_dot(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1, Vec s) {
+    return scale_sums<8 * Max * 127>(acc, dot_full(zero(), w0, a0, w1, a1), s);
+  }
+  static Vec scaled_dot_full(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1, Vec s) {
+    return scaled_dot<255>(acc, w0, a0, w1, a1, s);
+  }
+
+  /// Sums of neighbours of 16 int16, in every lane.
+  static Vec pair_sums(const std::int16_t* p) {
+    return _mm512_broadcast_i32x4(_mm_hadd_epi16(load128(p), load128(p + 8)));
+  }
+
+  static Int8 sum_rows(const Vec (&v)[kPacks]) {
+    const Vec halves =
+        _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
+    const Vec sums = _mm512_add_epi32(halves, _mm512_shuffle_epi32(halves, _MM_PERM_BADC));
+    return _mm512_castsi512_si256(
+        _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 0, 0, 0, 0), sums));
+  }
+  static Int8 sub_all(Int8 v, int x) { return _mm256_sub_epi32(v, _mm256_set1_epi32(x)); }
+  static Float8 to_float(Int8 v) { return _mm256_cvtepi32_ps(v); }
+  static Float8 zero_float() { return _mm256_setzero_ps(); }
+  static Float8 splat_float(float x) { return _mm256_set1_ps(x); }
+  static Float8 mul(Float8 a, Float8 b) { return _mm256_mul_ps(a, b); }
+  static Float8 fma(Float8 a, Float8 b, Float8 c) { return _mm256_fmadd_ps(a, b, c); }
+  static Float8 fnma(Float8 a, Float8 b, Float8 c) { return _mm256_fnmadd_ps(a, b, c); }
+  static void store(float* p, Float8 v) { _mm256_storeu_ps(p, v); }
+  static Float8 from_f16(const std::uint16_t (&h)[kRowGroup]) { return _mm256_cvtph_ps(load128(h)); }
+  /// The f16 at an offset of each row.
+  static Float8 load_f16(RowPtr rows, std::size_t offset) {
+    const auto h = [&](int r) {
+      std::int16_t bits;
+      std::memcpy(&bits, rows[r] + offset, sizeof bits);
+      return bits;
+    };
+    return _mm256_cvtph_ps(_mm_setr_epi16(h(0), h(1), h(2), h(3), h(4), h(5), h(6), h(7)));
+  }
+};
+
+}  // namespace cria
