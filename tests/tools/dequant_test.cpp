@@ -1,0 +1,42 @@
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/tools/process.h"
+
+namespace cria::test {
+namespace {
+
+/// One Q8_0 block: scale 0.5 as a half float, values -16 … 15.
+std::string q8_0_block() {
+  std::string block("\x00\x38", 2);
+  for (int i = 0; i < 32; ++i) block += static_cast<char>(i - 16);
+  return block;
+}
+
+TEST(Dequant, WritesFloats) {
+  std::string blocks;
+  for (int i = 0; i < 3000; ++i) blocks += q8_0_block();  // more than is read at once
+  const Result result = cria({"dequant", "q8_0"}, blocks);
+  ASSERT_EQ(result.code, 0) << result.err;
+  ASSERT_EQ(result.out.size(), 3000U * 32 * sizeof(float));
+  std::vector<float> values(3000UL * 32);
+  std::memcpy(values.data(), result.out.data(), result.out.size());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    ASSERT_EQ(values[i], 0.5F * (static_cast<float>(i % 32) - 16)) << i;
+}
+
+TEST(Dequant, NothingGivesNothing) {
+  const Result result = cria({"dequant", "Q4_K"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out, "");
+}
+
+TEST(Dequant, RefusesPartOfABlock) {
+  const Result result = cria({"dequant", "Q8_0"}, q8_0_block() + "x");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.err, "cria: error: stdin: not whole blocks: expected a multiple of 34 bytes, got 35\n");
+}
+
+}  // namespace
+}  // namespace cria::test

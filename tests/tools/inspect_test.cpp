@@ -1,0 +1,112 @@
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "model/gguf_writer.h"
+#include "tests/tools/process.h"
+
+namespace cria::test {
+namespace {
+
+/// A file with nested arrays, odd strings, and one tensor with the given values.
+std::string odd_file(const TempDirectory& directory, const std::vector<float>& values) {
+  const std::string path = directory.path("odd.gguf");
+  GgufWriter writer(path);
+  writer.set("general.architecture", std::string("odd"));
+  writer.set("odd.bell", std::string("a\033[31m\x07"));
+  writer.set("odd.bytes", std::string("\xFF\xFE"));
+  GgufArray nested{GgufType::Array, {}};
+  nested.values.emplace_back(GgufArray::of(std::vector<std::uint32_t>{1, 2, 3}));
+  nested.values.emplace_back(GgufArray::of(std::vector<std::string>{"x", "y"}));
+  writer.set("odd.nested", nested);
+  writer.set("odd.negative", std::int64_t{-5});
+  writer.declare("values", DType::F32, {values.size()});
+  writer.begin();
+  writer.write(std::as_bytes(std::span(values)));
+  writer.finish();
+  return path;
+}
+
+TEST(Inspect, TablesOfTheDemoModel) {
+  const Result result = cria({"inspect"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.out.find("GGUF version 3"), std::string::npos);
+  EXPECT_NE(result.out.find("architecture llama"), std::string::npos);
+  EXPECT_NE(result.out.find("7.34 M parameters, 8.5"), std::string::npos) << result.out.substr(0, 300);
+  EXPECT_NE(result.out.find("string[4096]"), std::string::npos);
+  EXPECT_NE(result.out.find("blk.7.ffn_down.weight"), std::string::npos);
+  EXPECT_LT(result.out.find("general.architecture"), result.out.find("token_embd.weight"));
+}
+
+TEST(Inspect, SelectsParts) {
+  const std::string keys = cria({"inspect", kDemo, "--kv"}).out,
+                    tensors = cria({"inspect", kDemo, "--tensors"}).out;
+  EXPECT_NE(keys.find("llama.block_count"), std::string::npos);
+  EXPECT_EQ(keys.find("token_embd.weight"), std::string::npos);
+  EXPECT_EQ(tensors.find("llama.block_count"), std::string::npos);
+  EXPECT_NE(tensors.find("token_embd.weight"), std::string::npos);
+}
+
+TEST(Inspect, JsonHasArraysInFull) {
+  const auto json = nlohmann::json::parse(cria({"inspect", kDemo, "--json"}).out);
+  EXPECT_EQ(json.at("summary").at("parameters"), 7344384);
+  EXPECT_EQ(json.at("metadata").at("tokenizer.ggml.tokens").size(), 4096U);
+  EXPECT_EQ(json.at("metadata").at("llama.block_count"), 8);
+  const auto& embedding = json.at("tensors").at(0);
+  EXPECT_EQ(embedding.at("name"), "token_embd.weight");
+  EXPECT_EQ(embedding.at("shape"), (std::vector<int>{256, 4096}));
+  EXPECT_EQ(embedding.at("type"), "Q8_0");
+}
+
+TEST(Inspect, NestedArraysAndOddBytes) {
+  const TempDirectory directory;
+  const std::string path = odd_file(directory, {1, 2, 3, 4});
+  const Result table = cria({"inspect", path});
+  ASSERT_EQ(table.code, 0) << table.err;
+  EXPECT_EQ(table.out.find('\033'), std::string::npos) << "control characters of a file reach the terminal";
+  EXPECT_NE(table.out.find(R"([[1,2,3],["x","y"]])"), std::string::npos) << table.out;
+  const auto json = nlohmann::json::parse(cria({"inspect", path, "--json"}).out);
+  EXPECT_EQ(json.at("metadata").at("odd.nested"), nlohmann::json::parse(R"([[1,2,3],["x","y"]])"));
+  EXPECT_EQ(json.at("metadata").at("odd.negative"), -5);
+}
+
+TEST(Inspect, CheckFindsWhatIsNotANumber) {
+  const TempDirectory directory;
+  const Result good = cria({"inspect", kDemo, "--check"});
+  EXPECT_EQ(good.code, 0) << good.out;
+  EXPECT_NE(good.out.find("tensors hold finite numbers"), std::string::npos);
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN(),
+                  kInf = std::numeric_limits<float>::infinity();
+  const Result bad = cria({"inspect", odd_file(directory, {1, kNan, kInf, -kInf}), "--check"});
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_NE(bad.out.find("values: 1 NaN, 2 infinite, the first at value 1\n0 of 1 tensors"),
+            std::string::npos)
+      << bad.out;
+}
+
+TEST(Inspect, ReadsWhatIsThereOfATruncatedFile) {
+  const TempDirectory directory;
+  const std::string demo = read_file(kDemo);
+  const std::string path = directory.write("cut.gguf", demo.substr(0, demo.size() / 2));
+  const Result table = cria({"inspect", path});
+  EXPECT_EQ(table.code, 0) << table.err;
+  EXPECT_NE(table.out.find("blk.7.ffn_down.weight"), std::string::npos);
+  EXPECT_NE(table.err.find("the file ends before the data of"), std::string::npos) << table.err;
+  EXPECT_EQ(cria({"inspect", path, "--check"}).code, 1);
+}
+
+TEST(Inspect, GraphAndInstructionSets) {
+  const Result graph = cria({"inspect", "--graph"});
+  ASSERT_EQ(graph.code, 0) << graph.err;
+  for (const std::string node : {"blk.0", "blk.7", "Logits"})
+    EXPECT_NE(graph.out.find(node), std::string::npos) << graph.out;
+  const auto cpu =
+      nlohmann::json::parse(cria({"inspect", "--cpu", "--json"}, "", {"CRIA_ISA=scalar"}).out).at("cpu");
+  EXPECT_EQ(cpu.at("used"), "scalar");
+  EXPECT_EQ(cpu.at("available").back(), "scalar");
+  EXPECT_NE(cria({"inspect", "--cpu"}).out.find("in use: "), std::string::npos);
+}
+
+}  // namespace
+}  // namespace cria::test

@@ -1,0 +1,67 @@
+// Runs the built program as its users do: arguments, stdin, environment in; exit code, stdout, stderr out.
+#pragma once
+
+#include <sys/types.h>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cria::test {
+
+inline const std::string kDemo = CRIA_DATA "/cria-demo-Q8_0.gguf";
+
+struct Result {
+  int code = -1;  ///< exit code; 128 + signal if one ended it
+  std::string out, err;
+};
+
+/// environment: "NAME=value" entries that replace or add to the test's own.
+Result cria(std::vector<std::string> arguments, std::string_view input = {},
+            std::vector<std::string> environment = {});
+
+/// A program that runs beside the test, its stdout (and for a terminal its stdin) in the test's hands.
+class Child {
+ public:
+  enum class Kind { Pipe, Terminal };
+  Child(Kind kind, std::vector<std::string> arguments, std::vector<std::string> environment = {});
+  ~Child();
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  void send(std::string_view bytes) const;  ///< to a terminal: as typed
+  void signal(int number) const;
+  /// Reads until the text has come (after what earlier calls consumed); false if the program ends or says
+  /// nothing for 60 s.
+  bool wait_for(std::string_view text);
+  int exit_code();  ///< waits for the end
+  [[nodiscard]] const std::string& output() const { return output_; }
+
+ private:
+  bool read_more();
+
+  pid_t pid_ = -1;
+  int descriptor_ = -1;
+  std::string output_;
+  std::size_t consumed_ = 0;
+};
+
+/// A directory that is gone with this object.
+class TempDirectory {
+ public:
+  TempDirectory();
+  ~TempDirectory();
+  TempDirectory(const TempDirectory&) = delete;
+  TempDirectory& operator=(const TempDirectory&) = delete;
+
+  [[nodiscard]] std::string path(std::string_view name = {}) const;
+  /// Writes a file; returns its path.
+  [[nodiscard]] std::string write(std::string_view name, std::string_view bytes) const;
+
+ private:
+  std::string path_;
+};
+
+std::string read_file(const std::string& path);
+std::size_t count_lines(std::string_view text);
+
+}  // namespace cria::test
