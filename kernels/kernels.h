@@ -39,6 +39,7 @@ struct MatMulKernel {
 };
 
 struct AttentionJob;  // kernels/attention.h
+struct KvStoreJob;    // kernels/kv_layout.h
 
 /// Every kernel of one instruction set.
 struct KernelSet {
@@ -57,8 +58,17 @@ struct KernelSet {
   void (*add)(float* y, const float* x, std::size_t n);
   /// In place: x = exp(x - max)/Σ
   void (*softmax)(float* x, std::size_t n);
+  /// Converts and scatters the new keys and values of a layer into its cache, for kv heads [head_begin, head_end).
+  void (*store_kv)(const KvStoreJob& job, std::size_t head_begin, std::size_t head_end);
   /// One (kv head, range of tokens) of attention, see kernels/attention.h.
   void (*attention)(const AttentionJob& job, std::size_t kv_head, std::size_t token_begin, std::size_t token_end, std::byte* scratch);
+
+  /// The machine's limits (kernels/peak.h): loops of int8 dot products, of a matrix unit where the kernels use one, and of float32 FMA,
+  /// each returning the multiply-adds that its rounds do; and a streaming read. Null: none.
+  std::uint64_t (*int8_peak)(std::uint64_t rounds) = nullptr;
+  std::uint64_t (*matrix_peak)(std::uint64_t rounds) = nullptr;
+  std::uint64_t (*float_peak)(std::uint64_t rounds) = nullptr;
+  void (*read_peak)(const std::byte* bytes, std::size_t n) = nullptr;
 };
 
 /// The instruction sets compiled in that this machine can run, best first; "scalar" is always the last.

@@ -1,0 +1,74 @@
+// Which instruction sets this machine can run, and the one in use.
+
+#include <cstdlib>
+
+#include "kernels/isa_sets.h"
+#if defined(CRIA_HAS_NEON)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
+namespace cria {
+namespace {
+
+#if defined(CRIA_HAS_AVX2)
+// The compiler's test asks CPUID for the instructions and XGETBV whether the system saves their registers.
+bool has_avx2() {
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+}
+
+bool has_avx512() {
+  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni") &&
+         __builtin_cpu_supports("avx512vbmi");
+}
+#endif
+
+#if defined(CRIA_HAS_NEON)
+bool has_neon_dot() { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }
+#endif
+
+struct Available {
+  const KernelSet* sets[4] = {};
+  std::size_t count = 0;
+
+  Available() noexcept {
+#if defined(CRIA_HAS_AVX512)
+    if (has_avx512()) add(kAvx512Kernels);
+#endif
+#if defined(CRIA_HAS_AVX2)
+    if (has_avx2()) add(kAvx2Kernels);
+#endif
+#if defined(CRIA_HAS_NEON)
+    if (has_neon_dot()) add(kNeonKernels);
+#endif
+    add(kScalarKernels);
+  }
+  void add(const KernelSet& set) noexcept { sets[count++] = &set; }
+};
+
+const KernelSet* choose() noexcept {
+  const auto sets = available_kernels();
+  const char* forced = std::getenv("CRIA_ISA");
+  if (forced == nullptr || *forced == '\0') return sets.front();
+  for (const KernelSet* set : sets) {
+    if (set->isa == forced) return set;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::span<const KernelSet* const> available_kernels() noexcept {
+  static const Available available;
+  return {available.sets, available.count};
+}
+
+const KernelSet* active_kernels() noexcept {
+  static const KernelSet* const active = choose();
+  return active;
+}
+
+}  // namespace cria

@@ -1,0 +1,150 @@
+// Sixteen float lanes, the unit in which every float kernel is written: one AVX-512 register, two AVX2, four
+// NEON, or sixteen floats. Lane i is lane i everywhere and sums over lanes are one fixed tree, so the bits do
+// not depend on the instruction set.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/float_convert.h"
+
+namespace cria {
+
+inline constexpr std::size_t kFloatLanes = 16;
+
+/// How numbers lie in memory: what F32x16::load reads.
+enum class Stored : std::uint8_t { F32, F16, BF16 };
+constexpr std::size_t stored_bytes(Stored type) { return type == Stored::F32 ? 4 : 2; }
+
+template <class Isa>
+struct F32x16 {
+  using Ops = FloatOps<Isa>;
+  using Batch = typename Ops::Batch;
+  static constexpr std::size_t kParts = kFloatLanes / Ops::kSize;
+
+  Batch part[kParts];
+
+  [[gnu::always_inline]] static F32x16 broadcast(float x) {
+    return each([&](std::size_t) { return Ops::broadcast(x); });
+  }
+  [[gnu::always_inline]] static F32x16 load(const float* p) {
+    return each([&](std::size_t i) { return Ops::load(p + i * Ops::kSize); });
+  }
+  /// Lane i = the i-th number at p, for any alignment.
+  template <Stored type>
+  [[gnu::always_inline]] static F32x16 load_as(const std::byte* p) {
+    return each([&](std::size_t i) {
+      const std::byte* q = p + i * Ops::kSize * stored_bytes(type);
+      if constexpr (type == Stored::F32) return Ops::load(reinterpret_cast<const float*>(q));
+      if constexpr (type == Stored::F16) return Ops::load_f16(q);
+      if constexpr (type == Stored::BF16) return Ops::load_bf16(q);
+    });
+  }
+  [[gnu::always_inline]] static F32x16 load_i8(const std::int8_t* p) {
+    return each([&](std::size_t i) { return Ops::load_i8(p + i * Ops::kSize); });
+  }
+  /// The first n < 16 numbers, zeros after them; reads nothing beyond.
+  template <Stored type>
+  static F32x16 load_partial_as(const std::byte* p, std::size_t n) {
+    alignas(64) std::byte padded[kFloatLanes * sizeof(float)] = {};
+    __builtin_memcpy(padded, p, n * stored_bytes(type));
+    return load_as<type>(padded);
+  }
+  static F32x16 load_partial(const float* p, std::size_t n) {
+    return load_partial_as<Stored::F32>(reinterpret_cast<const std::byte*>(p), n);
+  }
+
+  /// One f16 at p, read and written by this instruction set's own conversions.
+  static float load_one_f16(const std::byte* p) {
+    alignas(64) float out[kFloatLanes];
+    load_partial_as<Stored::F16>(p, 1).store(out);
+    return out[0];
+  }
+  static void store_one_f16(std::byte* p, float x) {
+    std::byte all[kFloatLanes * 2];
+    broadcast(x).store_f16(all);
+    __builtin_memcpy(p, all, 2);
+  }
+
+  [[gnu::always_inline]] void store(float* p) const {
+    for (std::size_t i = 0; i < kParts; ++i) Ops::store(p + i * Ops::kSize, part[i]);
+  }
+  [[gnu::always_inline]] void store_f16(std::byte* p) const {
+    for (std::size_t i = 0; i < kParts; ++i) Ops::store_f16(p + i * Ops::kSize * 2, part[i]);
+  }
+  /// F32x16 hold integers in -128…127 or NaN, which becomes 0.
+  [[gnu::always_inline]] void store_i8(std::int8_t* p) const {
+    for (std::size_t i = 0; i < kParts; ++i) Ops::store_i8(p + i * Ops::kSize, part[i]);
+  }
+  void store_partial(float* p, std::size_t n) const {
+    alignas(64) float all[kFloatLanes];
+    store(all);
+    __builtin_memcpy(p, all, n * sizeof(float));
+  }
+
+  [[gnu::always_inline]] friend F32x16 operator+(const F32x16& a, const F32x16& b) {
+    return each([&](std::size_t i) { return a.part[i] + b.part[i]; });
+  }
+  [[gnu::always_inline]] friend F32x16 operator-(const F32x16& a, const F32x16& b) {
+    return each([&](std::size_t i) { return a.part[i] - b.part[i]; });
+  }
+  [[gnu::always_inline]] friend F32x16 operator*(const F32x16& a, const F32x16& b) {
+    return each([&](std::size_t i) { return a.part[i] * b.part[i]; });
+  }
+  [[gnu::always_inline]] friend F32x16 operator/(const F32x16& a, const F32x16& b) {
+    return each([&](std::size_t i) { return a.part[i] / b.part[i]; });
+  }
+  [[gnu::always_inline]] friend F32x16 fma(const F32x16& a, const F32x16& b, const F32x16& c) {
+    return each([&](std::size_t i) { return Ops::fma(a.part[i], b.part[i], c.part[i]); });
+  }
+  /// a > b ? a : b
+  [[gnu::always_inline]] friend F32x16 max(const F32x16& a, const F32x16& b) {
+    return each([&](std::size_t i) { return Ops::max(a.part[i], b.part[i]); });
+  }
+  [[gnu::always_inline]] friend F32x16 abs(const F32x16& a) {
+    return each([&](std::size_t i) { return Ops::abs(a.part[i]); });
+  }
+  /// Lanes 2i and 2i+1 exchanged.
+  [[gnu::always_inline]] friend F32x16 swap_pairs(const F32x16& a) {
+    return each([&](std::size_t i) {
+      if constexpr (Ops::kSize == 1) {
+        return a.part[i ^ 1];
+      } else {
+        return Ops::swap_pairs(a.part[i]);
+      }
+    });
+  }
+  /// 2^n of t = n + kRoundMagic.
+  [[gnu::always_inline]] friend F32x16 pow2(const F32x16& t) {
+    return each([&](std::size_t i) { return Ops::pow2(t.part[i]); });
+  }
+
+  /// l[i] += l[i+8], then l[i+4], l[i+2], l[i+1].
+  [[nodiscard]] float sum() const {
+    alignas(64) float l[kFloatLanes];
+    store(l);
+    for (std::size_t half = kFloatLanes / 2; half > 0; half /= 2) {
+      for (std::size_t i = 0; i < half; ++i) l[i] += l[i + half];
+    }
+    return l[0];
+  }
+  /// Largest lane by the same tree.
+  [[nodiscard]] float max_lane() const {
+    alignas(64) float l[kFloatLanes];
+    store(l);
+    for (std::size_t half = kFloatLanes / 2; half > 0; half /= 2) {
+      for (std::size_t i = 0; i < half; ++i) l[i] = l[i] > l[i + half] ? l[i] : l[i + half];
+    }
+    return l[0];
+  }
+
+ private:
+  template <class F>
+  [[gnu::always_inline]] static F32x16 each(F f) {
+    F32x16 r;
+    for (std::size_t i = 0; i < kParts; ++i) r.part[i] = f(i);
+    return r;
+  }
+};
+
+}  // namespace cria

@@ -1,0 +1,184 @@
+// The few float operations that xsimd does not offer alike on every instruction set: fused multiply-add,
+// powers of two, and conversions from and to the narrow types of weights and caches. FloatOps<Isa> works on
+// one register, FloatOps<ScalarIsa> on one float; kernels use them through kernels/f32x16.h.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/f16.h"
+#include "kernels/simd/isa.h"
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+namespace cria {
+
+/// Members, all on Batch (kSize floats):
+///   fma(a, b, c)        a*b + c rounded once
+///   max(a, b)           a > b ? a : b, lane by lane (the second if either is NaN)
+///   pow2(t)             2^n where t = n + 1.5*2^23 and -126 <= n <= 127
+///   swap_pairs(x)       lanes 2i and 2i+1 exchanged (kSize > 1)
+///   load_f16/bf16/i8    from kSize values at any alignment
+///   store_f16           to the nearest, ties to even
+///   store_i8            of integers in -128…127; NaN is stored as 0
+template <class Isa>
+struct FloatOps;
+
+/// 1.5*2^23: x + kRoundMagic - kRoundMagic is x rounded to an integer, ties to even, for |x| < 2^22.
+inline constexpr float kRoundMagic = 12582912.0F;
+
+template <>
+struct FloatOps<ScalarIsa> {
+  using Batch = float;
+  static constexpr std::size_t kSize = 1;
+
+  static float load(const float* p) { return *p; }
+  static void store(float* p, float x) { *p = x; }
+  static float broadcast(float x) { return x; }
+  static float abs(float x) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0x7FFFFFFFU); }
+  static float fma(float a, float b, float c) { return std::fma(a, b, c); }
+  static float max(float a, float b) { return a > b ? a : b; }
+  static float pow2(float t) {
+    return std::bit_cast<float>((std::bit_cast<std::uint32_t>(t) << 23) + 0x3F800000U);
+  }
+  static float load_f16(const void* p) { return f16_to_f32(load_bits(p)); }
+  static float load_bf16(const void* p) {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(load_bits(p)) << 16);
+  }
+  static float load_i8(const std::int8_t* p) { return *p; }
+  static void store_f16(void* p, float x) {
+    const std::uint16_t bits = f32_to_f16(x);
+    std::memcpy(p, &bits, sizeof bits);
+  }
+  static void store_i8(std::int8_t* p, float x) {
+    *p = x == x ? static_cast<std::int8_t>(x) : std::int8_t{0};
+  }
+
+ private:
+  static std::uint16_t load_bits(const void* p) {
+    std::uint16_t bits;
+    std::memcpy(&bits, p, sizeof bits);
+    return bits;
+  }
+};
+
+#if defined(__x86_64__) || defined(__aarch64__)
+/// What xsimd does give.
+template <class Isa>
+struct XsimdFloatOps {
+  using Batch = xsimd::batch<float, typename Isa::Arch>;
+  static constexpr std::size_t kSize = Batch::size;
+
+  [[gnu::always_inline]] static Batch load(const float* p) { return Batch::load_unaligned(p); }
+  [[gnu::always_inline]] static void store(float* p, Batch x) { x.store_unaligned(p); }
+  [[gnu::always_inline]] static Batch broadcast(float x) { return Batch(x); }
+  [[gnu::always_inline]] static Batch abs(Batch x) { return xsimd::abs(x); }
+};
+#endif
+
+#if defined(__AVX2__)
+template <>
+struct FloatOps<Avx2> : XsimdFloatOps<Avx2> {
+  static Batch fma(Batch a, Batch b, Batch c) { return _mm256_fmadd_ps(a, b, c); }
+  static Batch max(Batch a, Batch b) { return _mm256_max_ps(a, b); }
+  static Batch pow2(Batch t) {
+    const __m256i shifted = _mm256_slli_epi32(_mm256_castps_si256(t), 23);
+    return _mm256_castsi256_ps(_mm256_add_epi32(shifted, _mm256_set1_epi32(0x3F800000)));
+  }
+  static Batch swap_pairs(Batch x) { return _mm256_permute_ps(x, 0xB1); }
+  static Batch load_f16(const void* p) { return _mm256_cvtph_ps(load128(p)); }
+  static Batch load_bf16(const void* p) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load128(p)), 16));
+  }
+  static Batch load_i8(const std::int8_t* p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+  }
+  static void store_f16(void* p, Batch x) {
+    _mm_storeu_si128(static_cast<__m128i*>(p), _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+  }
+  static void store_i8(std::int8_t* p, Batch x) {
+    const __m256 number = _mm256_and_ps(x, _mm256_cmp_ps(x, x, _CMP_ORD_Q));
+    const __m256i wide = _mm256_cvtps_epi32(number);
+    const __m128i half = _mm_packs_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packs_epi16(half, half));
+  }
+
+ private:
+  static __m128i load128(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
+};
+#endif
+
+#if defined(__AVX512BW__)
+template <>
+struct FloatOps<Avx512> : XsimdFloatOps<Avx512> {
+  static Batch fma(Batch a, Batch b, Batch c) { return _mm512_fmadd_ps(a, b, c); }
+  static Batch max(Batch a, Batch b) { return _mm512_max_ps(a, b); }
+  static Batch pow2(Batch t) {
+    const __m512i shifted = _mm512_slli_epi32(_mm512_castps_si512(t), 23);
+    return _mm512_castsi512_ps(_mm512_add_epi32(shifted, _mm512_set1_epi32(0x3F800000)));
+  }
+  static Batch swap_pairs(Batch x) { return _mm512_permute_ps(x, 0xB1); }
+  static Batch load_f16(const void* p) { return _mm512_cvtph_ps(load256(p)); }
+  static Batch load_bf16(const void* p) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(load256(p)), 16));
+  }
+  static Batch load_i8(const std::int8_t* p) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+  }
+  static void store_f16(void* p, Batch x) {
+    _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+  }
+  static void store_i8(std::int8_t* p, Batch x) {
+    const __m512i wide = _mm512_maskz_cvtps_epi32(_mm512_cmp_ps_mask(x, x, _CMP_ORD_Q), x);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(wide));
+  }
+
+ private:
+  static __m256i load256(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+};
+#endif
+
+#if defined(__aarch64__)
+template <>
+struct FloatOps<Neon> : XsimdFloatOps<Neon> {
+  static Batch fma(Batch a, Batch b, Batch c) { return vfmaq_f32(c, a, b); }
+  static Batch max(Batch a, Batch b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
+  static Batch pow2(Batch t) {
+    const uint32x4_t shifted = vshlq_n_u32(vreinterpretq_u32_f32(t), 23);
+    return vreinterpretq_f32_u32(vaddq_u32(shifted, vdupq_n_u32(0x3F800000U)));
+  }
+  static Batch swap_pairs(Batch x) { return vrev64q_f32(x); }
+  static Batch load_f16(const void* p) { return vcvt_f32_f16(vreinterpret_f16_u16(load64(p))); }
+  static Batch load_bf16(const void* p) { return vreinterpretq_f32_u32(vshll_n_u16(load64(p), 16)); }
+  static Batch load_i8(const std::int8_t* p) {
+    std::int32_t bits;
+    std::memcpy(&bits, p, sizeof bits);
+    const int8x8_t narrow = vreinterpret_s8_s32(vdup_n_s32(bits));
+    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(narrow))));
+  }
+  static void store_f16(void* p, Batch x) {
+    const uint16x4_t bits = vreinterpret_u16_f16(vcvt_f16_f32(x));
+    std::memcpy(p, &bits, sizeof bits);
+  }
+  static void store_i8(std::int8_t* p, Batch x) {
+    const int16x4_t half = vmovn_s32(vcvtq_s32_f32(x));  // NaN converts to 0
+    const int8x8_t bytes = vmovn_s16(vcombine_s16(half, half));
+    std::memcpy(p, &bytes, 4);
+  }
+
+ private:
+  static uint16x4_t load64(const void* p) {
+    uint16x4_t bits;
+    std::memcpy(&bits, p, sizeof bits);
+    return bits;
+  }
+};
+#endif
+
+}  // namespace cria

@@ -1,0 +1,50 @@
+// All kernels of one instruction set: what isa_*.cpp instantiate.
+#pragma once
+
+#include "kernels/attention_impl.h"
+#include "kernels/isa_sets.h"
+#include "kernels/matmul_float.h"
+#if __has_include("kernels/matmul_scalar.h")
+#include "kernels/matmul_scalar.h"
+#endif
+#include "kernels/peak.h"
+#include "kernels/quantize.h"
+#include "kernels/row_ops.h"
+#include "kernels/store_kv.h"
+
+namespace cria {
+
+#if !__has_include("kernels/matmul_scalar.h")
+inline MatMulKernel scalar_matmul(DType) { return {}; }
+#endif
+
+/// The float types' kernels, the integer types' own (Int), or the scalar kernel where an instruction set has
+/// none.
+template <class Isa, MatMulKernel (*Int)(DType)>
+MatMulKernel any_matmul(DType type) {
+  if (const MatMulKernel kernel = float_matmul_kernel<Isa>(type); kernel.run != nullptr) return kernel;
+  if (const MatMulKernel kernel = Int(type); kernel.run != nullptr) return kernel;
+  return scalar_matmul(type);
+}
+
+template <class Isa, MatMulKernel (*Int)(DType)>
+constexpr KernelSet make_kernel_set() {
+  KernelSet set{.isa = Isa::name,
+                .matmul = any_matmul<Isa, Int>,
+                .quantize = quantize<Isa>,
+                .rms_norm = rms_norm<Isa>,
+                .rope = rope<Isa>,
+                .silu_mul = silu_mul<Isa>,
+                .add = add<Isa>,
+                .softmax = softmax<Isa>,
+                .store_kv = store_kv<Isa>,
+                .attention = attention<Isa>};
+  if constexpr (requires { typename Isa::Arch; }) {
+    set.int8_peak = int8_peak<Isa>;
+    set.float_peak = float_peak<Isa>;
+    set.read_peak = read_peak<Isa>;
+  }
+  return set;
+}
+
+}  // namespace cria

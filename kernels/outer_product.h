@@ -1,0 +1,77 @@
+// The inner loop of attention, for scores and values alike: C[q][column] += Σ_i A[q][i]·B[i][column], i
+// increasing, by FMA. Columns lie in lanes; a block of up to kMaxQueries rows of A shares every load of B.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/f32x16.h"
+
+namespace cria {
+
+inline constexpr std::size_t kMaxQueries = 6;
+
+/// 16-column groups that Queries rows can keep in registers (a quarter of them left for operands).
+template <class Isa, std::size_t Queries>
+constexpr std::size_t groups_in_registers() {
+  constexpr std::size_t registers = F32x16<Isa>::kParts == 2 ? 12 : 24;  // AVX2 has 16, the others 32
+  constexpr std::size_t fit = registers / (Queries * F32x16<Isa>::kParts);
+  return fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
+}
+
+/// Operands: B's rows lie b_stride bytes apart; C's rows c_stride floats apart.
+struct OuterProduct {
+  const float* const* a;  ///< one pointer per query, n values each
+  std::size_t n;
+  const std::byte* b;
+  std::size_t b_stride;
+  float* c;
+  std::size_t c_stride;
+  bool from_zero;  ///< C is overwritten, as if it had been 0
+};
+
+template <class Isa, Stored type, std::size_t Queries, std::size_t Groups>
+void outer_product_block(const OuterProduct& job, std::size_t group) {
+  using V = F32x16<Isa>;
+  const float* a[Queries];
+  V acc[Queries][Groups];
+  for (std::size_t q = 0; q < Queries; ++q) {
+    a[q] = job.a[q];
+    for (std::size_t g = 0; g < Groups; ++g)
+      acc[q][g] =
+          job.from_zero ? V::broadcast(0) : V::load(job.c + q * job.c_stride + (group + g) * kFloatLanes);
+  }
+  const std::byte* b = job.b + group * kFloatLanes * stored_bytes(type);
+  for (std::size_t i = 0; i < job.n; ++i, b += job.b_stride) {
+    V row[Groups];
+    for (std::size_t g = 0; g < Groups; ++g)
+      row[g] = V::template load_as<type>(b + g * kFloatLanes * stored_bytes(type));
+    for (std::size_t q = 0; q < Queries; ++q) {
+      const V factor = V::broadcast(a[q][i]);
+      for (std::size_t g = 0; g < Groups; ++g) acc[q][g] = fma(factor, row[g], acc[q][g]);
+    }
+  }
+  for (std::size_t q = 0; q < Queries; ++q)
+    for (std::size_t g = 0; g < Groups; ++g)
+      acc[q][g].store(job.c + q * job.c_stride + (group + g) * kFloatLanes);
+}
+
+/// Columns [16*begin, 16*end) for Queries rows.
+template <class Isa, Stored type, std::size_t Queries>
+void outer_product(const OuterProduct& job, std::size_t begin, std::size_t end) {
+  constexpr std::size_t wide = groups_in_registers<Isa, Queries>();
+  std::size_t g = begin;
+  for (; g + wide <= end; g += wide) outer_product_block<Isa, type, Queries, wide>(job, g);
+  for (; g < end; ++g) outer_product_block<Isa, type, Queries, 1>(job, g);
+}
+
+/// The same for n_queries = 1 … kMaxQueries rows.
+template <class Isa, Stored type>
+void outer_product(std::size_t n_queries, const OuterProduct& job, std::size_t begin, std::size_t end) {
+  using Fn = void (*)(const OuterProduct&, std::size_t, std::size_t);
+  static constexpr Fn kByQueries[] = {outer_product<Isa, type, 1>, outer_product<Isa, type, 2>,
+                                      outer_product<Isa, type, 3>, outer_product<Isa, type, 4>,
+                                      outer_product<Isa, type, 5>, outer_product<Isa, type, 6>};
+  kByQueries[n_queries - 1](job, begin, end);
+}
+
+}  // namespace cria

@@ -1,0 +1,39 @@
+// One tag type per instruction set: the template argument of every kernel. A kernel's symbols carry the tag,
+// so that copies compiled with different flags never meet in the linker.
+#pragma once
+
+#include <string_view>
+#include <xsimd/xsimd.hpp>
+
+namespace cria {
+
+/// Plain C++, no vectors: defines the bits.
+struct ScalarIsa {
+  static constexpr std::string_view name = "scalar";
+};
+
+/// AVX2, FMA, F16C.
+struct Avx2 {
+  using Arch = xsimd::fma3<xsimd::avx2>;
+  static constexpr std::string_view name = "avx2";
+};
+
+/// AVX-512 F, BW, CD, DQ, VL, VNNI, VBMI (Ice Lake, Zen 4 and later).
+struct Avx512 {
+  using Arch = xsimd::avx512bw;
+  static constexpr std::string_view name = "avx512vnni";
+};
+
+/// AVX-512 as above, with AMX tiles for the integer products of many tokens (Sapphire Rapids and later).
+struct Amx {
+  using Arch = xsimd::avx512bw;
+  static constexpr std::string_view name = "amx";
+};
+
+/// AArch64 Advanced SIMD with the dot product instructions.
+struct Neon {
+  using Arch = xsimd::neon64;
+  static constexpr std::string_view name = "neon";
+};
+
+}  // namespace cria
