@@ -47,7 +47,8 @@ GenerateResult ChatSession::answer(const std::string& message, const TextSink& s
                         std::to_string(tokens.size()) + " tokens; " + full_text());
   }
   std::string text;
-  last_ = session_.generate(tokens, generate_, [&](std::string_view piece) {
+  generate_.keep = template_ ? system_tokens(model_, *template_, messages_) : 0;
+  last_ = generate(session_, tokens, generate_, [&](std::string_view piece) {
     text += piece;
     return sink(piece);
   });

@@ -1,7 +1,9 @@
 #include "tools/common.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -9,6 +11,7 @@
 #include <iostream>
 
 #include "tools/interrupt.h"
+#include "tools/table.h"
 #include "tools/terminal.h"
 
 namespace cria::tools {
@@ -62,15 +65,6 @@ KvType parse_kv_type(std::string_view text) {
   return text == "f32" ? KvType::F32 : text == "q8_0" ? KvType::Q8_0 : KvType::F16;
 }
 
-const KernelSet& require_kernels() {
-  if (const KernelSet* kernels = active_kernels()) return *kernels;
-  std::string known;
-  for (const KernelSet* set : available_kernels())
-    known += (known.empty() ? "" : ", ") + std::string(set->isa);
-  const char* wanted = std::getenv("CRIA_ISA");
-  throw Error("", "CRIA_ISA: expected one of " + known + ", got " + (wanted != nullptr ? wanted : ""));
-}
-
 namespace {
 
 void warn(const std::vector<std::string>& warnings) {
@@ -87,7 +81,6 @@ std::uint64_t parameter_count(const GgufFile& file) {
 
 std::shared_ptr<const Model> load_model(const ModelOptions& options) {
   const std::string path = find_model(options.model);
-  require_kernels();
   auto model =
       Model::load(path, {.map = options.no_mmap ? MapMode::Read : MapMode::Mmap, .mlock = options.mlock});
   if (!options.verbose) return model;
@@ -105,19 +98,48 @@ std::shared_ptr<const Model> load_model(const ModelOptions& options) {
 std::unique_ptr<Session> open_session(const Model& model, const ModelOptions& options) {
   SessionOptions wanted = options.session;
   wanted.kv_type = parse_kv_type(options.kv_type);
+  if (options.verbose) {  // before anything is allocated
+    const SessionMemory memory = session_memory(model, wanted);
+    std::cerr << "memory: file " << human_bytes(memory.file) << ", keys and values " << human_bytes(memory.kv)
+              << " (" << options.kv_type << "), work " << human_bytes(memory.work) << "; available "
+              << human_bytes(memory.available) << '\n';
+  }
   auto session = std::make_unique<Session>(model, wanted);
+  session->profile(options.profile);
   if (options.verbose) {
     const SessionOptions& got = session->options();
-    std::cerr << "session: context " << got.n_ctx << ", " << human_bytes(session->memory_bytes())
-              << " beside the file (" << options.kv_type << " keys and values), " << got.threads
-              << " threads, " << got.kernels->isa << '\n';
+    std::cerr << "session: context " << got.n_ctx << ", batch " << got.n_batch << ", threads " << got.threads
+              << " (prompts " << got.threads_prefill << "), " << got.kernels->isa << '\n';
   }
   return session;
 }
 
+void print_profile(const Session& session, const ModelOptions& options) {
+  if (!options.profile) return;
+  std::vector<std::pair<std::string, double>> sums;  // in the graph's order, layers taken together
+  double total = 0;
+  for (const auto& [node, seconds] : session.profile()) {
+    std::string label = node->name;
+    if (label.starts_with("blk.")) label = "blk.*" + label.substr(std::min(label.find('.', 4), label.size()));
+    label += " (" + std::string(name(node->op)) + ")";
+    const auto found =
+        std::find_if(sums.begin(), sums.end(), [&](const auto& sum) { return sum.first == label; });
+    if (found == sums.end())
+      sums.emplace_back(label, seconds);
+    else
+      found->second += seconds;
+    total += seconds;
+  }
+  Table table({"node", ">ms", ">%"});
+  for (const auto& [label, seconds] : sums)
+    table.add({label, fixed(1e3 * seconds, 2), fixed(100 * seconds / total, 1)});
+  table.add({"all", fixed(1e3 * total, 2), "100.0"});
+  std::cerr << table.text();
+}
+
 void require_room(const Session& session, std::size_t n) {
   const std::uint32_t n_ctx = session.options().n_ctx;
-  if (n > n_ctx)
+  if (n > n_ctx && !session.options().context_shift)
     throw Error("", "the prompt is too long: expected at most " + std::to_string(n_ctx) + " tokens, got " +
                         std::to_string(n) + " (-c N makes the context larger)");
 }
@@ -129,6 +151,40 @@ std::string speed_line(const GenerateResult& result) {
   };
   return part(result.tokens.size(), result.decode_seconds) + "; prompt " +
          part(result.prompt_tokens, result.prompt_seconds);
+}
+
+GenerateResult generate(Session& session, std::span<const TokenId> prompt, const GenerateOptions& options,
+                        const TextSink& sink) {
+  const std::span<const TokenId> cached = session.tokens();
+  const auto same =
+      std::mismatch(prompt.begin(), prompt.end(), cached.begin(), cached.end()).first - prompt.begin();
+  const auto begin = static_cast<std::size_t>(same);
+  const std::size_t chunk = session.options().n_batch;
+  if (!is_terminal(stderr) || prompt.size() - begin <= 2 * chunk || prompt.size() > session.options().n_ctx)
+    return session.generate(prompt, options, sink);
+
+  const auto start = std::chrono::steady_clock::now();
+  std::size_t done = begin;
+  {
+    Progress progress("reading", "tokens", prompt.size() - begin);
+    session.truncate(begin);
+    for (; done + chunk < prompt.size() && !(options.interrupt != nullptr && *options.interrupt);
+         done += chunk) {
+      session.eval(prompt.subspan(done, chunk));
+      progress.update(done + chunk - begin);
+    }
+  }
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+  GenerateResult result = session.generate(prompt, options, sink);
+  result.prompt_tokens += done - begin;
+  result.prompt_seconds += spent.count();
+  return result;
+}
+
+std::size_t system_tokens(const Model& model, const ChatTemplate& chat_template,
+                          const std::vector<ChatMessage>& messages) {
+  if (messages.empty() || messages.front().role != "system") return 0;
+  return chat_template.encode(model.tokenizer(), {messages.front()}, false).size();
 }
 
 void on_run(CLI::App* command, std::function<int()> body) {

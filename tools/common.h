@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,15 +37,19 @@ void add_model_options(CLI::App& command, ModelOptions& options);
 /// this program.
 std::string find_model(const std::string& named);
 KvType parse_kv_type(std::string_view text);
-/// The kernels in use. Throws Error that lists what can be had where $CRIA_ISA names none of it.
-const KernelSet& require_kernels();
 
 /// Opens the model and says what is notable about it on stderr (with -v: all of it).
 std::shared_ptr<const Model> load_model(const ModelOptions& options);
-/// A session on it; with -v says on stderr how much memory that took.
+/// A session on it; with -v says on stderr what it will take.
 std::unique_ptr<Session> open_session(const Model& model, const ModelOptions& options);
-/// Throws Error unless a prompt of n tokens leaves room in the context.
+/// Throws Error unless a prompt of n tokens fits into the context (or that shifts).
 void require_room(const Session& session, std::size_t n);
+/// Tokens at the front of a conversation that a context shift keeps: those of the system message.
+std::size_t system_tokens(const Model& model, const ChatTemplate& chat_template,
+                          const std::vector<ChatMessage>& messages);
+/// Generates; a long prompt is shown on a terminal as it is evaluated.
+GenerateResult generate(Session& session, std::span<const TokenId> prompt, const GenerateOptions& options,
+                        const TextSink& sink);
 /// "12 tokens, 80.1 tokens/s; prompt 20 tokens, 400 tokens/s"
 std::string speed_line(const GenerateResult& result);
 /// The time table of --profile on stderr, if it was asked for.

@@ -15,10 +15,12 @@ int run(const std::string& type_name) {
   constexpr std::size_t kBlocks = 1024;
   std::vector<std::byte> blocks(kBlocks * type->block_bytes);
   std::vector<float> values(kBlocks * type->block_values);
+  std::uint64_t total = 0;
   while (const std::size_t bytes = std::fread(blocks.data(), 1, blocks.size(), stdin)) {
+    total += bytes;
     if (bytes % type->block_bytes != 0)
       throw Error("stdin", "not whole blocks: expected a multiple of " + std::to_string(type->block_bytes) +
-                               " bytes, got " + std::to_string(bytes % type->block_bytes) + " at the end");
+                               " bytes, got " + std::to_string(total));
     const std::size_t n = bytes / type->block_bytes * type->block_values;
     type->dequantize(blocks.data(), values.data(), n);
     write_stdout({reinterpret_cast<const char*>(values.data()), n * sizeof(float)});

@@ -1,9 +1,10 @@
 // `cria inspect`: what a model file holds, and what this machine can do with it.
+#include <algorithm>
 #include <iostream>
 #include <map>
 #include <optional>
 
-#include "kernels/kernels.h"
+#include "engine/graph.h"
 #include "tools/commands.h"
 #include "tools/common.h"
 #include "tools/metadata_json.h"
@@ -45,7 +46,7 @@ struct Summary {
 std::string string_or_empty(const GgufFile& file, std::string_view key) {
   const GgufValue* value = file.find(key);
   if (value == nullptr || value->type != GgufType::String) return "";
-  return metadata_json(*value, file.version()).get<std::string>();
+  return metadata_json(file, *value).get<std::string>();
 }
 
 Json summary_json(const GgufFile& file) {
@@ -82,9 +83,9 @@ std::string type_text(const GgufValue& value) {
 }
 
 /// On one line, cut short: at most 8 elements and 72 bytes.
-std::string value_text(const GgufValue& value, std::uint32_t version) {
+std::string value_text(const GgufFile& file, const GgufValue& value) {
   constexpr std::size_t kElements = 8, kBytes = 72;
-  std::string text = dump(metadata_json(value, version, kElements));
+  std::string text = dump(metadata_json(file, value, kElements));
   bool cut = value.type == GgufType::Array && value.count > kElements;
   if (cut) text.pop_back();  // the closing bracket
   if (text.size() > kBytes) {
@@ -99,7 +100,7 @@ std::string value_text(const GgufValue& value, std::uint32_t version) {
 std::string keys_text(const GgufFile& file) {
   Table table({"key", "type", "value"});
   for (const GgufKey& key : file.keys())
-    table.add({without_controls(key.key), type_text(key.value), value_text(key.value, file.version())});
+    table.add({without_controls(key.key), type_text(key.value), value_text(file, key.value)});
   return table.text();
 }
 
@@ -113,8 +114,7 @@ std::string tensors_text(const GgufFile& file) {
 
 Json keys_json(const GgufFile& file) {
   Json keys = Json::object();
-  for (const GgufKey& key : file.keys())
-    keys[std::string(key.key)] = metadata_json(key.value, file.version());
+  for (const GgufKey& key : file.keys()) keys[std::string(key.key)] = metadata_json(file, key.value);
   return keys;
 }
 
@@ -129,17 +129,27 @@ Json tensors_json(const GgufFile& file) {
   return tensors;
 }
 
+std::string available_names() {
+  std::string names;
+  for (const KernelSet* set : available_kernels())
+    names += (names.empty() ? "" : ", ") + std::string(set->isa);
+  return names;
+}
+
+/// The kernels in use, which $CRIA_ISA may have got wrong.
+const KernelSet& kernels_in_use() {
+  if (const KernelSet* kernels = active_kernels()) return *kernels;
+  throw Error("CRIA_ISA names no instruction set that can run here: expected one of " + available_names());
+}
+
 Json cpu_json() {
   Json available = Json::array();
   for (const KernelSet* set : available_kernels()) available.push_back(set->isa);
-  return {{"available", available}, {"used", require_kernels().isa}};
+  return {{"available", available}, {"used", kernels_in_use().isa}};
 }
 
 std::string cpu_text() {
-  std::string available;
-  for (const KernelSet* set : available_kernels())
-    available += (available.empty() ? "" : ", ") + std::string(set->isa);
-  return "instruction sets: " + available + "\nin use: " + std::string(require_kernels().isa) + "\n";
+  return "instruction sets: " + available_names() + "\nin use: " + std::string(kernels_in_use().isa) + "\n";
 }
 
 Json check_json(const std::vector<BadTensor>& bad) {
@@ -165,16 +175,25 @@ std::string check_text(const std::vector<BadTensor>& bad, std::size_t tensors) {
          " tensors hold finite numbers\n";
 }
 
-std::string graph_text(const InspectOptions& options, const std::string& path) {
-  (void)options;
-  (void)path;
-  return "";
+/// The nodes of the graph that would run here. Needs metadata and tensor shapes only.
+std::string graph_text(const GgufFile& file) {
+  const LlamaConfig config = LlamaConfig::from_gguf(file);
+  return Graph::build(config, LlamaWeights::from_gguf(file, config), kernels_in_use()).to_string();
+}
+
+void print_warnings(const GgufFile& file) {
+  for (const std::string& warning : file.warnings()) std::cerr << "cria: warning: " << warning << '\n';
+  const auto missing = std::count_if(file.tensors().begin(), file.tensors().end(),
+                                     [](const TensorView& tensor) { return tensor.data == nullptr; });
+  if (missing > 0)
+    std::cerr << "cria: warning: " << file.path() << ": the file ends before the data of " << missing
+              << " of " << file.tensors().size() << " tensors\n";
 }
 
 int inspect_file(const InspectOptions& options, Json& json, std::string& text) {
   const std::string path = options.file.empty() ? find_model(options.model) : options.file;
   const GgufFile file = GgufFile::open(path, {.metadata_only = true});
-  for (const std::string& warning : file.warnings()) std::cerr << "cria: warning: " << warning << '\n';
+  print_warnings(file);
   const bool all = !options.kv && !options.tensors && !options.graph && !options.check;
   if (options.json) {
     json["file"] = {{"path", path},
@@ -198,13 +217,8 @@ int inspect_file(const InspectOptions& options, Json& json, std::string& text) {
   add(
       all || options.tensors, "tensors", [&] { return tensors_json(file); },
       [&] { return tensors_text(file); });
-  if (options.graph) {
-    const std::string graph = graph_text(options, path);
-    if (options.json)
-      json["graph"] = graph;
-    else
-      text += graph;
-  }
+  add(
+      options.graph, "graph", [&] { return Json(graph_text(file)); }, [&] { return graph_text(file); });
   if (!options.check) return 0;
   const std::vector<BadTensor> bad = check_values(file);
   add(

@@ -9,9 +9,8 @@
 
 namespace cria::tools {
 
-/// version: of the file, which decides how lengths are stored. Of every array at most `most` elements are
-/// taken.
-nlohmann::ordered_json metadata_json(const GgufValue& value, std::uint32_t version,
-                                     std::size_t most = std::numeric_limits<std::size_t>::max());
+/// Of an array at most `most` elements are taken.
+nlohmann::ordered_json metadata_json(const GgufFile& file, const GgufValue& value,
+                                     std::uint64_t most = std::numeric_limits<std::uint64_t>::max());
 
 }  // namespace cria::tools

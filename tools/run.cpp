@@ -20,9 +20,14 @@ struct RunOptions {
   bool chat = false, json = false;
 };
 
-std::vector<TokenId> prompt_tokens(const Model& model, const RunOptions& options) {
+struct Prompt {
+  std::vector<TokenId> tokens;
+  std::size_t keep = 0;  // of them, what a context shift must not drop
+};
+
+Prompt read_prompt(const Model& model, const RunOptions& options) {
   if (options.messages.empty() && !options.chat)
-    return model.tokenizer().encode(options.prompt.read(), true, true);
+    return {model.tokenizer().encode(options.prompt.read(), true, true)};
   std::vector<ChatMessage> messages;
   if (!options.system.empty()) messages.push_back({"system", options.system});
   if (options.messages.empty()) {
@@ -30,7 +35,9 @@ std::vector<TokenId> prompt_tokens(const Model& model, const RunOptions& options
   } else {
     for (ChatMessage& message : read_messages(options.messages)) messages.push_back(std::move(message));
   }
-  return ChatTemplate::from_vocabulary(model.vocabulary()).encode(model.tokenizer(), messages, true);
+  const ChatTemplate chat_template = ChatTemplate::from_vocabulary(model.vocabulary());
+  return {chat_template.encode(model.tokenizer(), messages, true),
+          system_tokens(model, chat_template, messages)};
 }
 
 /// Without -c: room for the prompt and its answer, within what the model was trained for.
@@ -65,19 +72,19 @@ void print_notes(const GenerateResult& result, const Session& session, const Run
 }
 
 int run(RunOptions options) {
-  const GenerateOptions checked = options.sampling.resolve();
-  GenerateOptions generate = checked;
-  generate.interrupt = &catch_interrupts();
+  GenerateOptions wanted = options.sampling.resolve();
+  wanted.interrupt = &catch_interrupts();
   const auto model = load_model(options.model);
-  const std::vector<TokenId> prompt = prompt_tokens(*model, options);
-  if (prompt.empty()) throw Error("", "the prompt is empty and the model has no token to begin with");
+  const Prompt prompt = read_prompt(*model, options);
+  if (prompt.tokens.empty()) throw Error("", "the prompt is empty and the model has no token to begin with");
+  wanted.keep = prompt.keep;
   if (options.model.session.n_ctx == 0)
-    options.model.session.n_ctx = context_for(model->config(), prompt.size(), generate.max_tokens);
+    options.model.session.n_ctx = context_for(model->config(), prompt.tokens.size(), wanted.max_tokens);
   const auto session = open_session(*model, options.model);
-  require_room(*session, prompt.size());
+  require_room(*session, prompt.tokens.size());
 
   std::string text;
-  const GenerateResult result = session->generate(prompt, generate, [&](std::string_view piece) {
+  const GenerateResult result = generate(*session, prompt.tokens, wanted, [&](std::string_view piece) {
     text += piece;
     if (options.json) return true;
     write_stdout(piece);
@@ -86,7 +93,7 @@ int run(RunOptions options) {
   });
   if (options.json) {
     constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
-    write_stdout(result_json(result, text, generate.sampler.seed).dump(2, ' ', false, kReplace) + "\n");
+    write_stdout(result_json(result, text, wanted.sampler.seed).dump(2, ' ', false, kReplace) + "\n");
   } else if (is_terminal(stdout) && !text.ends_with('\n')) {
     write_stdout("\n");
   }

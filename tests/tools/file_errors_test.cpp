@@ -19,7 +19,7 @@ std::vector<Defect> make_defects(const TempDirectory& directory) {
       {"directory", directory.path(), "director"},
       {"empty", directory.write("empty.gguf", ""), ""},
       {"html", directory.write("page.gguf", "<!DOCTYPE html>\n<html><body>404</body></html>\n"), "HTML"},
-      {"header cut", directory.write("header.gguf", demo.substr(0, 1000)), "ends"},
+      {"header cut", directory.write("header.gguf", demo.substr(0, 50'000)), "ends"},
       {"data cut", directory.write("data.gguf", demo.substr(0, demo.size() - 1)), "ends"},
   };
 }

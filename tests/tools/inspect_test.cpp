@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -53,10 +54,13 @@ TEST(Inspect, JsonHasArraysInFull) {
   EXPECT_EQ(json.at("summary").at("parameters"), 7344384);
   EXPECT_EQ(json.at("metadata").at("tokenizer.ggml.tokens").size(), 4096U);
   EXPECT_EQ(json.at("metadata").at("llama.block_count"), 8);
-  const auto& embedding = json.at("tensors").at(0);
-  EXPECT_EQ(embedding.at("name"), "token_embd.weight");
-  EXPECT_EQ(embedding.at("shape"), (std::vector<int>{256, 4096}));
-  EXPECT_EQ(embedding.at("type"), "Q8_0");
+  const auto& tensors = json.at("tensors");
+  const auto embedding = std::find_if(tensors.begin(), tensors.end(), [](const auto& tensor) {
+    return tensor.at("name") == "token_embd.weight";
+  });
+  ASSERT_NE(embedding, tensors.end());
+  EXPECT_EQ(embedding->at("shape"), (std::vector<int>{256, 4096}));
+  EXPECT_EQ(embedding->at("type"), "Q8_0");
 }
 
 TEST(Inspect, NestedArraysAndOddBytes) {
