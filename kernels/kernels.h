@@ -46,7 +46,7 @@ struct KernelSet {
   std::string_view isa;          ///< "scalar", "avx2", "avx512vnni", "amx", "neon"
   MatMulKernel (*matmul)(DType type);
 
-  /// Fills tokens [t0, t1) of acts (its type says how) from x rows of acts.cols values, x_stride floats apart.
+  /// Fills tokens [t0, t1) of acts (its type says how) from the same rows of x: acts.cols values each, x_stride floats apart.
   void (*quantize)(const float* x, std::size_t x_stride, Activations& acts, std::size_t t0, std::size_t t1);
   /// y = x·rms(x)·w over n values; y may be x.
   void (*rms_norm)(const float* x, const float* w, float eps, float* y, std::size_t n);

@@ -21,8 +21,9 @@ template <class Isa, std::size_t Groups>
     largest = max(abs(v), largest);
     fault = fma(v, zero, fault);  // 0, or NaN for all that is not finite
   }
-  const float amax = largest.max_lane() + fault.sum();
-  const V scale = V::broadcast(amax == 0.0F ? 0.0F : 127.0F / amax);
+  float amax = largest.max_lane() + fault.sum(), factor = 127.0F / amax;
+  if (factor == __builtin_inff()) amax = factor = 0;
+  const V scale = V::broadcast(factor);
   for (std::size_t g = 0; g < Groups; ++g) {
     (V::load(x + g * kFloatLanes) * scale + magic - magic).store_i8(q + g * kFloatLanes);
   }

@@ -1,0 +1,60 @@
+// What the kernel tests share: every instruction set against the scalar one, odd alignments, repeatable
+// random numbers.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "kernels/kernels.h"
+
+namespace cria {
+
+inline const KernelSet& scalar_kernels() { return *available_kernels().back(); }
+
+/// Bytes that start `offset` elements after a 64-byte boundary, with nothing usable after the end (under
+/// ASan).
+template <class T>
+class Buffer {
+ public:
+  explicit Buffer(std::size_t n, std::size_t offset = 0) : memory_(n + offset + 64 / sizeof(T)), n_(n) {
+    auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
+    first_ = (64 - address % 64) % 64 / sizeof(T) + offset;
+    memory_.resize(first_ + n);
+  }
+  T* data() { return memory_.data() + first_; }
+  const T* data() const { return memory_.data() + first_; }
+  T& operator[](std::size_t i) { return data()[i]; }
+  const T& operator[](std::size_t i) const { return data()[i]; }
+  T* begin() { return data(); }
+  T* end() { return data() + n_; }
+  [[nodiscard]] std::size_t size() const { return n_; }
+  /// Equal bit for bit (NaN equals NaN of the same bits, 0 is not -0).
+  friend bool operator==(const Buffer& a, const Buffer& b) {
+    return a.n_ == b.n_ && std::memcmp(a.data(), b.data(), a.n_ * sizeof(T)) == 0;
+  }
+
+ private:
+  std::vector<T> memory_;
+  std::size_t n_, first_ = 0;
+};
+
+/// Normal numbers from a seed, the same on every machine as far as the tests need.
+inline void fill_random(float* p, std::size_t n, std::uint32_t seed, float deviation = 1.0F) {
+  std::mt19937 bits(seed);
+  std::normal_distribution<float> normal(0.0F, deviation);
+  for (std::size_t i = 0; i < n; ++i) p[i] = normal(bits);
+}
+
+template <class T>
+Buffer<T> copy_at(const Buffer<T>& from, std::size_t offset) {
+  Buffer<T> to(from.size(), offset);
+  std::memcpy(to.data(), from.data(), from.size() * sizeof(T));
+  return to;
+}
+
+}  // namespace cria
