@@ -10,11 +10,12 @@ OptionDescription describe(const CLI::Option& option) {
   out.help = option.get_description();
   out.default_value = option.get_default_str();
   if (option.get_items_expected_max() == 0) return out;
-  out.value = out.names.empty() ? option.get_name() : option.get_type_name();
+  out.value = option.get_type_name();
   if (const std::size_t open = out.value.find('{'); open != std::string::npos) {  // "TEXT:{f16,f32}"
     out.choices = CLI::detail::split(out.value.substr(open + 1, out.value.find('}') - open - 1), ',');
     out.value = CLI::detail::join(out.choices, "|");
   }
+  if (out.names.empty()) out.value = option.get_name();
   return out;
 }
 

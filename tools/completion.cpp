@@ -25,24 +25,37 @@ std::string quote(std::string text, std::string_view quote_inside) {
 
 bool names_file(const OptionDescription& option) { return option.value == "FILE"; }
 
+/// A branch of `case $previous in`: what may follow these options.
+std::string bash_values(const std::vector<std::string>& names, const std::string& action) {
+  if (names.empty()) return "";
+  return "        " + CLI::detail::join(names, "|") + ") " + action + "return ;;\n";
+}
+
 std::string bash_command(const CommandDescription& command) {
-  std::vector<std::string> all;
-  std::string values;
-  bool files = false;
+  std::vector<std::string> words, with_file, with_value;
+  std::string choices;
+  bool file_wanted = false;
+  const auto offer = [](const std::string& what) {
+    return "COMPREPLY=($(compgen " + what + " -- \"$current\"))";
+  };
+  const auto offer_words = [&](const std::vector<std::string>& list) {
+    return offer("-W '" + CLI::detail::join(list, " ") + "'");
+  };
+  const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
   for (const OptionDescription& option : command.options) {
-    all.insert(all.end(), option.names.begin(), option.names.end());
-    files = files || (option.names.empty() && names_file(option));
-    if (option.names.empty() || option.value.empty()) continue;
-    const std::string pattern = CLI::detail::join(option.names, "|");
-    if (names_file(option))
-      values += "        " + pattern + ") COMPREPLY=($(compgen -f -- \"$current\")); return ;;\n";
-    else
-      values += "        " + pattern + ") COMPREPLY=($(compgen -W '" +
-                CLI::detail::join(option.choices, " ") + "' -- \"$current\")); return ;;\n";
+    append(words, option.names.empty() ? option.choices : option.names);
+    if (option.names.empty())
+      file_wanted = file_wanted || names_file(option);
+    else if (names_file(option))
+      append(with_file, option.names);
+    else if (!option.choices.empty())
+      choices += bash_values(option.names, offer_words(option.choices) + "; ");
+    else if (!option.value.empty())
+      append(with_value, option.names);
   }
-  return "    " + command.name + ")\n      case $previous in\n" + values +
-         "      esac\n      COMPREPLY=($(compgen -W '" + CLI::detail::join(all, " ") + "' -- \"$current\")" +
-         (files ? " $(compgen -f -- \"$current\")" : "") + ")\n      ;;\n";
+  return "    " + command.name + ")\n      case $previous in\n" + bash_values(with_file, offer("-f") + "; ") +
+         choices + bash_values(with_value, "") + "      esac\n      " + offer_words(words) +
+         (file_wanted ? "\n      COMPREPLY+=($(compgen -f -- \"$current\"))" : "") + "\n      ;;\n";
 }
 
 std::string bash(const Commands& commands) {
@@ -69,9 +82,10 @@ std::string zsh_option(const OptionDescription& option) {
       help.insert(at, 1, '\\');
   const std::string value = option.value.empty() ? ""
                             : names_file(option) ? ":file:_files"
-                                                 : ":value:(" + CLI::detail::join(option.choices, " ") + ")";
-  if (option.names.empty())
-    return "        " + quote("*" + (value.empty() ? ":value:" : value), "'\\''") + " \\\n";
+                            : option.choices.empty()
+                                ? ":value: "
+                                : ":value:(" + CLI::detail::join(option.choices, " ") + ")";
+  if (option.names.empty()) return "        " + quote("*" + value, "'\\''") + " \\\n";
   std::string text;
   for (const std::string& name : option.names)
     text += "        " + quote("*" + name + "[" + help + "]" + value, "'\\''") + " \\\n";
@@ -98,14 +112,12 @@ std::string zsh(const Commands& commands) {
 }
 
 std::string fish_option(const CommandDescription& command, const OptionDescription& option) {
-  if (option.names.empty())
-    return names_file(option) ? "complete -c cria -n '__fish_seen_subcommand_from " + command.name + "' -F\n"
-                              : "";
+  if (option.names.empty() && option.choices.empty() && !names_file(option)) return "";
   std::string text = "complete -c cria -n '__fish_seen_subcommand_from " + command.name + "'";
   for (const std::string& name : option.names)
     text += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
   if (names_file(option))
-    text += " -r -F";
+    text += option.names.empty() ? " -F" : " -r -F";
   else if (!option.choices.empty())
     text += " -x -a " + quote(CLI::detail::join(option.choices, " "), "\\'");
   else if (!option.value.empty())

@@ -36,7 +36,7 @@ void add_dequant(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("dequant", "Raw blocks of a tensor type on stdin to raw float32 on stdout");
   auto type = std::make_shared<std::string>();
-  command->add_option("TYPE", *type, "tensor type: Q4_K, IQ2_XS, BF16 …")->required();
+  command->add_option("TYPE", *type, "tensor type: Q4_K, IQ2_XS, BF16, ...")->required();
   command->footer("Example:\n  cria dequant Q4_K < blocks > values.f32");
   on_run(command, [type] { return run(*type); });
 }

@@ -85,10 +85,11 @@ TEST(CommandLine, BashCompletesIt) {
       "bash -c '. " + script +
       "; COMP_WORDS=(cria run --repeat-p); COMP_CWORD=2; _cria; echo ${COMPREPLY[@]}; "
       "COMP_WORDS=(cria run --kv-type q); COMP_CWORD=3; _cria; echo ${COMPREPLY[@]}; "
+      "COMP_WORDS=(cria completion b); COMP_CWORD=2; _cria; echo ${COMPREPLY[@]}; "
       "COMP_WORDS=(cria tok); COMP_CWORD=1; _cria; echo ${COMPREPLY[@]}' > " +
       out;
   ASSERT_EQ(std::system(command.c_str()), 0);
-  EXPECT_EQ(read_file(out), "--repeat-penalty\nq8_0\ntokenize\n");
+  EXPECT_EQ(read_file(out), "--repeat-penalty\nq8_0\nbash\ntokenize\n");
 }
 
 TEST(CommandLine, ManualTellsEverySubcommandAndOption) {
