@@ -5,65 +5,115 @@
 #include <cassert>
 
 #include "kernels/blocks.h"
+#include "kernels/dequantize.h"
+#include "kernels/f16.h"
 
 namespace cria {
 namespace {
 
-using enum DotClass;
+struct Row {
+  DTypeInfo info;
+  Decode32Fn decode32 = nullptr;
+  Decode256Fn decode256 = nullptr;
+};
+
+template <class Stored, float (*to_float)(Stored)>
+constexpr Row plain(std::string_view name, DType type, DotClass dot) {
+  return {{name, type, 1, sizeof(Stored), dot, convert<Stored, to_float>}};
+}
+
+template <class Block>
+constexpr Row int8_blocks(std::string_view name, DType type) {
+  return {{name, type, sizeof(Block::q), sizeof(Block), DotClass::None, dequantize_int8<Block>}};
+}
+
+template <DType type, class Block, Decode32Fn decode>
+constexpr Row blocks32(std::string_view name) {
+  return {{name, type, 32, sizeof(Block), DotClass::Blocks32, dequantize32<type, Block, decode>},
+          decode,
+          nullptr};
+}
+
+template <DType type, class Block, Decode256Fn decode>
+constexpr Row super256(std::string_view name) {
+  return {{name, type, 256, sizeof(Block), DotClass::Super256, dequantize256<type, Block, decode>},
+          nullptr,
+          decode};
+}
 
 constexpr std::array kTable = {
-    DTypeInfo{"F32", DType::F32, 1, 4, Float, nullptr},
-    DTypeInfo{"F16", DType::F16, 1, 2, Float, nullptr},
-    DTypeInfo{"Q4_0", DType::Q4_0, 32, sizeof(BlockQ4_0), Blocks32, nullptr},
-    DTypeInfo{"Q4_1", DType::Q4_1, 32, sizeof(BlockQ4_1), Blocks32, nullptr},
-    DTypeInfo{"Q5_0", DType::Q5_0, 32, sizeof(BlockQ5_0), Blocks32, nullptr},
-    DTypeInfo{"Q5_1", DType::Q5_1, 32, sizeof(BlockQ5_1), Blocks32, nullptr},
-    DTypeInfo{"Q8_0", DType::Q8_0, 32, sizeof(BlockQ8_0), Blocks32, nullptr},
-    DTypeInfo{"Q8_1", DType::Q8_1, 32, sizeof(BlockQ8_1), None, nullptr},
-    DTypeInfo{"Q2_K", DType::Q2_K, 256, sizeof(BlockQ2_K), Super256, nullptr},
-    DTypeInfo{"Q3_K", DType::Q3_K, 256, sizeof(BlockQ3_K), Super256, nullptr},
-    DTypeInfo{"Q4_K", DType::Q4_K, 256, sizeof(BlockQ4_K), Super256, nullptr},
-    DTypeInfo{"Q5_K", DType::Q5_K, 256, sizeof(BlockQ5_K), Super256, nullptr},
-    DTypeInfo{"Q6_K", DType::Q6_K, 256, sizeof(BlockQ6_K), Super256, nullptr},
-    DTypeInfo{"Q8_K", DType::Q8_K, 256, sizeof(BlockQ8_K), None, nullptr},
-    DTypeInfo{"IQ2_XXS", DType::IQ2_XXS, 256, sizeof(BlockIQ2_XXS), Super256, nullptr},
-    DTypeInfo{"IQ2_XS", DType::IQ2_XS, 256, sizeof(BlockIQ2_XS), Super256, nullptr},
-    DTypeInfo{"IQ3_XXS", DType::IQ3_XXS, 256, sizeof(BlockIQ3_XXS), Super256, nullptr},
-    DTypeInfo{"IQ1_S", DType::IQ1_S, 256, sizeof(BlockIQ1_S), Super256, nullptr},
-    DTypeInfo{"IQ4_NL", DType::IQ4_NL, 32, sizeof(BlockIQ4_NL), Blocks32, nullptr},
-    DTypeInfo{"IQ3_S", DType::IQ3_S, 256, sizeof(BlockIQ3_S), Super256, nullptr},
-    DTypeInfo{"IQ2_S", DType::IQ2_S, 256, sizeof(BlockIQ2_S), Super256, nullptr},
-    DTypeInfo{"IQ4_XS", DType::IQ4_XS, 256, sizeof(BlockIQ4_XS), Super256, nullptr},
-    DTypeInfo{"I8", DType::I8, 1, 1, None, nullptr},
-    DTypeInfo{"I16", DType::I16, 1, 2, None, nullptr},
-    DTypeInfo{"I32", DType::I32, 1, 4, None, nullptr},
-    DTypeInfo{"I64", DType::I64, 1, 8, None, nullptr},
-    DTypeInfo{"F64", DType::F64, 1, 8, None, nullptr},
-    DTypeInfo{"IQ1_M", DType::IQ1_M, 256, sizeof(BlockIQ1_M), Super256, nullptr},
-    DTypeInfo{"BF16", DType::BF16, 1, 2, Float, nullptr},
-    DTypeInfo{"TQ1_0", DType::TQ1_0, 256, sizeof(BlockTQ1_0), Super256, nullptr},
-    DTypeInfo{"TQ2_0", DType::TQ2_0, 256, sizeof(BlockTQ2_0), Super256, nullptr},
+    plain<float, number_to_float<float>>("F32", DType::F32, DotClass::Float),
+    plain<F16Bits, f16_to_f32>("F16", DType::F16, DotClass::Float),
+    blocks32<DType::Q4_0, BlockQ4_0, decode_q4_0>("Q4_0"),
+    blocks32<DType::Q4_1, BlockQ4_1, decode_q4_1>("Q4_1"),
+    blocks32<DType::Q5_0, BlockQ5_0, decode_q5_0>("Q5_0"),
+    blocks32<DType::Q5_1, BlockQ5_1, decode_q5_1>("Q5_1"),
+    blocks32<DType::Q8_0, BlockQ8_0, decode_q8_0>("Q8_0"),
+    int8_blocks<BlockQ8_1>("Q8_1", DType::Q8_1),
+    super256<DType::Q2_K, BlockQ2_K, decode_q2_k>("Q2_K"),
+    super256<DType::Q3_K, BlockQ3_K, decode_q3_k>("Q3_K"),
+    super256<DType::Q4_K, BlockQ4_K, decode_q4_k>("Q4_K"),
+    super256<DType::Q5_K, BlockQ5_K, decode_q5_k>("Q5_K"),
+    super256<DType::Q6_K, BlockQ6_K, decode_q6_k>("Q6_K"),
+    int8_blocks<BlockQ8_K>("Q8_K", DType::Q8_K),
+    super256<DType::IQ2_XXS, BlockIQ2_XXS, decode_iq2_xxs>("IQ2_XXS"),
+    super256<DType::IQ2_XS, BlockIQ2_XS, decode_iq2_xs>("IQ2_XS"),
+    super256<DType::IQ3_XXS, BlockIQ3_XXS, decode_iq3_xxs>("IQ3_XXS"),
+    super256<DType::IQ1_S, BlockIQ1_S, decode_iq1_s>("IQ1_S"),
+    blocks32<DType::IQ4_NL, BlockIQ4_NL, decode_iq4_nl>("IQ4_NL"),
+    super256<DType::IQ3_S, BlockIQ3_S, decode_iq3_s>("IQ3_S"),
+    super256<DType::IQ2_S, BlockIQ2_S, decode_iq2_s>("IQ2_S"),
+    super256<DType::IQ4_XS, BlockIQ4_XS, decode_iq4_xs>("IQ4_XS"),
+    plain<std::int8_t, number_to_float<std::int8_t>>("I8", DType::I8, DotClass::None),
+    plain<std::int16_t, number_to_float<std::int16_t>>("I16", DType::I16, DotClass::None),
+    plain<std::int32_t, number_to_float<std::int32_t>>("I32", DType::I32, DotClass::None),
+    plain<std::int64_t, number_to_float<std::int64_t>>("I64", DType::I64, DotClass::None),
+    plain<double, number_to_float<double>>("F64", DType::F64, DotClass::None),
+    super256<DType::IQ1_M, BlockIQ1_M, decode_iq1_m>("IQ1_M"),
+    plain<std::uint16_t, bf16_to_f32>("BF16", DType::BF16, DotClass::Float),
+    super256<DType::TQ1_0, BlockTQ1_0, decode_tq1_0>("TQ1_0"),
+    super256<DType::TQ2_0, BlockTQ2_0, decode_tq2_0>("TQ2_0"),
 };
 
 constexpr char upper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
 
+template <class Predicate>
+const Row* find_row(Predicate predicate) noexcept {
+  const auto* row = std::ranges::find_if(kTable, predicate, &Row::info);
+  return row == kTable.end() ? nullptr : row;
+}
+
+const Row* find_row(DType type) noexcept {
+  return find_row([=](const DTypeInfo& info) { return info.id == type; });
+}
+
 }  // namespace
 
 const DTypeInfo* find_dtype(std::uint32_t gguf_id) noexcept {
-  const auto* row = std::ranges::find(kTable, static_cast<DType>(gguf_id), &DTypeInfo::id);
-  return row == kTable.end() ? nullptr : row;
+  const Row* row = find_row(static_cast<DType>(gguf_id));
+  return row ? &row->info : nullptr;
 }
 
 const DTypeInfo* find_dtype(std::string_view name) noexcept {
-  const auto* row = std::ranges::find_if(
-      kTable, [&](const DTypeInfo& info) { return std::ranges::equal(info.name, name, {}, upper, upper); });
-  return row == kTable.end() ? nullptr : row;
+  const Row* row =
+      find_row([=](const DTypeInfo& info) { return std::ranges::equal(info.name, name, {}, upper, upper); });
+  return row ? &row->info : nullptr;
 }
 
 const DTypeInfo& dtype_info(DType type) noexcept {
-  const DTypeInfo* row = find_dtype(static_cast<std::uint32_t>(type));
+  const Row* row = find_row(type);
   assert(row);
-  return *row;
+  return row->info;
+}
+
+Decode32Fn scalar_decode32(DType type) noexcept {
+  const Row* row = find_row(type);
+  return row ? row->decode32 : nullptr;
+}
+
+Decode256Fn scalar_decode256(DType type) noexcept {
+  const Row* row = find_row(type);
+  return row ? row->decode256 : nullptr;
 }
 
 }  // namespace cria

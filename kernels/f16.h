@@ -1,5 +1,5 @@
-// IEEE binary16 in integers: for code that runs on any machine. Kernels convert with their own instructions
-// (float_convert.h).
+// IEEE binary16 and bfloat16 in integers: for code that runs on any machine. Kernels convert with their own
+// instructions (float_convert.h).
 #pragma once
 
 #include <bit>
@@ -37,6 +37,18 @@ constexpr std::uint16_t f32_to_f16(float value) {
     half = std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(0.5F);
   }
   return static_cast<std::uint16_t>(sign | half);
+}
+
+/// Exact: the upper half of a float.
+constexpr float bf16_to_f32(std::uint16_t upper) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(upper) << 16);
+}
+
+/// To the nearest, ties to even; NaN to a quiet NaN.
+constexpr std::uint16_t f32_to_bf16(float value) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+  if ((bits & 0x7FFFFFFFU) > 0x7F800000U) return static_cast<std::uint16_t>(bits >> 16 | 0x0040U);
+  return static_cast<std::uint16_t>((bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16);
 }
 
 }  // namespace cria
