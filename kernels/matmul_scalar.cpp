@@ -1,0 +1,148 @@
+#include "kernels/matmul_scalar.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "kernels/decode.h"
+
+namespace cria {
+namespace {
+
+constexpr std::size_t kTokens = 16;  // that share the decoding of a row
+
+// acc[t] = row · token t of x, for tokens [first, first + n), n <= kTokens.
+using DotFn = void (*)(const DTypeInfo& info, const std::byte* row, const Activations& x, std::size_t first,
+                       std::size_t n, float* acc);
+
+int dot_int8(const std::int8_t* w, const std::int8_t* a, int n) {
+  int sum = 0;
+  for (int i = 0; i < n; ++i) sum += w[i] * a[i];
+  return sum;
+}
+
+// A float per block of 32, blocks in order.
+void dot_blocks32(const DTypeInfo& info, const std::byte* row, const Activations& x, std::size_t first,
+                  std::size_t n, float* acc) {
+  const Decode32Fn decode = scalar_decode32(info.id);
+  const bool has_min = decode_traits(info.id).has_min;
+  std::fill_n(acc, n, 0.0F);
+  Decoded32 w;
+  for (std::size_t b = 0; b < x.cols / 32; ++b) {
+    decode(row + b * info.block_bytes, w);
+    for (std::size_t t = 0; t < n; ++t) {
+      const float d = x.d[(first + t) * x.d_stride() + b];
+      const int sum = x.sum[(first + t) * x.sum_stride() + b];
+      const int isum = dot_int8(w.q, x.q + (first + t) * x.q_stride() + b * 32, 32);
+      acc[t] = std::fma(w.d * d, static_cast<float>(isum), acc[t]);
+      if (has_min) acc[t] = std::fma(w.m, d * static_cast<float>(sum), acc[t]);
+    }
+  }
+}
+
+// Sub-blocks are summed in integers: floats only per block of 256, blocks in order.
+void dot_super256(const DTypeInfo& info, const std::byte* row, const Activations& x, std::size_t first,
+                  std::size_t n, float* acc) {
+  const Decode256Fn decode = scalar_decode256(info.id);
+  const bool has_min = decode_traits(info.id).has_min;
+  std::fill_n(acc, n, 0.0F);
+  Decoded256 w;
+  for (std::size_t b = 0; b < x.cols / 256; ++b) {
+    decode(row + b * info.block_bytes, w);
+    for (std::size_t t = 0; t < n; ++t) {
+      const std::int8_t* q = x.q + (first + t) * x.q_stride() + b * 256;
+      const std::int16_t* sum = x.sum + (first + t) * x.sum_stride() + b * 16;
+      const float d = x.d[(first + t) * x.d_stride() + b];
+      int isum = 0, imin = 0;
+      for (int j = 0; j < 16; ++j) {
+        isum += w.scale[j] * dot_int8(w.q + j * 16, q + j * 16, 16);
+        imin += w.min[j] * sum[j];
+      }
+      acc[t] = std::fma(w.d * d, static_cast<float>(isum), acc[t]);
+      if (has_min) acc[t] = std::fma(-(w.dmin * d), static_cast<float>(imin), acc[t]);
+    }
+  }
+}
+
+// F32, F16, BF16: 16 lanes along the row, zeros after its end, then a tree.
+void dot_float(const DTypeInfo& info, const std::byte* row, const Activations& x, std::size_t first,
+               std::size_t n, float* acc) {
+  constexpr std::size_t kLanes = 16;
+  float lane[kTokens][kLanes] = {};
+  for (std::size_t i = 0; i < x.cols; i += kLanes) {
+    const std::size_t count = std::min(kLanes, x.cols - i);
+    float w[kLanes] = {};
+    info.dequantize(row + info.bytes(i), w, count);
+    for (std::size_t t = 0; t < n; ++t) {
+      float values[kLanes] = {};
+      std::copy_n(x.f32 + (first + t) * x.f32_stride + i, count, values);
+      for (std::size_t l = 0; l < kLanes; ++l) lane[t][l] = std::fma(w[l], values[l], lane[t][l]);
+    }
+  }
+  for (std::size_t t = 0; t < n; ++t) {
+    for (std::size_t half = kLanes / 2; half > 0; half /= 2) {
+      for (std::size_t l = 0; l < half; ++l) lane[t][l] += lane[t][l + half];
+    }
+    acc[t] = lane[t][0];
+  }
+}
+
+constexpr DotFn dot_of(DotClass dot) {
+  switch (dot) {
+    case DotClass::Float:
+      return dot_float;
+    case DotClass::Blocks32:
+      return dot_blocks32;
+    case DotClass::Super256:
+      return dot_super256;
+    default:
+      return nullptr;
+  }
+}
+
+constexpr ActType act_of(DotClass dot) {
+  switch (dot) {
+    case DotClass::Float:
+      return ActType::F32;
+    case DotClass::Blocks32:
+      return ActType::Q8x32;
+    case DotClass::Super256:
+      return ActType::Q8x256;
+    default:
+      return ActType::None;
+  }
+}
+
+// MatMulFn does not say the type, so every type has its own.
+template <std::uint32_t id>
+void run(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* /*scratch*/) {
+  const DTypeInfo& info = dtype_info(static_cast<DType>(id));
+  const DotFn dot = dot_of(info.dot);
+  float acc[kTokens];
+  for (std::size_t first = 0; first < job.x->n_tokens; first += kTokens) {
+    const std::size_t n = std::min(kTokens, job.x->n_tokens - first);
+    for (std::size_t r = row_begin; r < row_end; ++r) {
+      dot(info, job.weights + r * job.row_bytes, *job.x, first, n, acc);
+      for (std::size_t t = 0; t < n; ++t) {
+        const std::size_t at = (first + t) * job.out_stride + r;
+        job.out[at] = job.residual ? job.residual[at] + acc[t] : acc[t];
+      }
+    }
+  }
+}
+
+constexpr auto kRun = []<std::uint32_t... id>(std::integer_sequence<std::uint32_t, id...>) {
+  return std::array<MatMulFn, sizeof...(id)>{run<id>...};
+}
+(std::make_integer_sequence<std::uint32_t, static_cast<std::uint32_t>(DType::TQ2_0) + 1>{});
+
+}  // namespace
+
+MatMulKernel scalar_matmul(DType type) {
+  const DTypeInfo* info = find_dtype(static_cast<std::uint32_t>(type));
+  if (info == nullptr || info->dot == DotClass::None) return {};
+  return {act_of(info->dot), kRun[static_cast<std::size_t>(type)]};
+}
+
+}  // namespace cria
