@@ -1,5 +1,6 @@
-// Matrix products of every type × instruction set × shapes of real models, one thread, kernels only. Each case is compared with the
-// scalar kernel before it is timed. Rates are beside the machine's limits, measured in the same run.
+// Matrix products of every type × instruction set × shapes of real models, one thread, kernels only. Each
+// case is compared with the scalar kernel before it is timed. Rates are beside the machine's limits, measured
+// in the same run.
 //
 //   kernel_bench --benchmark_filter='Q4_K/avx512vnni/.*/tokens:1$'
 #include <benchmark/benchmark.h>
@@ -11,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/random_weights.h"
 #include "engine/synthetic.h"
 #include "kernels/kernels.h"
 #include "tools/roofline.h"
@@ -19,7 +21,8 @@ namespace {
 
 using namespace cria;
 
-constexpr std::size_t kBeyondCaches = std::size_t{256} << 20;  // decode is timed on weights that no cache holds
+constexpr std::size_t kBeyondCaches = std::size_t{256}
+                                      << 20;  // decode is timed on weights that no cache holds
 constexpr std::size_t kCheckedRows = 40;
 
 struct Matrix {
@@ -43,7 +46,8 @@ Memory aligned(std::size_t bytes) {
   return Memory(static_cast<std::byte*>(std::aligned_alloc(64, (bytes + 63) / 64 * 64 + 64)));
 }
 
-/// One product: weights (several copies of the matrix, so that decoding streams from memory), activations and results.
+/// One product: weights (several copies of the matrix, so that decoding streams from memory), activations and
+/// results.
 class Product {
  public:
   Product(const KernelSet& kernels, DType type, const Matrix& matrix, std::size_t tokens)
@@ -53,7 +57,8 @@ class Product {
     copies_ = tokens > 8 ? 1 : kBeyondCaches / matrix_bytes_ + 1;
     weights_ = aligned(matrix_bytes_ * copies_);
     fill_random_weights(type, matrix.rows * matrix.cols, weights_.get(), 1);
-    for (std::size_t i = 1; i < copies_; ++i) std::memcpy(weights_.get() + i * matrix_bytes_, weights_.get(), matrix_bytes_);
+    for (std::size_t i = 1; i < copies_; ++i)
+      std::memcpy(weights_.get() + i * matrix_bytes_, weights_.get(), matrix_bytes_);
     x_.resize(tokens * matrix.cols);
     std::mt19937 generator(7);
     for (float& x : x_) x = std::normal_distribution<float>()(generator);
@@ -82,7 +87,8 @@ class Product {
     for (std::size_t t = 0; t < tokens_ && good; ++t)
       for (std::size_t r = 0; r < rows && good; ++r) {
         const float a = got[t * job_.rows + r], b = out_[t * job_.rows + r];
-        good = exact ? std::memcmp(&a, &b, sizeof a) == 0 : std::abs(a - b) <= 1e-4F * std::sqrt(static_cast<float>(job_.cols));
+        good = exact ? std::memcmp(&a, &b, sizeof a) == 0
+                     : std::abs(a - b) <= 1e-4F * std::sqrt(static_cast<float>(job_.cols));
       }
     quantize(kernels_, kernel_.act);
     return good;
@@ -120,7 +126,8 @@ const tools::Roofline& roofline(const KernelSet& kernels) {
   return known.emplace_back(&kernels, tools::measure_roofline(kernels, 1)).second;
 }
 
-void bench_product(benchmark::State& state, const KernelSet& kernels, DType type, const Matrix& matrix, std::size_t tokens) {
+void bench_product(benchmark::State& state, const KernelSet& kernels, DType type, const Matrix& matrix,
+                   std::size_t tokens) {
   Product product(kernels, type, matrix, tokens);
   if (!product.check(type)) {
     state.SkipWithError("the result differs from the scalar kernel's");
@@ -138,7 +145,8 @@ void bench_product(benchmark::State& state, const KernelSet& kernels, DType type
   } else {
     const double gmacs = 1e-9 * runs * product.macs();
     state.counters["GMAC/s"] = Counter(gmacs, Counter::kIsRate);
-    state.counters["of_peak"] = Counter(gmacs / (is_float ? limit.float_gmacs : limit.int8_gmacs), Counter::kIsRate);
+    state.counters["of_peak"] =
+        Counter(gmacs / (is_float ? limit.float_gmacs : limit.int8_gmacs), Counter::kIsRate);
   }
 }
 
@@ -151,7 +159,8 @@ void register_all(const std::string& shape) {
         if (matrix.cols % type->block_values != 0) continue;
         for (const std::size_t tokens : {1, 4, 512}) {
           if (set->isa == "scalar" && tokens > 4) continue;  // minutes per case, and nobody waits for it
-          const std::string name = std::string(type->name) + "/" + std::string(set->isa) + "/" + matrix.name + "/tokens:" + std::to_string(tokens);
+          const std::string name = std::string(type->name) + "/" + std::string(set->isa) + "/" + matrix.name +
+                                   "/tokens:" + std::to_string(tokens);
           benchmark::RegisterBenchmark(name.c_str(), [=, dtype = type->id](benchmark::State& state) {
             bench_product(state, *set, dtype, matrix, tokens);
           });
@@ -168,8 +177,8 @@ int main(int argc, char** argv) {
   register_all(argc > 1 ? argv[1] : "1.1b");  // any name of bench/shapes.txt
   for (const KernelSet* set : available_kernels()) {
     const tools::Roofline& limit = roofline(*set);
-    std::cerr << set->isa << ": read " << limit.read_gbytes << " GB/s, int8 " << limit.int8_gmacs << " GMAC/s, float32 "
-              << limit.float_gmacs << " GMAC/s\n";
+    std::cerr << set->isa << ": read " << limit.read_gbytes << " GB/s, int8 " << limit.int8_gmacs
+              << " GMAC/s, float32 " << limit.float_gmacs << " GMAC/s\n";
   }
   benchmark::RunSpecifiedBenchmarks();
 }

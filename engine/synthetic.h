@@ -1,5 +1,5 @@
-// Models that do not exist: valid GGUF files of a real model's shape with random weights of one type, so that anybody can compare
-// types and machines without a download.
+// Models that do not exist: valid GGUF files of a real model's shape with random weights of one type, so that
+// anybody can compare types and machines without a download.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace cria {
 
 /// One line of bench/shapes.txt.
 struct ModelShape {
-  std::string name;   ///< "1.1b"
+  std::string name;  ///< "1.1b"
   std::uint32_t n_layers, n_embd, n_heads, n_kv_heads, head_dim, n_ff, n_vocab, n_ctx;
   std::string model;  ///< the model it is the shape of
 };
@@ -25,8 +25,9 @@ const ModelShape& find_shape(std::string_view name);
 /// Bytes of weights that write_synthetic() will write.
 std::uint64_t synthetic_bytes(const ModelShape& shape, DType type);
 
-/// Writes a `llama` model of the shape, every matrix of the given type, with a vocabulary of placeholder words. The same seed gives
-/// the same bytes. Throws Error if rows are not a multiple of the type's block, or the file cannot be written.
+/// Writes a `llama` model of the shape, every matrix of the given type, with a vocabulary of placeholder
+/// words. The same seed gives the same bytes. Throws Error if rows are not a multiple of the type's block, or
+/// the file cannot be written.
 void write_synthetic(const ModelShape& shape, DType type, const std::string& path, std::uint64_t seed = 1);
 
 }  // namespace cria

@@ -1,5 +1,5 @@
-// The machine's own limits in the instructions that the kernels use: loops out of registers, and a streaming read.
-// `cria bench --roofline` and bench/ time them; the kernels are held against them.
+// The machine's own limits in the instructions that the kernels use: loops out of registers, and a streaming
+// read. `cria bench --roofline` and bench/ time them; the kernels are held against them.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,8 @@
 
 namespace cria {
 
-inline constexpr int kPeakChains = 12;  ///< independent accumulators: enough to hide the latency, few enough for 16 registers
+inline constexpr int kPeakChains =
+    12;  ///< independent accumulators: enough to hide the latency, few enough for 16 registers
 
 /// int8 multiply-adds per instruction group of an instruction set; specialised below.
 template <class Isa>
@@ -31,7 +32,8 @@ struct DotUnit<Avx2> {
   static constexpr int kMacs = 32;
   static Acc zero() { return _mm256_setzero_si256(); }
   static Acc step(Acc acc, Acc a) {
-    const __m256i pairs = _mm256_maddubs_epi16(a, _mm256_or_si256(acc, a));  // depends on acc: not hoisted out of the loop
+    const __m256i pairs =
+        _mm256_maddubs_epi16(a, _mm256_or_si256(acc, a));  // depends on acc: not hoisted out of the loop
     return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, a));
   }
 };
@@ -85,16 +87,19 @@ std::uint64_t float_peak(std::uint64_t rounds) {
   return rounds * kPeakChains * Batch::size;
 }
 
-/// Reads bytes (64-byte aligned, a multiple of 4096 long) once, as a streaming kernel does: four lines at a time, prefetched ahead.
+/// Reads bytes (64-byte aligned, a multiple of 4096 long) once, as a streaming kernel does: four lines at a
+/// time, prefetched ahead.
 template <class Isa>
 void read_peak(const std::byte* bytes, std::size_t n) {
   using Batch = xsimd::batch<std::uint8_t, typename Isa::Arch>;
   constexpr std::size_t kStep = 256, kAhead = 4096;
-  Batch acc[4] = {Batch(std::uint8_t{0}), Batch(std::uint8_t{0}), Batch(std::uint8_t{0}), Batch(std::uint8_t{0})};
+  Batch acc[4] = {Batch(std::uint8_t{0}), Batch(std::uint8_t{0}), Batch(std::uint8_t{0}),
+                  Batch(std::uint8_t{0})};
   for (std::size_t i = 0; i < n; i += kStep) {
     for (std::size_t line = 0; line < kStep; line += 64) __builtin_prefetch(bytes + i + line + kAhead);
     for (std::size_t j = 0; j < kStep; j += Batch::size)
-      acc[j / Batch::size % 4] = acc[j / Batch::size % 4] ^ Batch::load_aligned(reinterpret_cast<const std::uint8_t*>(bytes + i + j));
+      acc[j / Batch::size % 4] = acc[j / Batch::size % 4] ^
+                                 Batch::load_aligned(reinterpret_cast<const std::uint8_t*>(bytes + i + j));
   }
   for (auto& a : acc) keep(a.data);
 }

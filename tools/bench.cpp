@@ -10,6 +10,7 @@
 
 #include "engine/session.h"
 #include "engine/synthetic.h"
+#include "engine/team.h"
 #include "tools/bench_report.h"
 #include "tools/commands.h"
 #include "tools/common.h"
@@ -19,9 +20,9 @@ namespace cria::tools {
 namespace {
 
 struct BenchOptions {
-  std::vector<std::string> models;      ///< files
-  std::vector<std::string> synthetic;   ///< SHAPE:TYPE
-  std::string write;                    ///< keep the synthetic file here
+  std::vector<std::string> models;     ///< files
+  std::vector<std::string> synthetic;  ///< SHAPE:TYPE
+  std::string write;                   ///< keep the synthetic file here
   std::vector<std::size_t> prompt{512}, decode{128}, depth{0};
   std::vector<unsigned> threads;
   unsigned repetitions = 5, batch = 512;
@@ -46,7 +47,8 @@ TokenCost token_cost(const Model& model) {
     bytes[tensor->dtype] += tensor->bytes;
   };
   for (const LayerWeights& layer : model.weights().layers)
-    for (const TensorView* tensor : {layer.q, layer.k, layer.v, layer.o, layer.gate, layer.up, layer.down}) count(tensor, true);
+    for (const TensorView* tensor : {layer.q, layer.k, layer.v, layer.o, layer.gate, layer.up, layer.down})
+      count(tensor, true);
   count(model.weights().output, false);
   cost.dtype = name(std::max_element(bytes.begin(), bytes.end(), [](const auto& a, const auto& b) {
                       return a.second < b.second;
@@ -94,8 +96,9 @@ class Bench {
  private:
   static Roofline measure(unsigned threads) {
     const Roofline limit = measure_roofline(*active_kernels(), threads);
-    std::cerr << "roofline, " << threads << " threads (" << active_kernels()->isa << "): read " << limit.read_gbytes
-              << " GB/s, int8 dot " << limit.int8_gmacs << " GMAC/s, float32 " << limit.float_gmacs << " GMAC/s";
+    std::cerr << "roofline, " << threads << " threads (" << active_kernels()->isa << "): read "
+              << limit.read_gbytes << " GB/s, int8 dot " << limit.int8_gmacs << " GMAC/s, float32 "
+              << limit.float_gmacs << " GMAC/s";
     if (limit.matrix_gmacs > 0) std::cerr << ", int8 matrix unit " << limit.matrix_gmacs << " GMAC/s";
     std::cerr << '\n';
     return limit;
@@ -113,7 +116,8 @@ class Bench {
     const std::vector<TokenId> tokens = random_tokens(model, depth + most);
     const auto at_depth = [&] {
       session.truncate(depth);
-      if (session.tokens().size() < depth) session.eval(std::span(tokens).first(depth).subspan(session.tokens().size()));
+      if (session.tokens().size() < depth)
+        session.eval(std::span(tokens).first(depth).subspan(session.tokens().size()));
     };
     for (const std::size_t n : options_.prompt) {
       if (n == 0) continue;
@@ -129,7 +133,8 @@ class Bench {
     }
   }
 
-  void add(const std::string& kind, std::size_t n, std::size_t depth, unsigned threads, const std::vector<double>& times) {
+  void add(const std::string& kind, std::size_t n, std::size_t depth, unsigned threads,
+           const std::vector<double>& times) {
     std::vector<double> rates;
     for (const double time : times) rates.push_back(static_cast<double>(n) / time);
     const auto count = static_cast<double>(rates.size());
@@ -137,16 +142,17 @@ class Bench {
     for (const double rate : rates) mean += rate / count;
     for (const double rate : rates) square += (rate - mean) * (rate - mean);
     const bool prompt = kind == "pp";
-    BenchRow row{.model = label_,
-                 .dtype = cost_.dtype,
-                 .weight_bytes = cost_.decode_bytes,
-                 .threads = threads,
-                 .test = kind + std::to_string(n) + (depth ? "@d" + std::to_string(depth) : ""),
-                 .tokens_per_second = mean,
-                 .stddev = rates.size() > 1 ? std::sqrt(square / (count - 1)) : 0,
-                 .gbytes_per_second = prompt ? 0 : 1e-9 * mean * static_cast<double>(cost_.decode_bytes),
-                 .gmac_per_second = 1e-9 * mean * static_cast<double>(prompt ? cost_.prompt_macs : cost_.decode_macs),
-                 .roofline_fraction = -1};
+    BenchRow row{
+        .model = label_,
+        .dtype = cost_.dtype,
+        .weight_bytes = cost_.decode_bytes,
+        .threads = threads,
+        .test = kind + std::to_string(n) + (depth ? "@d" + std::to_string(depth) : ""),
+        .tokens_per_second = mean,
+        .stddev = rates.size() > 1 ? std::sqrt(square / (count - 1)) : 0,
+        .gbytes_per_second = prompt ? 0 : 1e-9 * mean * static_cast<double>(cost_.decode_bytes),
+        .gmac_per_second = 1e-9 * mean * static_cast<double>(prompt ? cost_.prompt_macs : cost_.decode_macs),
+        .roofline_fraction = -1};
     if (options_.roofline) {
       const Roofline& limit = rooflines_.at(threads);
       const bool is_float = cost_.dtype == "F32" || cost_.dtype == "F16" || cost_.dtype == "BF16";
@@ -168,12 +174,15 @@ class SyntheticFile {
  public:
   SyntheticFile(const std::string& spec, const std::string& keep) : temporary_(keep.empty()) {
     const std::size_t colon = spec.find(':');
-    if (colon == std::string::npos) throw Error("", "--synthetic " + spec + ": expected SHAPE:TYPE, for example 1.1b:Q4_K");
+    if (colon == std::string::npos)
+      throw Error("", "--synthetic " + spec + ": expected SHAPE:TYPE, for example 1.1b:Q4_K");
     const DTypeInfo* type = find_dtype(std::string_view(spec).substr(colon + 1));
     if (type == nullptr) throw Error("", "--synthetic " + spec + ": unknown type");
-    path_ = keep.empty() ? (std::filesystem::temp_directory_path() /
-                            ("cria-bench-" + std::to_string(getpid()) + "-" + std::string(type->name) + ".gguf")).string()
-                         : keep;
+    path_ = keep.empty()
+                ? (std::filesystem::temp_directory_path() /
+                   ("cria-bench-" + std::to_string(getpid()) + "-" + std::string(type->name) + ".gguf"))
+                      .string()
+                : keep;
     write_synthetic(find_shape(std::string_view(spec).substr(0, colon)), type->id, path_);
   }
   ~SyntheticFile() {
@@ -190,10 +199,11 @@ class SyntheticFile {
 };
 
 void run_bench(BenchOptions options) {
-  if (options.threads.empty()) options.threads.push_back(default_threads());
+  if (options.threads.empty()) options.threads.push_back(usable_cores());
   Bench bench(options);
   if (options.models.empty() && options.synthetic.empty()) options.models.push_back(find_model(""));
-  for (const std::string& path : options.models) bench.run(std::filesystem::path(path).filename().string(), path);
+  for (const std::string& path : options.models)
+    bench.run(std::filesystem::path(path).filename().string(), path);
   for (const std::string& spec : options.synthetic) {
     const SyntheticFile file(spec, options.write);
     bench.run(spec, file.path());
@@ -208,25 +218,46 @@ void run_bench(BenchOptions options) {
 }  // namespace
 
 void add_bench(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("bench", "Measure tokens per second of prompts (pp) and of decoding (tg)");
+  CLI::App* command =
+      app.add_subcommand("bench", "Measure tokens per second of prompts (pp) and of decoding (tg)");
   auto options = std::make_shared<BenchOptions>();
-  command->add_option("-m,--model", options->models, "GGUF files (default: the bundled demo model)")->type_name("FILE");
-  command->add_option("--synthetic", options->synthetic, "models that do not exist: a real model's shape with random weights, like 1.1b:Q4_K")
+  command->add_option("-m,--model", options->models, "GGUF files (default: the bundled demo model)")
+      ->type_name("FILE");
+  command
+      ->add_option("--synthetic", options->synthetic,
+                   "models that do not exist: a real model's shape with random weights, like 1.1b:Q4_K")
       ->type_name("SHAPE:TYPE");
-  command->add_option("--write", options->write, "keep the (last) synthetic model's file here")->type_name("FILE");
-  command->add_option("-p,--prompt", options->prompt, "prompt lengths; 0: none")->delimiter(',')->capture_default_str();
-  command->add_option("-n,--decode", options->decode, "tokens to decode; 0: none")->delimiter(',')->capture_default_str();
-  command->add_option("-d,--depth", options->depth, "tokens already in the KV cache")->delimiter(',')->capture_default_str();
-  command->add_option("-r,--repetitions", options->repetitions, "runs counted, after one that is not")->capture_default_str()->check(CLI::Range(1, 1000));
-  command->add_option("-t,--threads", options->threads, "numbers of threads (default: the physical cores)")->delimiter(',');
-  command->add_option("-b,--batch", options->batch, "tokens per prefill chunk")->capture_default_str()->check(CLI::Range(1, 65536));
-  command->add_option("--kv-type", options->kv_type, "f16, f32 or q8_0")->capture_default_str()->check(CLI::IsMember({"f16", "f32", "q8_0"}));
-  command->add_flag("--roofline", options->roofline, "measure the machine's limits too, and say the share reached");
+  command->add_option("--write", options->write, "keep the (last) synthetic model's file here")
+      ->type_name("FILE");
+  command->add_option("-p,--prompt", options->prompt, "prompt lengths; 0: none")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("-n,--decode", options->decode, "tokens to decode; 0: none")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("-d,--depth", options->depth, "tokens already in the KV cache")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("-r,--repetitions", options->repetitions, "runs counted, after one that is not")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+  command->add_option("-t,--threads", options->threads, "numbers of threads (default: the physical cores)")
+      ->delimiter(',');
+  command->add_option("-b,--batch", options->batch, "tokens per prefill chunk")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 65536));
+  command->add_option("--kv-type", options->kv_type, "f16, f32 or q8_0")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"f16", "f32", "q8_0"}));
+  command->add_flag("--roofline", options->roofline,
+                    "measure the machine's limits too, and say the share reached");
   command->add_flag("--no-mmap", options->no_mmap, "read the file into memory instead of mapping it");
   command->add_flag("--json", options->json, "an array of objects");
   command->add_flag("--csv", options->csv, "comma-separated values");
   command->add_flag("--md", options->markdown, "a Markdown table");
-  command->footer("Examples:\n  cria bench -m model.gguf -p 512 -n 128 -t 1,2\n  cria bench --synthetic 1.1b:Q4_K --synthetic 1.1b:IQ3_S --roofline");
+  command->footer(
+      "Examples:\n  cria bench -m model.gguf -p 512 -n 128 -t 1,2\n  cria bench --synthetic 1.1b:Q4_K "
+      "--synthetic 1.1b:IQ3_S --roofline");
   command->callback([options] { run_bench(*options); });
 }
 

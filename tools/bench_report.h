@@ -10,16 +10,16 @@ namespace cria::tools {
 
 /// One measured line: a test of a model on a number of threads.
 struct BenchRow {
-  std::string model;             ///< file or SHAPE:TYPE
-  std::string dtype;             ///< the type most weights have
-  std::uint64_t weight_bytes;    ///< bytes of weights that one decoded token reads
+  std::string model;           ///< file or SHAPE:TYPE
+  std::string dtype;           ///< the type most weights have
+  std::uint64_t weight_bytes;  ///< bytes of weights that one decoded token reads
   unsigned threads;
-  std::string test;              ///< "pp512", "tg128", with depth "tg128@d4096"
-  double tokens_per_second;      ///< mean over the repetitions
+  std::string test;          ///< "pp512", "tg128", with depth "tg128@d4096"
+  double tokens_per_second;  ///< mean over the repetitions
   double stddev;
-  double gbytes_per_second;      ///< weights read per second (decode)
-  double gmac_per_second;        ///< multiply-adds per second
-  double roofline_fraction;      ///< tg: of the read rate; pp: of the multiply-add peak; negative: not measured
+  double gbytes_per_second;  ///< weights read per second (decode)
+  double gmac_per_second;    ///< multiply-adds per second
+  double roofline_fraction;  ///< tg: of the read rate; pp: of the multiply-add peak; negative: not measured
 };
 
 enum class BenchFormat { Table, Markdown, Csv, Json };

@@ -11,6 +11,7 @@ void add_tokenize(CLI::App& app);
 void add_logits(CLI::App& app);
 void add_dequant(CLI::App& app);
 void add_inspect(CLI::App& app);
+void add_bench(CLI::App& app);
 void add_completion(CLI::App& app);
 void add_man(CLI::App& app);
 

@@ -20,7 +20,8 @@ double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Work units per second: all threads start together and each does work(thread); the best of some repetitions, as a limit should be.
+/// Work units per second: all threads start together and each does work(thread); the best of some
+/// repetitions, as a limit should be.
 double best_rate(unsigned threads, double units, const std::function<void(unsigned)>& work) {
   double best = 0;
   for (int repetition = 0; repetition < kRepetitions; ++repetition) {

@@ -1,4 +1,5 @@
-// The limits of this machine for a number of threads, measured now: what a share of the roofline is a share of.
+// The limits of this machine for a number of threads, measured now: what a share of the roofline is a share
+// of.
 #pragma once
 
 #include "kernels/kernels.h"
@@ -6,10 +7,10 @@
 namespace cria::tools {
 
 struct Roofline {
-  double read_gbytes;    ///< streaming read from memory, GB/s, all threads together
-  double int8_gmacs;     ///< int8 dot products by vector instructions out of registers, GMAC/s, all threads
-  double matrix_gmacs;   ///< the same by a matrix unit (AMX) where the kernels use one, else 0
-  double float_gmacs;    ///< float32 FMA out of registers, GMAC/s, all threads
+  double read_gbytes;   ///< streaming read from memory, GB/s, all threads together
+  double int8_gmacs;    ///< int8 dot products by vector instructions out of registers, GMAC/s, all threads
+  double matrix_gmacs;  ///< the same by a matrix unit (AMX) where the kernels use one, else 0
+  double float_gmacs;   ///< float32 FMA out of registers, GMAC/s, all threads
 };
 
 /// Takes about a second. The instructions are those of the kernel set.

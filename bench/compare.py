@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Tokens per second of cria and of other engines on the same synthetic files, in one run, as a Markdown table.
+
+    bench/compare.py --peer llama.cpp=/path/to/llama-bench --peer ik_llama.cpp=/path/to/llama-bench [--types Q4_K,Q6_K] [-t 2]
+
+A peer is any program that takes llama-bench's arguments (-m -p -n -t -r -o json). Each type's file is written by cria, measured by
+everybody in turn, and deleted. Ratios are cria over the best peer; shares are of what `cria bench --roofline` measures beside them.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+ALL_TYPES = ("Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS IQ3_S IQ3_XXS IQ2_S IQ2_XS IQ2_XXS "
+             "IQ1_S IQ1_M TQ1_0 TQ2_0 F16 BF16 F32")
+
+
+def run_json(command):
+    """The JSON a command prints, or None where it fails (an engine that does not know a type)."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        print(f"{command[0]}: exit {done.returncode}: {done.stderr.strip()[-200:]}", file=sys.stderr)
+        return None
+    return json.loads(done.stdout)
+
+
+def measure_cria(cria, model, options):
+    rows = run_json([cria, "bench", "-m", model, "--roofline", "--json", *options])
+    if rows is None:
+        sys.exit("cria failed")
+    return {row["test"][:2]: row for row in rows}
+
+
+def measure_peer(peer, model, options):
+    rows = run_json([peer, "-m", model, "-o", "json", *options]) or []
+    return {"pp" if row["n_prompt"] else "tg": row["avg_ts"] for row in rows}
+
+
+def best(results, test):
+    """(speed, name) of the fastest peer, or (None, "")."""
+    speeds = [(result[test], name) for name, result in results.items() if test in result]
+    return max(speeds) if speeds else (None, "")
+
+
+def cells(test, cria, peers):
+    row = cria[test]
+    speed, name = best(peers, test)
+    peer = f"{speed:.1f} ({name})" if speed else "–"
+    ratio = f"**{row['tokens_per_second'] / speed:.2f}**" if speed else "–"
+    return [f"{row['tokens_per_second']:.1f}", peer, ratio, f"{100 * row['roofline_fraction']:.0f} %"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cria", default="build/release/tools/cria")
+    parser.add_argument("--peer", action="append", default=[], metavar="NAME=PROGRAM")
+    parser.add_argument("--shape", default="1.1b")
+    parser.add_argument("--types", default=ALL_TYPES.replace(" ", ","))
+    parser.add_argument("-p", default="512")
+    parser.add_argument("-n", default="64")
+    parser.add_argument("-t", default="2")
+    parser.add_argument("-r", default="3")
+    args = parser.parse_args()
+    peers = dict(peer.split("=", 1) for peer in args.peer)
+    options = ["-p", args.p, "-n", args.n, "-t", args.t, "-r", args.r]
+    print(f"| type | pp{args.p} cria | best peer | ratio | of int8 peak | tg{args.n} cria | best peer | ratio | of read rate |")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|--:|", flush=True)
+    for dtype in args.types.split(","):
+        with tempfile.TemporaryDirectory() as folder:
+            model = os.path.join(folder, f"{args.shape}-{dtype}.gguf")
+            subprocess.run([args.cria, "bench", "--synthetic", f"{args.shape}:{dtype}", "--write", model,
+                            "-p", "0", "-n", "1", "-r", "1"], check=True, stdout=subprocess.DEVNULL)
+            cria = measure_cria(args.cria, model, options)
+            results = {name: measure_peer(program, model, options) for name, program in peers.items()}
+        print("| " + " | ".join([dtype, *cells("pp", cria, results), *cells("tg", cria, results)]) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
