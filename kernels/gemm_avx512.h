@@ -11,6 +11,7 @@ namespace cria {
 template <>
 struct GemmKernel<Avx512> {
   static constexpr std::size_t kTokens = 6;
+  static constexpr bool kSigned = false;
   struct Session {
     explicit Session(PanelShape) {}
   };
@@ -30,6 +31,11 @@ struct GemmKernel<Avx512> {
     v[3] = _mm512_unpackhi_epi64(b, d);
   }
   static void store(void* p, __m512i v) { _mm512_store_si512(p, v); }
+  /// Pair c of the n mins of each row.
+  template <int n>
+  static void store_mins(Panel& panel, std::size_t c, std::size_t lane, __m512i pair) {
+    store(panel.min[c] + lane, pair);
+  }
   /// The two int16 of every int32, widened.
   static void store_pairs(std::int32_t* first, std::int32_t* second, __m512i v) {
     _mm512_store_si512(first, _mm512_srai_epi32(_mm512_slli_epi32(v, 16), 16));
@@ -44,6 +50,21 @@ struct GemmKernel<Avx512> {
       else
         super256<shape>(x, t, s.panel, s.acc + t);
     }
+  }
+
+  /// acc = fma(d_w*d_a, isum, acc) for one token and half h of the rows, then the mins.
+  template <PanelShape shape>
+  [[gnu::always_inline]] static void add_sum(const TokenSlice& x, std::size_t token, const Panel& panel,
+                                             int h, __m512i isum, float* acc) {
+    const __m512 d = _mm512_set1_ps(x.d[token * x.d_stride]);
+    const __m512 scale = _mm512_mul_ps(_mm512_load_ps(panel.d[0] + 16 * h), d);
+    __m512 sum = _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(isum), _mm512_load_ps(acc + 16 * h));
+    if constexpr (shape.mins != 0) {
+      const __m512i min = min_products<shape>(panel, h, x.sum + token * x.sum_stride);
+      sum = _mm512_fnmadd_ps(_mm512_mul_ps(_mm512_load_ps(panel.m[0] + 16 * h), d), _mm512_cvtepi32_ps(min),
+                             sum);
+    }
+    _mm512_store_ps(acc + 16 * h, sum);
   }
 
  private:
@@ -120,24 +141,11 @@ struct GemmKernel<Avx512> {
     add_block<shape>(x, first, panel, block, acc);
   }
 
-  /// acc = fma(d_w*d_a, isum, acc), then the mins.
   template <PanelShape shape>
   static void add_block(const TokenSlice& x, std::size_t first, const Panel& panel, const Sums& block,
                         Acc* acc) {
     for (std::size_t t = 0; t < kTokens; ++t) {
-      const std::size_t at = token(x, first + t);
-      const __m512 d = _mm512_set1_ps(x.d[at * x.d_stride]);
-      for (int h = 0; h < 2; ++h) {
-        float* const out = acc[t] + 16 * h;
-        const __m512 scale = _mm512_mul_ps(_mm512_load_ps(panel.d[0] + 16 * h), d);
-        __m512 sum = _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(block[t][h]), _mm512_load_ps(out));
-        if constexpr (shape.mins != 0) {
-          const __m512i min = min_products<shape>(panel, h, x.sum + at * x.sum_stride);
-          sum = _mm512_fnmadd_ps(_mm512_mul_ps(_mm512_load_ps(panel.m[0] + 16 * h), d),
-                                 _mm512_cvtepi32_ps(min), sum);
-        }
-        _mm512_store_ps(out, sum);
-      }
+      for (int h = 0; h < 2; ++h) add_sum<shape>(x, token(x, first + t), panel, h, block[t][h], acc[t]);
     }
   }
 
@@ -150,7 +158,7 @@ struct GemmKernel<Avx512> {
     _mm256_store_si256(reinterpret_cast<__m256i*>(sums), v);
     __m512i min = _mm512_setzero_si512();
     for (int p = 0; p < shape.mins / 2; ++p)
-      min = _mm512_dpwssd_epi32(min, _mm512_load_si512(panel.min[p][16 * h]), splat(sums + 2 * p));
+      min = _mm512_dpwssd_epi32(min, _mm512_load_si512(panel.min[p] + 16 * h), splat(sums + 2 * p));
     return min;
   }
 

@@ -13,7 +13,7 @@ template <class Isa, DType type>
 constexpr PanelShape panel_shape() {
   using W = LaneType<RowLanes<Isa>, type>;
   constexpr DecodeTraits traits = decode_traits(type);
-  constexpr int kBias = W::kFull ? RowLanes<Isa>::kBias : W::kZero;
+  constexpr int kBias = GemmKernel<Isa>::kSigned ? 0 : W::kFull ? RowLanes<Isa>::kBias : W::kZero;
   if constexpr (!W::kSuper) {
     return {PanelBytes::Weights, true, kBias, 0, traits.has_min ? 1 : 0};
   } else {
@@ -35,7 +35,8 @@ class PanelPacker {
   static constexpr PanelShape kShape = panel_shape<Isa, type>();
   static constexpr DecodeTraits kTraits = decode_traits(type);
   static constexpr int kScaleVecs = W::kSuper && W::kScales == 16 ? 2 : 1;
-  static constexpr std::size_t kWidth = 4 * V::kLanes;  ///< rows transposed together
+  static constexpr int kBias = W::kFull ? V::kBias : W::kZero;  ///< what the decoder added to the weights
+  static constexpr std::size_t kWidth = 4 * V::kLanes;          ///< rows transposed together
 
  public:
   /// Rows [row, row + n_rows) and up to 256 columns from k on; the last row is repeated to fill the panel.
@@ -107,7 +108,8 @@ class PanelPacker {
     if constexpr (W::kSuper && kTraits.has_min) {
       for (int v = 0; v < kScaleVecs; ++v) {
         Kernel::transpose(min[v]);
-        for (int c = 0; c < 4; ++c) Kernel::store(panel.min[4 * v + c][lane], min[v][c]);
+        for (int c = 0; c < 4; ++c)
+          Kernel::template store_mins<W::kScales>(panel, 4 * v + c, lane, min[v][c]);
       }
     }
   }
@@ -116,9 +118,8 @@ class PanelPacker {
   /// lanes.
   static void put(Vec w, const Vec* s, int sub, Vec* const (&out)[2]) {
     if constexpr (kShape.bytes == PanelBytes::Weights) {
-      *out[0] = w;
+      *out[0] = kShape.zero == kBias ? w : V::sub8(w, V::splat8(kBias - kShape.zero));
     } else {
-      constexpr int kBias = W::kFull ? V::kBias : W::kZero;
       constexpr int kPerScale = W::kScales == 8 ? 2 : 1;
       Vec even = V::bit_and(w, V::splat16(0xFF)), odd = V::template shr16<8>(w),
           offset = V::splat16(kShape.zero);

@@ -53,9 +53,9 @@ struct alignas(64) Panel {
   std::uint8_t q[2][kGemmCols / 4][kGemmRows]
                 [4];  ///< bytes of four consecutive columns per row; [1]: the second digit
   std::int32_t scale[16][kGemmRows];
-  std::int16_t min[8][kGemmRows][2];  ///< consecutive mins in pairs
-  float d[8][kGemmRows];              ///< Super256: [0]; Blocks32: one per 32 columns
-  float m[8][kGemmRows];              ///< dmin or m likewise
+  std::int32_t min[16][kGemmRows];  ///< as the micro-kernel's store_mins lays them out
+  float d[8][kGemmRows];            ///< Super256: [0]; Blocks32: one per 32 columns
+  float m[8][kGemmRows];            ///< dmin or m likewise
 };
 
 /// Scratch of one thread, part of matmul_scratch_bytes().
@@ -74,18 +74,28 @@ struct TokenSlice {
   std::size_t cols;
 
   TokenSlice(const Activations& x, std::size_t token, std::size_t tokens, std::size_t k)
-      : q_stride(x.q_stride()),
+      : q(x.q + token * x.q_stride() + k),
+        d(x.d + token * x.d_stride() + k / (x.type == ActType::Q8x32 ? 32 : 256)),
+        sum(x.sum + token * x.sum_stride() + k / (x.type == ActType::Q8x32 ? 32 : 16)),
+        q_stride(x.q_stride()),
         d_stride(x.d_stride()),
         sum_stride(x.sum_stride()),
         n_tokens(tokens),
-        cols(x.cols - k < kGemmCols ? x.cols - k : kGemmCols) {
-    q = x.q + token * q_stride + k;
-    d = x.d + token * d_stride + k / (x.type == ActType::Q8x32 ? 32 : 256);
-    sum = x.sum + token * sum_stride + k / (x.type == ActType::Q8x32 ? 32 : 16);
+        cols(x.cols - k < kGemmCols ? x.cols - k : kGemmCols) {}
+
+  /// The slice without its first tokens.
+  [[nodiscard]] TokenSlice from(std::size_t token) const {
+    TokenSlice rest = *this;
+    rest.q += token * q_stride;
+    rest.d += token * d_stride;
+    rest.sum += token * sum_stride;
+    rest.n_tokens -= token;
+    return rest;
   }
 };
 
 /// The micro-kernel of an instruction set, gemm_*.h:
+///   kSigned                bytes are signed where they hold unscaled weights
 ///   bytes(traits)          how it wants the bytes of a Super256 type
 ///   run<shape>(slice, s)   adds the products of s.panel and the slice to s.acc
 ///   Session                what a thread must hold while it runs
