@@ -1,0 +1,89 @@
+// Runs a graph for batches of tokens.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "engine/graph.h"
+#include "engine/kv_cache.h"
+#include "engine/rope.h"
+#include "engine/team.h"
+#include "engine/work.h"
+#include "model/vocabulary.h"
+
+namespace cria {
+
+/// Sees the floats that a node has written: [n_tokens][width].
+using NodeObserver = std::function<void(const Node& node, std::span<const float> values, std::size_t width)>;
+
+struct Threads {
+  unsigned decode = 1;   ///< for batches of one token
+  unsigned prefill = 1;  ///< for larger ones
+};
+
+class Executor {
+ public:
+  /// All of these outlive the executor. Allocates the work memory.
+  Executor(const LlamaConfig& config, const LlamaWeights& weights, const Graph& graph,
+           const KernelSet& kernels, KvCache& cache, const WorkShape& shape, Threads threads);
+
+  /// Evaluates tokens (at most shape().n_batch) at positions first_pos…; keys and values go into the cache.
+  /// Tokens from first_wanted on will be asked for their logits.
+  void forward(std::span<const TokenId> tokens, std::size_t first_pos, std::size_t first_wanted);
+  /// Logits of tokens [begin, end) of the last batch, at most shape().logit_rows of them:
+  /// [end-begin][n_vocab], valid until the next call.
+  std::span<const float> logits(std::size_t begin, std::size_t end);
+
+  [[nodiscard]] const WorkShape& shape() const { return shape_; }
+  [[nodiscard]] std::size_t work_bytes() const { return pages_.size(); }
+
+  /// Called after every node; empty: none.
+  void observe(NodeObserver observer) { observer_ = std::move(observer); }
+  /// Seconds per node, summed up while profiling is on; in the order of the graph.
+  void profile(bool on);
+  [[nodiscard]] std::span<const double> node_seconds() const { return seconds_; }
+
+ private:
+  void run(const Node& node);
+  void dispatch(const Node& node);
+  void embed(const Node& node);
+  void rms_norm(const Node& node);
+  void qkv_rope(const Node& node);
+  void attention(const Node& node);
+  void matmul(const Node& node);
+  void gate_up_silu(const Node& node);
+
+  [[nodiscard]] std::size_t count() const { return end_ - begin_; }
+  [[nodiscard]] std::byte* scratch(unsigned seat) const {
+    return work_.scratch + seat * work_.scratch_stride;
+  }
+  [[nodiscard]] std::size_t rows_per_chunk(std::size_t rows) const;
+  void multiply(const Matrix& m, ValueId in, ValueId out, const float* residual, std::size_t row_begin,
+                std::size_t row_end, unsigned seat);
+  void rotate(ValueId value, std::size_t first_head, std::size_t n_heads);
+  void store_kv(std::uint32_t layer, std::size_t head);
+  void quantize_token(const Node& node, std::size_t token);
+  void quantize_columns(const Node& node, std::size_t col_begin, std::size_t col_end);
+
+  const LlamaConfig& config_;
+  const Graph& graph_;
+  const KernelSet& kernels_;
+  KvCache& cache_;
+  const WorkShape shape_;
+  const Threads threads_;
+  RopeTable rope_;
+  Pages pages_;
+  WorkMemory work_;
+  Team team_;
+
+  std::span<const TokenId> tokens_;  // of the batch
+  std::size_t first_pos_ = 0;
+  std::size_t begin_ = 0, end_ = 0;  // the tokens of the batch that nodes compute now
+
+  NodeObserver observer_;
+  bool profiling_ = false;
+  std::vector<double> seconds_;
+};
+
+}  // namespace cria

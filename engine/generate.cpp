@@ -1,0 +1,201 @@
+// Answers: prompt, then token after token until something ends it.
+#include <chrono>
+#include <limits>
+#include <optional>
+
+#include "engine/session_state.h"
+#include "engine/stop_scanner.h"
+
+namespace cria {
+namespace {
+
+class Stopwatch {
+ public:
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(Clock::now() - start_).count();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start_ = Clock::now();
+};
+
+// Tokens as text for the sink, up to a stop text.
+class Output {
+ public:
+  Output(const Tokenizer& tokenizer, const GenerateOptions& options, const TextSink& sink)
+      : decoder_(tokenizer, true), scanner_(options.stop), sink_(sink) {}
+
+  void push(TokenId token) { show(scanner_.push(decoder_.push(token))); }
+  void finish() {
+    if (!scanner_.found().empty()) return;
+    show(scanner_.push(decoder_.finish()));
+    show(scanner_.finish());
+  }
+  [[nodiscard]] const std::string& stop() const { return scanner_.found(); }
+  [[nodiscard]] bool refused() const { return refused_; }
+
+ private:
+  void show(const std::string& text) {
+    if (!text.empty() && !refused_) refused_ = !sink_(text);
+  }
+  StreamDecoder decoder_;
+  StopScanner scanner_;
+  const TextSink& sink_;
+  bool refused_ = false;
+};
+
+SamplerOptions sampler_options(const GenerateOptions& options, const Vocabulary& vocabulary) {
+  SamplerOptions sampler = options.sampler;
+  if (options.ignore_eos) {
+    for (const TokenId id : vocabulary.end_of_generation)
+      sampler.logit_bias.emplace_back(id, -std::numeric_limits<float>::infinity());
+  }
+  return sampler;
+}
+
+std::size_t common_prefix(std::span<const TokenId> a, std::span<const TokenId> b) {
+  return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
+}
+
+bool set(const std::atomic<bool>* flag) { return flag != nullptr && flag->load(std::memory_order_relaxed); }
+
+}  // namespace
+
+std::string_view name(StopReason reason) noexcept {
+  switch (reason) {
+    case StopReason::EndOfGeneration:
+      return "end of generation";
+    case StopReason::StopString:
+      return "stop text";
+    case StopReason::Length:
+      return "length";
+    case StopReason::ContextFull:
+      return "context full";
+    case StopReason::Interrupted:
+      return "interrupted";
+  }
+  return "";
+}
+
+// One call of Session::generate.
+class Generation {
+ public:
+  Generation(Session& session, Session::State& state, const GenerateOptions& options, const TextSink& sink)
+      : session_(session),
+        state_(state),
+        options_(options),
+        vocabulary_(state.model.vocabulary()),
+        sampler_(sampler_options(options, vocabulary_), state.model.config().n_vocab),
+        output_(state.model.tokenizer(), options, sink) {}
+
+  GenerateResult run(std::span<const TokenId> prompt) {
+    const Stopwatch prompt_time;
+    const std::optional<std::span<const float>> logits = read(fit(prompt));
+    result_.prompt_seconds = prompt_time.seconds();
+    const Stopwatch decode_time;
+    result_.reason = logits ? write(*logits) : StopReason::Interrupted;
+    output_.finish();
+    result_.stop = output_.stop();
+    if (!result_.stop.empty()) result_.reason = StopReason::StopString;
+    result_.decode_seconds = decode_time.seconds();
+    return std::move(result_);
+  }
+
+ private:
+  // The prompt, or what context shifts leave of it if it is too long.
+  std::vector<TokenId> fit(std::span<const TokenId> prompt) {
+    if (prompt.empty()) throw Error("nothing to continue: the prompt has no tokens");
+    keep_ = std::max<std::size_t>(options_.keep, vocabulary_.bos == prompt.front() ? 1 : 0);
+    std::vector<TokenId> tokens(prompt.begin(), prompt.end());
+    const std::size_t n_ctx = session_.options().n_ctx;
+    while (tokens.size() > n_ctx) {
+      if (!session_.options().context_shift || keep_ + 1 >= n_ctx)
+        throw state_.model.file().error("the prompt does not fit: expected at most " + std::to_string(n_ctx) +
+                                        " tokens (the context), got " + std::to_string(tokens.size()));
+      tokens = shifted(tokens);
+    }
+    return tokens;
+  }
+
+  // Evaluates what the cache does not hold already. Nothing if interrupted.
+  std::optional<std::span<const float>> read(const std::vector<TokenId>& prompt) {
+    const std::size_t known = std::min(common_prefix(session_.tokens(), prompt), prompt.size() - 1);
+    session_.truncate(known);
+    std::span<const float> logits;
+    for (std::size_t n = 0, done = known; done < prompt.size(); done += n) {
+      if (set(options_.interrupt)) return std::nullopt;
+      n = std::min<std::size_t>(session_.options().n_batch, prompt.size() - done);
+      logits = session_.eval(std::span(prompt).subspan(done, n));
+      result_.prompt_tokens += n;
+    }
+    return logits;
+  }
+
+  StopReason write(std::span<const float> logits) {
+    for (;;) {
+      if (set(options_.interrupt)) return StopReason::Interrupted;
+      if (options_.max_tokens >= 0 && result_.tokens.size() >= static_cast<std::size_t>(options_.max_tokens))
+        return StopReason::Length;
+      const TokenId token = sampler_.next(logits, session_.tokens());
+      if (std::ranges::count(vocabulary_.end_of_generation, token) != 0) return StopReason::EndOfGeneration;
+      result_.tokens.push_back(token);
+      output_.push(token);
+      if (!output_.stop().empty()) return StopReason::StopString;
+      if (output_.refused()) return StopReason::Interrupted;
+      if (session_.tokens().size() < session_.options().n_ctx) {
+        logits = session_.eval({&token, 1});
+      } else if (session_.options().context_shift && keep_ + 1 < session_.options().n_ctx) {
+        logits = shift(token);
+      } else {
+        return StopReason::ContextFull;
+      }
+    }
+  }
+
+  // Without the oldest half of what follows the kept prefix.
+  std::vector<TokenId> shifted(std::span<const TokenId> tokens) {
+    const std::size_t dropped = std::max<std::size_t>(1, (tokens.size() - keep_) / 2);
+    std::vector<TokenId> rest(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(keep_));
+    rest.insert(rest.end(), tokens.begin() + static_cast<std::ptrdiff_t>(keep_ + dropped), tokens.end());
+    ++result_.shifts;
+    return rest;
+  }
+
+  // Keys and values depend on their positions and on all that came before: they are computed anew, so that
+  // the answer is that of a session which had never seen the dropped part.
+  std::span<const float> shift(TokenId next) {
+    std::vector<TokenId> tokens = shifted(session_.tokens());
+    tokens.push_back(next);
+    session_.truncate(keep_);
+    return session_.eval(std::span(tokens).subspan(keep_));
+  }
+
+  Session& session_;
+  Session::State& state_;
+  const GenerateOptions& options_;
+  const Vocabulary& vocabulary_;
+  Sampler sampler_;
+  Output output_;
+  std::size_t keep_ = 0;
+  GenerateResult result_;
+};
+
+GenerateResult Session::generate(std::span<const TokenId> prompt, const GenerateOptions& options,
+                                 const TextSink& sink) {
+  return Generation(*this, *state_, options, sink).run(prompt);
+}
+
+GenerateResult Session::chat(const std::vector<ChatMessage>& messages, const GenerateOptions& options,
+                             const TextSink& sink) {
+  const Tokenizer& tokenizer = state_->model.tokenizer();
+  const ChatTemplate chat_template = ChatTemplate::from_vocabulary(state_->model.vocabulary());
+  std::vector<TokenId> prompt = chat_template.encode(tokenizer, messages, true);
+  GenerateOptions kept = options;
+  if (!messages.empty() && messages.front().role == "system")
+    kept.keep = std::max(kept.keep,
+                         common_prefix(chat_template.encode(tokenizer, {messages.front()}, false), prompt));
+  return generate(prompt, kept, sink);
+}
+
+}  // namespace cria

@@ -1,0 +1,29 @@
+// Memory straight from the system: zeroed, and resident only where it was touched.
+#pragma once
+
+#include <cstddef>
+
+namespace cria {
+
+class Pages {
+ public:
+  Pages() = default;
+  /// Throws Error if the system refuses.
+  explicit Pages(std::size_t bytes);
+  ~Pages();
+  Pages(Pages&& other) noexcept;
+  Pages& operator=(Pages&& other) noexcept;
+
+  [[nodiscard]] std::byte* data() const noexcept { return data_; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/// Bytes that new memory may take before the system swaps or kills: MemAvailable, or what the cgroup's limit
+/// leaves if that is less. Page cache counts as available.
+std::size_t available_memory();
+
+}  // namespace cria

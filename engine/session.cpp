@@ -1,0 +1,134 @@
+#include "engine/session.h"
+
+#include <bit>
+#include <utility>
+
+#include "engine/session_state.h"
+
+namespace cria {
+namespace {
+
+// Whether no exponent is all ones; a loop that vectorizes.
+bool all_finite(std::span<const float> values) {
+  std::uint32_t bad = 0;
+  for (const float value : values)
+    bad |= static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(value) & 0x7F800000U) == 0x7F800000U);
+  return bad == 0;
+}
+
+const SessionPlan& checked(const SessionPlan& plan, const Model& model) {
+  plan.check(model);
+  return plan;
+}
+
+}  // namespace
+
+Session::State::State(const Model& m, SessionPlan p)
+    : model(m),
+      plan(std::move(p)),
+      cache(m.config(), plan.options.kv_type, plan.options.n_ctx),
+      executor(m.config(), m.weights(), plan.graph, *plan.options.kernels, cache, plan.shape,
+               {plan.options.threads, plan.options.threads_prefill}) {
+  tokens.reserve(plan.options.n_ctx);
+}
+
+Session::Session(const Model& model, const SessionOptions& options)
+    : state_(std::make_unique<State>(model, checked(SessionPlan::of(model, options), model))) {}
+Session::~Session() = default;
+
+void Session::State::check_tokens(std::span<const TokenId> added) const {
+  const auto n_vocab = static_cast<TokenId>(model.config().n_vocab);
+  for (const TokenId token : added) {
+    if (token < 0 || token >= n_vocab)
+      throw model.file().error("no such token: expected 0 to " + std::to_string(n_vocab - 1) + ", got " +
+                               std::to_string(token));
+  }
+  if (added.size() > plan.options.n_ctx - tokens.size())
+    throw model.file().error("context is full: expected at most " +
+                             std::to_string(plan.options.n_ctx - tokens.size()) +
+                             " more tokens (context of " + std::to_string(plan.options.n_ctx) + "), got " +
+                             std::to_string(added.size()));
+}
+
+template <class OnLogits>
+void Session::State::eval(std::span<const TokenId> added, std::size_t first_wanted, OnLogits&& on_logits) {
+  check_tokens(added);
+  for (std::size_t done = 0; done < added.size(); done += plan.shape.n_batch) {
+    const std::size_t n = std::min(plan.shape.n_batch, added.size() - done);
+    const std::size_t wanted = first_wanted <= done ? 0 : std::min(n, first_wanted - done);
+    executor.forward(added.subspan(done, n), tokens.size(), wanted);
+    tokens.insert(tokens.end(), added.begin() + static_cast<std::ptrdiff_t>(done),
+                  added.begin() + static_cast<std::ptrdiff_t>(done + n));
+    for (std::size_t begin = wanted; begin < n; begin += plan.shape.logit_rows) {
+      const std::size_t end = std::min(n, begin + plan.shape.logit_rows);
+      const std::span<const float> rows = executor.logits(begin, end);
+      if (!all_finite(rows)) blame_node();
+      const std::size_t n_vocab = rows.size() / (end - begin);
+      for (std::size_t i = begin; i < end; ++i)
+        on_logits(done + i, rows.subspan((i - begin) * n_vocab, n_vocab));
+    }
+  }
+}
+
+// Evaluates everything again from position 0, looking at each node's result. Only a model or a token sequence
+// that cannot be used any more gets here, so the time does not matter.
+void Session::State::blame_node() {
+  const std::vector<TokenId> all = std::exchange(tokens, {});
+  std::string culprit = "logits";
+  bool found = false;
+  executor.observe([&](const Node& node, std::span<const float> values, std::size_t) {
+    if (!found && !all_finite(values)) {
+      found = true;
+      culprit = node.name;
+    }
+  });
+  for (std::size_t done = 0; done < all.size() && !found; done += plan.shape.n_batch) {
+    const std::size_t n = std::min(plan.shape.n_batch, all.size() - done);
+    executor.forward(std::span(all).subspan(done, n), done, 0);
+    for (std::size_t i = 0; i < n && !found; ++i) (void)executor.logits(i, i + 1);
+  }
+  executor.observe(observer);
+  tokens.reserve(plan.options.n_ctx);
+  throw model.file().error("not a number among the results: expected finite values", "node " + culprit);
+}
+
+std::span<const float> Session::eval(std::span<const TokenId> tokens) {
+  std::span<const float> last;
+  if (tokens.empty()) return last;
+  state_->eval(tokens, tokens.size() - 1,
+               [&last](std::size_t, std::span<const float> logits) { last = logits; });
+  return last;
+}
+
+void Session::eval_all(std::span<const TokenId> tokens,
+                       const std::function<void(std::size_t, std::span<const float>)>& sink) {
+  state_->eval(tokens, 0, sink);
+}
+
+std::span<const TokenId> Session::tokens() const noexcept { return state_->tokens; }
+
+void Session::truncate(std::size_t n) {
+  if (n < state_->tokens.size()) state_->tokens.resize(n);
+}
+
+const SessionOptions& Session::options() const noexcept { return state_->plan.options; }
+std::size_t Session::memory_bytes() const noexcept {
+  return state_->plan.memory.kv + state_->plan.memory.work;
+}
+const Graph& Session::graph() const noexcept { return state_->plan.graph; }
+
+void Session::profile(bool on) { state_->executor.profile(on); }
+
+std::vector<NodeTime> Session::profile() const {
+  std::vector<NodeTime> times;
+  const std::span<const double> seconds = state_->executor.node_seconds();
+  for (std::size_t i = 0; i < seconds.size(); ++i) times.push_back({&graph().nodes[i], seconds[i]});
+  return times;
+}
+
+void Session::observe(std::function<void(const Node&, std::span<const float>, std::size_t)> observer) {
+  state_->observer = std::move(observer);
+  state_->executor.observe(state_->observer);
+}
+
+}  // namespace cria
