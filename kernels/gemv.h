@@ -1,5 +1,6 @@
-// Products of a few tokens (decoding): 8 rows at once, each row in a 16-byte lane of the vectors, blocks in order. Every
-// block's sum is an exact integer; the floats follow in the order that kernels/README.md fixes. Nothing outside a row is read.
+// Products of a few tokens (decoding): 8 rows at once, each row in a 16-byte lane of the vectors, blocks in
+// order. Every block's sum is an exact integer; the floats follow in the order that kernels/README.md fixes.
+// Nothing outside a row is read.
 #pragma once
 
 #include <algorithm>
@@ -10,14 +11,15 @@
 
 namespace cria {
 
-/// How a type lies in the lanes; specialised in gemv_*.h. V: RowLanes of an instruction set; rows: the pointers of a vector's
-/// rows; w: unsigned bytes, the weight plus kZero.
+/// How a type lies in the lanes; specialised in gemv_*.h. V: RowLanes of an instruction set; rows: the
+/// pointers of a vector's rows; w: unsigned bytes, the weight plus kZero.
 ///
 ///   kBytes                      of a block
 ///   kZero, kMax                 what is added to every weight; the largest w (<= 127 unless kFull)
 ///   kFull                       w is a signed weight + V::kBias, for the dot products of that name
-///   d(rows, offset)             Float8 of the 8 rows of the group; likewise offset_of() of Blocks32, dmin() of Super256
-///   weights(rows, offset, f)    calls f(j, w0, w1) for each 32 weights j: w0 the first 16, w1 the others
+///   d(rows, offset)             Float8 of the 8 rows of the group; likewise offset_of() of Blocks32, dmin()
+///   of Super256 weights(rows, offset, f)    calls f(j, w0, w1) for each 32 weights j: w0 the first 16, w1
+///   the others
 /// and of Super256 types (kScales int16 per block: 16, 8 or 0):
 ///   scales(rows, offset, s)     fills kScales/8 vectors; mins(…) likewise for types that have them
 template <class V, DType type>
@@ -35,7 +37,8 @@ class Gemv {
  public:
   using Rows = const std::byte* [kRowGroup];
 
-  /// acc[t] lane r = the product of row r and token first + t. ahead: where the next group of rows lies, to be fetched meanwhile.
+  /// acc[t] lane r = the product of row r and token first + t. ahead: where the next group of rows lies, to
+  /// be fetched meanwhile.
   static void run(const Rows& rows, const std::byte* ahead, const Activations& x, std::size_t first,
                   Float8 (&acc)[T]) {
     for (auto& a : acc) a = V::zero_float();
@@ -57,8 +60,8 @@ class Gemv {
     for (std::size_t i = 0; i < Bytes; i += 64) __builtin_prefetch(p + i, 0, 2);
   }
 
-  static void block(const Rows& rows, std::size_t offset, const std::byte* ahead, const Activations& x, std::size_t first, std::size_t b,
-                    Float8 (&acc)[T]) {
+  static void block(const Rows& rows, std::size_t offset, const std::byte* ahead, const Activations& x,
+                    std::size_t first, std::size_t b, Float8 (&acc)[T]) {
     fetch<kRowGroup * W::kBytes>(ahead);
     Vec sums[T][V::kPacks];
     for (std::size_t k = 0; k < V::kPacks; ++k) {
@@ -80,7 +83,8 @@ class Gemv {
       const auto sum = V::sub_all(V::sum_rows(sums[t]), W::kZero * x.sum[i]);
       acc[t] = V::fma(V::mul(d, V::splat_float(x.d[i])), V::to_float(sum), acc[t]);
       if constexpr (kTraits.has_min)
-        acc[t] = V::fma(W::offset_of(rows, offset), V::splat_float(x.d[i] * static_cast<float>(x.sum[i])), acc[t]);
+        acc[t] =
+            V::fma(W::offset_of(rows, offset), V::splat_float(x.d[i] * static_cast<float>(x.sum[i])), acc[t]);
     }
   }
 
@@ -94,15 +98,18 @@ class Gemv {
     }
   }
 
-  static void super_block(const Rows& rows, std::size_t offset, const std::byte* ahead, const Activations& x, std::size_t first,
-                          std::size_t b, Float8 (&acc)[T]) {
+  static void super_block(const Rows& rows, std::size_t offset, const std::byte* ahead, const Activations& x,
+                          std::size_t first, std::size_t b, Float8 (&acc)[T]) {
     constexpr int kScaleVecs = W::kScales == 16 ? 2 : 1;
     Vec sums[T][V::kPacks], mins[T][V::kPacks];
     for (std::size_t k = 0; k < V::kPacks; ++k) {
       Vec scale[kScaleVecs], correction[kScaleVecs], min[kScaleVecs];
-      W::scales(rows + k, offset, scale);
-      for (int i = 0; i < kScaleVecs; ++i)
-        correction[i] = W::kScales ? V::mul16(scale[i], V::splat16(-W::kZero)) : V::splat16(-W::kZero);
+      if constexpr (W::kScales == 0) {
+        correction[0] = V::splat16(-W::kZero);
+      } else {
+        W::scales(rows + k, offset, scale);
+        for (int i = 0; i < kScaleVecs; ++i) correction[i] = V::mul16(scale[i], V::splat16(-W::kZero));
+      }
       if constexpr (kTraits.has_min) W::mins(rows + k, offset, min);
       Vec sum[T];
       for (int t = 0; t < T; ++t) {
@@ -156,14 +163,16 @@ void gemv_tokens(const MatMulJob& job, std::size_t row_begin, std::size_t row_en
   for (std::size_t r = row_begin; r < row_end; r += kRowGroup) {
     const std::size_t n = std::min(kRowGroup, row_end - r);
     const std::byte* rows[kRowGroup];
-    for (std::size_t i = 0; i < kRowGroup; ++i) rows[i] = job.weights + (r + std::min(i, n - 1)) * job.row_bytes;
+    for (std::size_t i = 0; i < kRowGroup; ++i)
+      rows[i] = job.weights + (r + std::min(i, n - 1)) * job.row_bytes;
     typename V::Float8 acc[T];
     Gemv<Isa, type, T>::run(rows, rows[0] + kRowGroup * job.row_bytes, *job.x, first, acc);
     for (int t = 0; t < T; ++t) {
       float result[kRowGroup];
       V::store(result, acc[t]);
       const std::size_t at = (first + t) * job.out_stride + r;
-      for (std::size_t i = 0; i < n; ++i) job.out[at + i] = job.residual ? job.residual[at + i] + result[i] : result[i];
+      for (std::size_t i = 0; i < n; ++i)
+        job.out[at + i] = job.residual ? job.residual[at + i] + result[i] : result[i];
     }
   }
 }

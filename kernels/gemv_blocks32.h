@@ -3,8 +3,17 @@
 
 #include "kernels/blocks.h"
 #include "kernels/gemv.h"
+#include "kernels/iq_tables.h"
 
 namespace cria {
+
+/// Bytes first and first + 1 of a lane, eight times each; and the bit that each of eight then looks at.
+template <int first>
+inline constexpr LaneConstant<std::uint8_t> kSpread = {{first, first, first, first, first, first, first,
+                                                        first, first + 1, first + 1, first + 1, first + 1,
+                                                        first + 1, first + 1, first + 1, first + 1}};
+inline constexpr LaneConstant<std::uint8_t> kBitOfByte = {
+    {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128}};
 
 /// Sixteen bytes of nibbles: w0 from the low ones, w1 from the high ones.
 template <class V>
@@ -22,18 +31,23 @@ struct LaneBlock32 {
   static constexpr std::size_t kBytes = sizeof(Block);
   static constexpr bool kSuper = false, kFull = false;
   static constexpr int kScales = 0;
-  static auto d(typename V::RowPtr rows, std::size_t offset) { return V::load_f16(rows, offset + offsetof(Block, d)); }
+  static auto d(typename V::RowPtr rows, std::size_t offset) {
+    return V::load_f16(rows, offset + offsetof(Block, d));
+  }
 };
 
-template <class V>
-struct LaneType<V, DType::Q4_0> : LaneBlock32<V, BlockQ4_0> {
-  static constexpr int kZero = 8, kMax = 15;
+template <class V, class Block, int zero>
+struct LaneNibbles : LaneBlock32<V, Block> {
+  static constexpr int kZero = zero, kMax = 15;
   template <class F>
   static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
-    const Nibbles<V> q(rows, offset + offsetof(BlockQ4_0, lo));
+    const Nibbles<V> q(rows, offset + offsetof(Block, lo));
     f(0, q.low, q.high);
   }
 };
+
+template <class V>
+struct LaneType<V, DType::Q4_0> : LaneNibbles<V, BlockQ4_0, 8> {};
 
 template <class V>
 struct LaneType<V, DType::Q8_0> : LaneBlock32<V, BlockQ8_0> {
@@ -42,8 +56,79 @@ struct LaneType<V, DType::Q8_0> : LaneBlock32<V, BlockQ8_0> {
   template <class F>
   static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
     const auto bias = V::splat8(V::kBias);
-    const auto q = [&](std::size_t i) { return V::add8(V::load(rows, offset + offsetof(BlockQ8_0, q) + i), bias); };
+    const auto q = [&](std::size_t i) {
+      return V::add8(V::load(rows, offset + offsetof(BlockQ8_0, q) + i), bias);
+    };
     f(0, q(0), q(16));
+  }
+};
+
+/// The fifth bits of 32 weights: four bytes of each row.
+template <class V>
+struct FifthBits {
+  typename V::Vec first, second, bits = V::same(&kBitOfByte);
+  FifthBits(typename V::RowPtr rows, std::size_t offset) {
+    const auto head = V::load(rows, offset);
+    first = V::lookup(head, V::same(&kSpread<0>));
+    second = V::lookup(head, V::same(&kSpread<2>));
+  }
+  auto add(typename V::Vec nibbles, typename V::Vec hi) const {
+    return V::add_where(nibbles, hi, bits, V::splat8(16));
+  }
+};
+
+template <class V, class Block, int zero>
+struct LaneFiveBits : LaneBlock32<V, Block> {
+  static constexpr int kZero = zero, kMax = 31;
+  template <class F>
+  static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
+    const FifthBits<V> hi(rows, offset + offsetof(Block, hi));
+    const Nibbles<V> q(rows, offset + offsetof(Block, lo));
+    f(0, hi.add(q.low, hi.first), hi.add(q.high, hi.second));
+  }
+};
+
+template <class V>
+struct LaneType<V, DType::Q5_0> : LaneFiveBits<V, BlockQ5_0, 16> {};
+
+template <class V, class Block>
+struct LaneOffset {
+  static auto offset_of(typename V::RowPtr rows, std::size_t offset) {
+    return V::load_f16(rows, offset + offsetof(Block, m));
+  }
+};
+
+template <class V>
+struct LaneType<V, DType::Q5_1> : LaneFiveBits<V, BlockQ5_1, 0>, LaneOffset<V, BlockQ5_1> {};
+
+template <class V>
+struct LaneType<V, DType::Q4_1> : LaneNibbles<V, BlockQ4_1, 0>, LaneOffset<V, BlockQ4_1> {};
+
+/// Nibbles that are indices of sixteen values.
+template <class V>
+struct Iq4Nibbles {
+  static constexpr LaneConstant<std::uint8_t> kBiased = [] {
+    LaneConstant<std::uint8_t> t{};
+    for (int i = 0; i < 16; ++i) t.at[i] = static_cast<std::uint8_t>(kIq4Values[i] + V::kBias);
+    return t;
+  }();
+  typename V::Vec low, high;
+  Iq4Nibbles(typename V::RowPtr rows, std::size_t offset) {
+    const Nibbles<V> q(rows, offset);
+    const auto values = V::same(&kBiased);
+    low = V::lookup(values, q.low);
+    high = V::lookup(values, q.high);
+  }
+};
+
+template <class V>
+struct LaneType<V, DType::IQ4_NL> : LaneBlock32<V, BlockIQ4_NL> {
+  static constexpr bool kFull = true;
+  static constexpr int kZero = V::kBias, kMax = 255;
+  template <class F>
+  static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
+    const Iq4Nibbles<V> q(rows, offset + offsetof(BlockIQ4_NL, lo));
+    f(0, q.low, q.high);
   }
 };
 

@@ -24,10 +24,6 @@ struct RowLanes<Avx2> {
                                    load128(rows[kPacks] + offset), 1);
   }
   static Vec same(const void* p) { return _mm256_broadcastsi128_si256(load128(p)); }
-  static void store_lanes(Vec v, std::uint8_t* const* out, std::size_t offset) {
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out[0] + offset), _mm256_castsi256_si128(v));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out[kPacks] + offset), _mm256_extracti128_si256(v, 1));
-  }
 
   static Vec zero() { return _mm256_setzero_si256(); }
   static Vec splat8(int x) { return _mm256_set1_epi8(static_cast<char>(x)); }
@@ -43,11 +39,16 @@ struct RowLanes<Avx2> {
   static Vec add8(Vec a, Vec b) { return _mm256_add_epi8(a, b); }
   static Vec sub8(Vec a, Vec b) { return _mm256_sub_epi8(a, b); }
   static Vec add16(Vec a, Vec b) { return _mm256_add_epi16(a, b); }
+  static Vec sub16(Vec a, Vec b) { return _mm256_sub_epi16(a, b); }
   static Vec mul16(Vec a, Vec b) { return _mm256_mullo_epi16(a, b); }
   template <int N>
-  static Vec shr16(Vec v) { return _mm256_srli_epi16(v, N); }
+  static Vec shr16(Vec v) {
+    return _mm256_srli_epi16(v, N);
+  }
   template <int N>
-  static Vec shl16(Vec v) { return _mm256_slli_epi16(v, N); }
+  static Vec shl16(Vec v) {
+    return _mm256_slli_epi16(v, N);
+  }
   static Vec lookup(Vec table, Vec index) { return _mm256_shuffle_epi8(table, index); }
   static Vec zip_low8(Vec a, Vec b) { return _mm256_unpacklo_epi8(a, b); }
   static Vec zip_high8(Vec a, Vec b) { return _mm256_unpackhi_epi8(a, b); }
@@ -55,6 +56,51 @@ struct RowLanes<Avx2> {
   static Vec widen_high(Vec v) { return _mm256_srai_epi16(_mm256_unpackhi_epi8(v, v), 8); }
   /// 0xFF where all bits of `bits` are set in v.
   static Vec has_bits(Vec v, Vec bits) { return _mm256_cmpeq_epi8(bit_and(v, bits), bits); }
+
+  /// w + x where v has bits.
+  static Vec add_where(Vec w, Vec v, Vec bits, Vec x) { return add8(w, bit_and(has_bits(v, bits), x)); }
+  /// zero + w, or zero - w where v has bits.
+  static Vec signed_from(Vec w, Vec v, Vec bits, Vec zero8) {
+    const Vec m = has_bits(v, bits);
+    return add8(bit_xor(w, m), sub8(zero8, m));
+  }
+  /// How many of a, b are less than v, all signed bytes.
+  static Vec count_less(Vec v, Vec a, Vec b) {
+    return sub8(sub8(zero(), _mm256_cmpgt_epi8(v, a)), _mm256_cmpgt_epi8(v, b));
+  }
+  /// The low (high) bytes of 8 and 8 int16 of each lane.
+  static Vec low_bytes(Vec a, Vec b) {
+    return _mm256_packus_epi16(bit_and(a, splat16(0xFF)), bit_and(b, splat16(0xFF)));
+  }
+  static Vec high_bytes(Vec a, Vec b) { return _mm256_packus_epi16(shr16<8>(a), shr16<8>(b)); }
+  /// The even (odd) int32 of a, then those of b.
+  static Vec even_dwords(Vec a, Vec b) {
+    return _mm256_castps_si256(_mm256_shuffle_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b), 0x88));
+  }
+  static Vec odd_dwords(Vec a, Vec b) {
+    return _mm256_castps_si256(_mm256_shuffle_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b), 0xDD));
+  }
+  /// Bits 7k … 7k+6 of each int32 to its byte k.
+  static Vec sevens(Vec v) {
+    const auto part = [&](Vec shifted, unsigned mask) {
+      return bit_and(shifted, _mm256_set1_epi32(static_cast<int>(mask)));
+    };
+    return bit_or(bit_or(part(v, 0x7F), part(_mm256_slli_epi32(v, 1), 0x7F00)),
+                  bit_or(part(_mm256_slli_epi32(v, 2), 0x7F0000), part(_mm256_slli_epi32(v, 3), 0x7F000000)));
+  }
+  static void store_indices(std::uint16_t* p, Vec v) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v);
+  }
+  /// Two 8-byte entries per lane, by the first two of the 8 indices that store_indices() left for it.
+  static Vec entries(const std::uint64_t* table, const std::uint16_t* i) {
+    const auto e = [&](int k) { return static_cast<long long>(table[i[k]]); };
+    return _mm256_setr_epi64x(e(0), e(1), e(8), e(9));
+  }
+  /// Four 4-byte entries per lane.
+  static Vec entries(const std::uint32_t* table, const std::uint16_t* i) {
+    const auto e = [&](int k) { return static_cast<int>(table[i[k]]); };
+    return _mm256_setr_epi32(e(0), e(1), e(2), e(3), e(8), e(9), e(10), e(11));
+  }
 
   static Vec madd16(Vec acc, Vec a, Vec b) { return _mm256_add_epi32(acc, _mm256_madd_epi16(a, b)); }
 
@@ -79,8 +125,7 @@ struct RowLanes<Avx2> {
   }
   template <int Max>
   static Vec scaled_dot(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1, Vec s) {
-    if constexpr (4 * Max * 127 < 32768)
-      return widen_sums(acc, add16(products(w0, a0), products(w1, a1)), s);
+    if constexpr (4 * Max * 127 < 32768) return widen_sums(acc, add16(products(w0, a0), products(w1, a1)), s);
     return widen_sums(widen_sums(acc, products(w0, a0), s), products(w1, a1), s);
   }
   static Vec scaled_dot_full(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1, Vec s) {

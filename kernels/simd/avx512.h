@@ -26,13 +26,6 @@ struct RowLanes<Avx512> {
     return _mm512_inserti32x4(v, load128(rows[3 * kPacks] + offset), 3);
   }
   static Vec same(const void* p) { return _mm512_broadcast_i32x4(load128(p)); }
-  static void store_lanes(Vec v, std::uint8_t* const* out, std::size_t offset) {
-    const auto at = [&](std::size_t l) { return reinterpret_cast<__m128i*>(out[l * kPacks] + offset); };
-    _mm_storeu_si128(at(0), _mm512_castsi512_si128(v));
-    _mm_storeu_si128(at(1), _mm512_extracti32x4_epi32(v, 1));
-    _mm_storeu_si128(at(2), _mm512_extracti32x4_epi32(v, 2));
-    _mm_storeu_si128(at(3), _mm512_extracti32x4_epi32(v, 3));
-  }
 
   static Vec zero() { return _mm512_setzero_si512(); }
   static Vec splat8(int x) { return _mm512_set1_epi8(static_cast<char>(x)); }
@@ -48,11 +41,16 @@ struct RowLanes<Avx512> {
   static Vec add8(Vec a, Vec b) { return _mm512_add_epi8(a, b); }
   static Vec sub8(Vec a, Vec b) { return _mm512_sub_epi8(a, b); }
   static Vec add16(Vec a, Vec b) { return _mm512_add_epi16(a, b); }
+  static Vec sub16(Vec a, Vec b) { return _mm512_sub_epi16(a, b); }
   static Vec mul16(Vec a, Vec b) { return _mm512_mullo_epi16(a, b); }
   template <int N>
-  static Vec shr16(Vec v) { return _mm512_srli_epi16(v, N); }
+  static Vec shr16(Vec v) {
+    return _mm512_srli_epi16(v, N);
+  }
   template <int N>
-  static Vec shl16(Vec v) { return _mm512_slli_epi16(v, N); }
+  static Vec shl16(Vec v) {
+    return _mm512_slli_epi16(v, N);
+  }
   static Vec lookup(Vec table, Vec index) { return _mm512_shuffle_epi8(table, index); }
   static Vec zip_low8(Vec a, Vec b) { return _mm512_unpacklo_epi8(a, b); }
   static Vec zip_high8(Vec a, Vec b) { return _mm512_unpackhi_epi8(a, b); }
@@ -61,6 +59,49 @@ struct RowLanes<Avx512> {
   /// 0xFF where all bits of `bits` are set in v.
   static Vec has_bits(Vec v, Vec bits) {
     return _mm512_movm_epi8(_mm512_cmpeq_epi8_mask(bit_and(v, bits), bits));
+  }
+
+  /// w + x where v has bits (one bit in each byte).
+  static Vec add_where(Vec w, Vec v, Vec bits, Vec x) {
+    return _mm512_mask_add_epi8(w, _mm512_test_epi8_mask(v, bits), w, x);
+  }
+  /// zero + w, or zero - w where v has bits (one bit in each byte).
+  static Vec signed_from(Vec w, Vec v, Vec bits, Vec zero8) {
+    return _mm512_mask_sub_epi8(add8(zero8, w), _mm512_test_epi8_mask(v, bits), zero8, w);
+  }
+  /// How many of a, b are less than v, all signed bytes.
+  static Vec count_less(Vec v, Vec a, Vec b) {
+    const Vec one = splat8(1), n = _mm512_maskz_mov_epi8(_mm512_cmpgt_epi8_mask(v, a), one);
+    return _mm512_mask_add_epi8(n, _mm512_cmpgt_epi8_mask(v, b), n, one);
+  }
+  /// The low (high) bytes of 8 and 8 int16 of each lane.
+  static Vec low_bytes(Vec a, Vec b) {
+    return _mm512_packus_epi16(bit_and(a, splat16(0xFF)), bit_and(b, splat16(0xFF)));
+  }
+  static Vec high_bytes(Vec a, Vec b) { return _mm512_packus_epi16(shr16<8>(a), shr16<8>(b)); }
+  /// The even (odd) int32 of a, then those of b.
+  static Vec even_dwords(Vec a, Vec b) {
+    return _mm512_castps_si512(_mm512_shuffle_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), 0x88));
+  }
+  static Vec odd_dwords(Vec a, Vec b) {
+    return _mm512_castps_si512(_mm512_shuffle_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), 0xDD));
+  }
+  /// Bits 7k … 7k+6 of each int32 to its byte k.
+  static Vec sevens(Vec v) {
+    const Vec from = _mm512_set1_epi64(0x352E27'20'150E0700);
+    return bit_and(_mm512_multishift_epi64_epi8(from, v), splat8(0x7F));
+  }
+  static void store_indices(std::uint16_t* p, Vec v) { _mm512_storeu_si512(p, v); }
+  /// Two 8-byte entries per lane, by the first two of the 8 indices that store_indices() left for it.
+  static Vec entries(const std::uint64_t* table, const std::uint16_t* i) {
+    const auto e = [&](int k) { return static_cast<long long>(table[i[k]]); };
+    return _mm512_setr_epi64(e(0), e(1), e(8), e(9), e(16), e(17), e(24), e(25));
+  }
+  /// Four 4-byte entries per lane.
+  static Vec entries(const std::uint32_t* table, const std::uint16_t* i) {
+    const auto e = [&](int k) { return static_cast<int>(table[i[k]]); };
+    return _mm512_setr_epi32(e(0), e(1), e(2), e(3), e(8), e(9), e(10), e(11), e(16), e(17), e(18), e(19),
+                             e(24), e(25), e(26), e(27));
   }
 
   static Vec madd16(Vec acc, Vec a, Vec b) { return _mm512_dpwssd_epi32(acc, a, b); }
@@ -72,9 +113,11 @@ struct RowLanes<Avx512> {
   static Vec dot_full(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1) {
     return _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(acc, w0, a0), w1, a1);
   }
-  /// The scale in the low half of each int32, zero above: dpwssd then multiplies it by an int32 that fits in an int16.
+  /// The scale in the low half of each int32, zero above: dpwssd then multiplies it by an int32 that fits in
+  /// an int16.
   static Vec scale(Vec s, int j) {
-    return _mm512_shuffle_epi8(s, _mm512_set1_epi32(static_cast<int>(0x80800000u) | (2 * j + 1) << 8 | 2 * j));
+    return _mm512_shuffle_epi8(s,
+                               _mm512_set1_epi32(static_cast<int>(0x80800000u) | (2 * j + 1) << 8 | 2 * j));
   }
   /// acc + t*s, |t| <= bound.
   template <int Bound>
@@ -101,11 +144,9 @@ struct RowLanes<Avx512> {
   }
 
   static Int8 sum_rows(const Vec (&v)[kPacks]) {
-    const Vec halves =
-        _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
+    const Vec halves = _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
     const Vec sums = _mm512_add_epi32(halves, _mm512_shuffle_epi32(halves, _MM_PERM_BADC));
-    return _mm512_castsi512_si256(
-        _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 0, 0, 0, 0), sums));
+    return _mm512_castsi512_si256(_mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 0, 0, 0, 0), sums));
   }
   static Int8 sub_all(Int8 v, int x) { return _mm256_sub_epi32(v, _mm256_set1_epi32(x)); }
   static Float8 to_float(Int8 v) { return _mm256_cvtepi32_ps(v); }

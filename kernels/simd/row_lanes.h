@@ -1,32 +1,50 @@
-// The vocabulary that integer kernels are written in: a vector of 16-byte lanes, one lane per row of the weight
-// matrix (NEON: 1 row, AVX2: 2, AVX-512: 4), so that type code is written once and never crosses a lane.
+// The vocabulary that integer kernels are written in: a vector of 16-byte lanes, one lane per row of the
+// weight matrix (NEON: 1 row, AVX2: 2, AVX-512: 4), so that type code is written once and never crosses a
+// lane.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "kernels/simd/isa.h"
 
 namespace cria {
 
-/// Rows that are walked together; 8 rows are kPacks vectors, and lane l of vector k belongs to row k + l*kPacks.
+/// Rows that are walked together; 8 rows are kPacks vectors, and lane l of vector k belongs to row k +
+/// l*kPacks.
 inline constexpr std::size_t kRowGroup = 8;
 
-/// Specialised in simd/avx2.h, simd/avx512.h, simd/neon.h with these static members (x: lane-wise, on 8-bit elements
-/// unless a number says otherwise; `rows` points at the row pointers of a group, offset by the vector's number):
+/// Calls f(0), f(1), … f(N - 1) with compile-time numbers.
+template <int N, class F>
+[[gnu::always_inline]] inline void unroll(F f) {
+  [&]<int... I>(std::integer_sequence<int, I...>) __attribute__((always_inline)) {
+    (f(std::integral_constant<int, I>{}), ...);
+  }
+  (std::make_integer_sequence<int, N>{});
+}
+
+/// Sixteen bytes for every lane: table of a lookup, mask, factors.
+template <class T>
+struct alignas(16) LaneConstant {
+  T at[16 / sizeof(T)];
+};
+
+/// Specialised in simd/avx2.h, simd/avx512.h, simd/neon.h with these static members (on 8-bit elements unless
+/// a number says otherwise; `rows` points at the row pointers of a group, offset by the vector's number):
 ///
 ///   kLanes, kPacks             lanes of a vector, vectors of a group
-///   kBias                      what dot_full() and scaled_dot_full() expect added to signed weights (128 or 0)
+///   kBias                      what the *_full() products expect added to signed weights: 128 or 0
 ///   Vec, Float8                a vector of lanes; 8 floats, one per row of a group
 ///   load(rows, offset)         16 bytes of each row
 ///   same(p), splat8, splat16   16 bytes in every lane; one element everywhere
 ///   take<N>(v, mask)           (v >> N) & mask; N < 0 shifts left
-///   lookup(table, index)       table[index] inside a lane; 0 where index has its top bit set
-///   scale(s, j)                the j-th of 8 int16 of each lane in the form that scaled_dot() wants
-///   dot<Max>(w0, a0, w1, a1)   int32 sums of products, w in 0…Max <= 127
-///   scaled_dot<Max>(acc, …, s) acc + s * dot(…)
-///   madd16(acc, a, b)          acc + sums of two products of int16
-///   sum_rows(packs)            8 int32 sums, one per row, of kPacks vectors of int32
+///   lookup(table, index)       table[index & 15] inside a lane, 0 where index has its top bit set; index <
+///   16 or >= 128 dot<Max>(acc, w0, a0, w1, a1)   acc + int32 sums of products, w in 0…Max <= 127 scale(s, j)
+///   the j-th of 8 int16 of each lane in the form that scaled_dot() wants scaled_dot<Max>(…, s)      acc + s
+///   * the sums madd16(acc, a, b)          acc + sums of two products of int16 sum_rows(packs)            8
+///   int32 sums, one per row, of kPacks vectors of int32
+/// and what the types need to unpack themselves, described where it is defined.
 template <class Isa>
 struct RowLanes;
 

@@ -1,0 +1,304 @@
+// The codebook types in lanes. A half of a block, 128 values, is sixteen groups of eight values with a byte
+// of signs each; codebook indices are unpacked as vectors, entries are loaded or permuted.
+#pragma once
+
+#include "kernels/gemv_k.h"
+#include "kernels/iq_tables.h"
+
+namespace cria {
+
+/// Calls f(j, w0, w1) for each 32 of the 128 values of a half. index: low bytes of the codebook indices,
+/// sixteen per lane and vector (one vector of groups of eight values, two of groups of four); top: their
+/// higher bits. w: the entries' bytes.
+template <class V, const auto& codebook, class Vec, std::size_t N, class F>
+[[gnu::always_inline]] inline void look_up(const Vec (&index)[N], const Vec (&top)[N], F&& f) {
+  constexpr int kPerLane = N == 1 ? 2 : 4;  // entries in sixteen bytes
+  std::uint16_t indices[2 * N][8 * V::kLanes];
+  for (std::size_t v = 0; v < N; ++v) {
+    V::store_indices(indices[2 * v], V::zip_low8(index[v], top[v]));
+    V::store_indices(indices[2 * v + 1], V::zip_high8(index[v], top[v]));
+  }
+  const auto entries = [&](int i) {
+    return V::entries(codebook.data(), indices[i * kPerLane / 8] + i * kPerLane % 8);
+  };
+  unroll<4>([&](auto j) { f(j, entries(2 * j), entries(2 * j + 1)); });
+}
+
+/// What IQ2 and IQ3 types share: w = kZero ± magnitude.
+template <class V, class Type, class Block, int scale_count, int zero>
+struct LaneCodebook : LaneBlock256<V, Block, scale_count> {
+  using Vec = typename V::Vec;
+  using RowPtr = typename V::RowPtr;
+  static constexpr int kZero = zero, kMax = 2 * zero;
+
+  static auto d(RowPtr rows, std::size_t offset) {
+    return V::mul(V::load_f16(rows, offset + offsetof(Block, d)), V::splat_float(Type::kScaleOfD));
+  }
+
+  template <class F>
+  static void weights(RowPtr rows, std::size_t offset, F&& f) {
+    for (int half = 0; half < 2; ++half) {
+      Type::half(rows, offset, half, [&](int j, Vec w0, Vec w1, Vec signs) {
+        f(4 * half + j, with_signs(w0, signs, 2 * j), with_signs(w1, signs, 2 * j + 1));
+      });
+    }
+  }
+
+ protected:
+  /// zero ± magnitudes; bytes 2i and 2i + 1 of signs say which.
+  static Vec with_signs(Vec magnitudes, Vec signs, int i) {
+    const Vec spread = V::lookup(signs, V::add8(V::same(&kSpread<0>), V::splat8(2 * i)));
+    return V::signed_from(magnitudes, spread, V::same(&kBitOfByte), V::splat8(zero));
+  }
+  /// Sixteen bytes of seven signs, the eighth making their number even.
+  static Vec even_signs(Vec sevens) {
+    const Vec folded =
+        V::bit_and(V::bit_xor(sevens, V::template take<4>(sevens, V::splat8(15))), V::splat8(15));
+    return V::bit_or(sevens, V::lookup(V::same(&kParity), folded));
+  }
+  /// 2s + 1 for the s in the nibbles of `bytes` of each lane that `from` names, twice each.
+  static Vec odd_scales(Vec bytes, const LaneConstant<std::uint8_t>& from) {
+    const Vec high = V::mul16(V::lookup(bytes, V::same(&from)), V::same(&kToHighNibble));
+    return V::bit_or(V::bit_and(V::template shr16<3>(high), V::splat16(30)), V::splat16(1));
+  }
+  /// 2s + 1 for the s in the top four bits of 4 + 4 int32.
+  static Vec odd_scales_of_tops(Vec a, Vec b) {
+    const Vec tops = V::bit_or(V::lookup(a, V::same(&kTopsFirst)), V::lookup(b, V::same(&kTopsSecond)));
+    return V::bit_or(V::bit_and(V::template shr16<3>(tops), V::splat16(30)), V::splat16(1));
+  }
+  static constexpr std::uint8_t kNo = 0x80;
+  template <int first>
+  static constexpr LaneConstant<std::uint8_t> kNibblesFrom = {{first, kNo, first, kNo, first + 1, kNo,
+                                                               first + 1, kNo, first + 2, kNo, first + 2, kNo,
+                                                               first + 3, kNo, first + 3, kNo}};
+
+ private:
+  static constexpr LaneConstant<std::uint8_t> kParity = {{0, kNo, kNo, 0, kNo, 0, 0, kNo, kNo, 0, 0, kNo, 0,
+                                                          kNo, kNo, 0}},
+                                              kTopsFirst = {{3, kNo, 7, kNo, 11, kNo, 15, kNo, kNo, kNo, kNo,
+                                                             kNo, kNo, kNo, kNo, kNo}},
+                                              kTopsSecond = {{kNo, kNo, kNo, kNo, kNo, kNo, kNo, kNo, 3, kNo,
+                                                              7, kNo, 11, kNo, 15, kNo}};
+  static constexpr LaneConstant<std::uint16_t> kToHighNibble = {{16, 1, 16, 1, 16, 1, 16, 1}};
+};
+
+template <class V>
+struct LaneType<V, DType::IQ2_XXS> : LaneCodebook<V, LaneType<V, DType::IQ2_XXS>, BlockIQ2_XXS, 8, 43> {
+  using Vec = typename V::Vec;
+  using RowPtr = typename V::RowPtr;
+  static constexpr float kScaleOfD = 0.125F;
+  static void scales(RowPtr rows, std::size_t offset, Vec (&s)[1]) {
+    Vec signs[2];
+    for (int h = 0; h < 2; ++h)
+      signs[h] = V::odd_dwords(sub(rows, offset, 2 * h), sub(rows, offset, 2 * h + 1));
+    s[0] = LaneType::odd_scales_of_tops(signs[0], signs[1]);
+  }
+  template <class F>
+  static void half(RowPtr rows, std::size_t offset, int h, F&& f) {
+    const Vec a = sub(rows, offset, 2 * h), b = sub(rows, offset, 2 * h + 1);
+    const Vec signs = LaneType::even_signs(V::sevens(V::odd_dwords(a, b)));
+    const Vec index[1] = {V::even_dwords(a, b)}, top[1] = {V::zero()};
+    look_up<V, kIq2xxsGrid>(index, top, [&](int j, Vec w0, Vec w1) { f(j, w0, w1, signs); });
+  }
+
+ private:
+  /// Two sub-blocks of 32.
+  static Vec sub(RowPtr rows, std::size_t offset, int pair) {
+    return V::load(rows, offset + offsetof(BlockIQ2_XXS, sub) + 16 * pair);
+  }
+};
+
+template <class V>
+struct LaneType<V, DType::IQ2_XS> : LaneCodebook<V, LaneType<V, DType::IQ2_XS>, BlockIQ2_XS, 16, 43> {
+  using Vec = typename V::Vec;
+  using RowPtr = typename V::RowPtr;
+  static constexpr float kScaleOfD = 0.125F;
+  static void scales(RowPtr rows, std::size_t offset, Vec (&s)[2]) {
+    const Vec tail = V::load(rows, offset + sizeof(BlockIQ2_XS) - 16);
+    s[0] = LaneType::odd_scales(tail, LaneType::template kNibblesFrom<8>);
+    s[1] = LaneType::odd_scales(tail, LaneType::template kNibblesFrom<12>);
+  }
+  template <class F>
+  static void half(RowPtr rows, std::size_t offset, int h, F&& f) {
+    const std::size_t at = offset + offsetof(BlockIQ2_XS, q) + 32 * h;
+    const Vec a = V::load(rows, at), b = V::load(rows, at + 16), high = V::high_bytes(a, b);
+    const Vec signs = LaneType::even_signs(V::template take<1>(high, V::splat8(127)));
+    const Vec index[1] = {V::low_bytes(a, b)}, top[1] = {V::bit_and(high, V::splat8(1))};
+    look_up<V, kIq2xsGrid>(index, top, [&](int j, Vec w0, Vec w1) { f(j, w0, w1, signs); });
+  }
+};
+
+template <class V>
+struct LaneType<V, DType::IQ2_S> : LaneCodebook<V, LaneType<V, DType::IQ2_S>, BlockIQ2_S, 16, 43> {
+  using Vec = typename V::Vec;
+  using RowPtr = typename V::RowPtr;
+  static constexpr float kScaleOfD = 0.125F;
+  static void scales(RowPtr rows, std::size_t offset, Vec (&s)[2]) {
+    const Vec tail = V::load(rows, offset + sizeof(BlockIQ2_S) - 16);
+    s[0] = LaneType::odd_scales(tail, LaneType::template kNibblesFrom<8>);
+    s[1] = LaneType::odd_scales(tail, LaneType::template kNibblesFrom<12>);
+  }
+  template <class F>
+  static void half(RowPtr rows, std::size_t offset, int h, F&& f) {
+    const Vec index[1] = {V::load(rows, offset + offsetof(BlockIQ2_S, index) + 16 * h)};
+    const Vec signs = V::load(rows, offset + offsetof(BlockIQ2_S, signs) + 16 * h);
+    const Vec tail = V::load(rows, offset + sizeof(BlockIQ2_S) - 16);
+    const Vec hi = V::lookup(tail, V::add8(V::same(&kFours), V::splat8(4 * h)));
+    const Vec top[1] = {
+        V::bit_or(V::bit_or(V::bit_and(hi, mask(0)), V::template take<2>(hi, mask(1))),
+                  V::bit_or(V::template take<4>(hi, mask(2)), V::template take<6>(hi, mask(3))))};
+    look_up<V, kIq2sGrid>(index, top, [&](int j, Vec w0, Vec w1) { f(j, w0, w1, signs); });
+  }
+
+ private:
+  static Vec mask(int byte) { return V::same(&kMask[byte]); }
+  static constexpr LaneConstant<std::uint8_t> kFours = {{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3}};
+  static constexpr LaneConstant<std::uint32_t> kMask[4] = {{{3, 3, 3, 3}},
+                                                           {{0x300, 0x300, 0x300, 0x300}},
+                                                           {{0x30000, 0x30000, 0x30000, 0x30000}},
+                                                           {{0x3000000, 0x3000000, 0x3000000, 0x3000000}}};
+};
+
+template <class V>
+struct LaneType<V, DType::IQ3_XXS> : LaneCodebook<V, LaneType<V, DType::IQ3_XXS>, BlockIQ3_XXS, 8, 62> {
+  using Vec = typename V::Vec;
+  using RowPtr = typename V::RowPtr;
+  static constexpr float kScaleOfD = 0.25F;
+  static void scales(RowPtr rows, std::size_t offset, Vec (&s)[1]) {
+    s[0] = LaneType::odd_scales_of_tops(signs_scales(rows, offset, 0), signs_scales(rows, offset, 1));
+  }
+  template <class F>
+  static void half(RowPtr rows, std::size_t offset, int h, F&& f) {
+    const std::size_t at = offset + offsetof(BlockIQ3_XXS, index) + 32 * h;
+    const Vec signs = LaneType::even_signs(V::sevens(signs_scales(rows, offset, h)));
+    const Vec index[2] = {V::load(rows, at), V::load(rows, at + 16)}, top[2] = {V::zero(), V::zero()};
+    look_up<V, kIq3xxsGrid>(index, top, [&](int j, Vec w0, Vec w1) { f(j, w0, w1, signs); });
+  }
+
+ private:
+  static Vec signs_scales(RowPtr rows, std::size_t offset, int h) {
+    return V::load(rows, offset + offsetof(BlockIQ3_XXS, signs_scale) + 16 * h);
+  }
+};
+
+template <class V>
+struct LaneType<V, DType::IQ3_S> : LaneCodebook<V, LaneType<V, DType::IQ3_S>, BlockIQ3_S, 8, 15> {
+  using Vec = typename V::Vec;
+  using RowPtr = typename V::RowPtr;
+  static constexpr float kScaleOfD = 1.0F;
+  static void scales(RowPtr rows, std::size_t offset, Vec (&s)[1]) {
+    s[0] = LaneType::odd_scales(V::load(rows, offset + sizeof(BlockIQ3_S) - 16),
+                                LaneType::template kNibblesFrom<12>);
+  }
+  template <class F>
+  static void half(RowPtr rows, std::size_t offset, int h, F&& f) {
+    const std::size_t at = offset + offsetof(BlockIQ3_S, index) + 32 * h;
+    const Vec signs = V::load(rows, offset + offsetof(BlockIQ3_S, signs) + 16 * h);
+    const Vec hi = V::load(rows, offset + offsetof(BlockIQ3_S, index_hi));
+    const auto ninth = [&](int v) {
+      const Vec bits = V::lookup(hi, V::add8(V::same(&kSpread<0>), V::splat8(4 * h + 2 * v)));
+      return V::add_where(V::zero(), bits, V::same(&kBitOfByte), V::splat8(1));
+    };
+    const Vec index[2] = {V::load(rows, at), V::load(rows, at + 16)}, top[2] = {ninth(0), ninth(1)};
+    look_up<V, kIq3sGrid>(index, top, [&](int j, Vec w0, Vec w1) { f(j, w0, w1, signs); });
+  }
+};
+
+/// Factors that move the k-th three bits of a word to bits 9…11, for k = 0 … 3, 0 … 3.
+inline constexpr LaneConstant<std::uint16_t> kThreeBitsTo9 = {{512, 64, 8, 1, 512, 64, 8, 1}};
+
+/// What IQ1 types share: eight times an entry of -1, 0, 1, plus or minus one, plus kZero.
+template <class V, class Type, class Block, int scale_count>
+struct LaneTernaryCodebook : LaneBlock256<V, Block, scale_count> {
+  using Vec = typename V::Vec;
+  using RowPtr = typename V::RowPtr;
+  static constexpr int kZero = 9, kMax = 18;
+
+  /// Type::top(rows, offset, v): for eight groups of each lane as int16, the top bits of the index in bits
+  /// 8…10, the sign of the offset in bit 11.
+  template <class F>
+  static void weights(RowPtr rows, std::size_t offset, F&& f) {
+    for (int half = 0; half < 2; ++half) {
+      const Vec low = V::load(rows, offset + offsetof(Block, index) + 16 * half);
+      for (int v = 0; v < 2; ++v) {
+        const Vec top = Type::top(rows, offset, 2 * half + v);
+        const Vec wide = v == 0 ? V::zip_low8(low, V::zero()) : V::zip_high8(low, V::zero());
+        std::uint16_t indices[8 * V::kLanes];
+        V::store_indices(indices, V::bit_or(wide, V::bit_and(top, V::splat16(0x700))));
+        const auto w = [&](int i) {
+          const Vec sign = V::lookup(top, V::add8(V::same(&kSignBytes), V::splat8(4 * i)));
+          return V::add8(V::entries(kIq1Grid.data(), indices + 2 * i),
+                         V::sub8(V::splat8(kZero + 1), V::template take<2>(sign, V::splat8(2))));
+        };
+        f(4 * half + 2 * v, w(0), w(1));
+        f(4 * half + 2 * v + 1, w(2), w(3));
+      }
+    }
+  }
+
+ private:
+  static constexpr LaneConstant<std::uint8_t> kSignBytes = {{1, 1, 1, 1, 1, 1, 1, 1, 3, 3, 3, 3, 3, 3, 3, 3}};
+};
+
+template <class V>
+struct LaneType<V, DType::IQ1_S> : LaneTernaryCodebook<V, LaneType<V, DType::IQ1_S>, BlockIQ1_S, 8> {
+  using Vec = typename V::Vec;
+  using RowPtr = typename V::RowPtr;
+  static auto d(RowPtr rows, std::size_t offset) {
+    return V::mul(V::load_f16(rows, offset + offsetof(BlockIQ1_S, d)), V::splat_float(0.125F));
+  }
+  static void scales(RowPtr rows, std::size_t offset, Vec (&s)[1]) {
+    const Vec bits =
+        V::bit_and(V::template shr16<11>(V::load(rows, offset + offsetof(BlockIQ1_S, hi))), V::splat16(14));
+    s[0] = V::bit_or(bits, V::splat16(1));
+  }
+  static Vec top(RowPtr rows, std::size_t offset, int v) {  // of sub-blocks 2v and 2v + 1
+    const Vec hi = V::load(rows, offset + offsetof(BlockIQ1_S, hi));
+    const Vec word = V::lookup(hi, V::add8(V::same(&kWords), V::splat8(4 * v)));
+    const Vec index = V::template shr16<1>(V::mul16(word, V::same(&kThreeBitsTo9)));
+    return V::bit_or(V::bit_and(index, V::splat16(0x700)),
+                     V::bit_and(V::template shr16<4>(word), V::splat16(0x800)));
+  }
+
+ private:
+  static constexpr LaneConstant<std::uint8_t> kWords = {{0, 1, 0, 1, 0, 1, 0, 1, 2, 3, 2, 3, 2, 3, 2, 3}};
+};
+
+template <class V>
+struct LaneType<V, DType::IQ1_M> : LaneTernaryCodebook<V, LaneType<V, DType::IQ1_M>, BlockIQ1_M, 16> {
+  using Vec = typename V::Vec;
+  using RowPtr = typename V::RowPtr;
+  /// The top nibbles of the four scale words are the f16.
+  static auto d(RowPtr rows, std::size_t offset) {
+    std::uint16_t d[kRowGroup];
+    for (std::size_t r = 0; r < kRowGroup; ++r) {
+      std::uint16_t s[4];
+      std::memcpy(s, rows[r] + offset + offsetof(BlockIQ1_M, scales), sizeof s);
+      d[r] =
+          static_cast<std::uint16_t>(s[0] >> 12 | (s[1] >> 12) << 4 | (s[2] >> 12) << 8 | (s[3] >> 12) << 12);
+    }
+    return V::mul(V::from_f16(d), V::splat_float(0.125F));
+  }
+  static void scales(RowPtr rows, std::size_t offset, Vec (&s)[2]) {
+    static_assert(offsetof(BlockIQ1_M, scales) == sizeof(BlockIQ1_M) - 8);
+    const Vec tail = V::load(rows, offset + sizeof(BlockIQ1_M) - 16);
+    for (int i = 0; i < 2; ++i) {
+      const Vec word = V::lookup(tail, V::add8(V::same(&kScaleWords), V::splat8(4 * i)));
+      const Vec bits = V::template shr16<8>(V::mul16(word, V::same(&kThreeBitsTo9)));
+      s[i] = V::bit_or(V::bit_and(bits, V::splat16(14)), V::splat16(1));
+    }
+  }
+  static Vec top(RowPtr rows, std::size_t offset, int v) {
+    const Vec hi = V::load(rows, offset + offsetof(BlockIQ1_M, hi));
+    const Vec bytes = V::lookup(hi, V::add8(V::same(&kBytes4), V::splat8(4 * v)));
+    return V::bit_and(V::mul16(V::bit_and(bytes, V::splat16(0xFF)), V::same(&kNibbleTo8)), V::splat16(0xF00));
+  }
+
+ private:
+  static constexpr LaneConstant<std::uint8_t> kScaleWords = {{8, 9, 8, 9, 8, 9, 8, 9, 10, 11, 10, 11, 10, 11,
+                                                              10, 11}},
+                                              kBytes4 = {{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3}};
+  static constexpr LaneConstant<std::uint16_t> kNibbleTo8 = {{256, 16, 256, 16, 256, 16, 256, 16}};
+};
+
+}  // namespace cria
