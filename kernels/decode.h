@@ -55,7 +55,7 @@ constexpr DecodeTraits decode_traits(DType type) {
     case DType::IQ4_XS: return {-127, 113, 32, -32, 31, false};
     case DType::IQ3_S: return {-15, 15, 32, 1, 31, false};
     case DType::IQ3_XXS: return {-62, 62, 32, 1, 31, false};
-    case DType::IQ2_S: return {-43, 43, 16, 1, 31, false};
+    case DType::IQ2_S:
     case DType::IQ2_XS: return {-43, 43, 16, 1, 31, false};
     case DType::IQ2_XXS: return {-43, 43, 32, 1, 31, false};
     case DType::IQ1_S: return {-9, 9, 32, 1, 15, false};

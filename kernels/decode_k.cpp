@@ -69,7 +69,7 @@ void decode_q6_k(const std::byte* block, Decoded256& out) {
   const auto low = [&](int i) { return b.lo[i / 128 * 64 + i % 64] >> (i / 64 % 2 * 4) & 15; };
   fill_super256(
       out, f16_to_f32(b.d), [&](int i) { return (low(i) | two_bits(b.hi, i) << 4) - 32; },
-      [&](int j) { return b.scales[j]; });
+      [&](int j) { return int{b.scales[j]}; });
 }
 
 }  // namespace cria

@@ -31,8 +31,9 @@ void dequantize256(const std::byte* blocks, float* out, std::size_t n) {
   for (std::size_t b = 0; b < n / 256; ++b) {
     decode(blocks + b * sizeof(Block), w);
     for (int i = 0; i < 256; ++i) {
-      float value = w.d * w.scale[i / 16] * w.q[i];
-      if constexpr (decode_traits(type).has_min) value -= w.dmin * w.min[i / 16];
+      const int j = i / 16;
+      float value = w.d * w.scale[j] * w.q[i];
+      if constexpr (decode_traits(type).has_min) value -= w.dmin * w.min[j];
       *out++ = value;
     }
   }

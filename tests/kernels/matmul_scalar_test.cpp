@@ -298,5 +298,21 @@ TEST(ScalarMatMul, SumsFloatsInSixteenLanesAndATree) {
   EXPECT_EQ(p.out[0], 3.0F);
 }
 
+// Lane l meets lane l + half: what cancels there sets free a 1 that any other pairing would have lost.
+TEST(ScalarMatMul, HalvesItsTreeInOrder) {
+  for (const std::size_t half : {8U, 4U, 2U}) {
+    Product p{DType::F32, 1, 16, 1};
+    std::vector<float> w(16, 0.0F);
+    w[0] = 0x1p24F;
+    w[half] = -0x1p24F;
+    w[2 * half - 1] = 1;
+    std::memcpy(p.row(0), w.data(), w.size() * sizeof(float));
+    for (float& x : p.x) x = 1;
+    p.quantize();
+    p.run(0, 1);
+    EXPECT_EQ(p.out[0], 1.0F) << half;
+  }
+}
+
 }  // namespace
 }  // namespace cria
