@@ -158,7 +158,8 @@ class Gemv {
 
 /// Rows [row_begin, row_end) of a job for tokens [first, first + T).
 template <class Isa, DType type, int T>
-void gemv_tokens(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::size_t first) {
+[[gnu::flatten]] void gemv_tokens(const MatMulJob& job, std::size_t row_begin, std::size_t row_end,
+                                  std::size_t first) {
   using V = RowLanes<Isa>;
   for (std::size_t r = row_begin; r < row_end; r += kRowGroup) {
     const std::size_t n = std::min(kRowGroup, row_end - r);

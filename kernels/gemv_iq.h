@@ -7,6 +7,13 @@
 
 namespace cria {
 
+/// Indices are loaded one by one from where a vector was stored. Left to itself, GCC takes each out of the
+/// vector by shuffles.
+template <class T>
+[[gnu::always_inline]] inline void keep_in_memory(T& indices) {
+  asm("" : "+m"(indices));
+}
+
 /// Calls f(j, w0, w1) for each 32 of the 128 values of a half. index: low bytes of the codebook indices,
 /// sixteen per lane and vector (one vector of groups of eight values, two of groups of four); top: their
 /// higher bits. w: the entries' bytes.
@@ -18,6 +25,7 @@ template <class V, const auto& codebook, class Vec, std::size_t N, class F>
     V::store_indices(indices[2 * v], V::zip_low8(index[v], top[v]));
     V::store_indices(indices[2 * v + 1], V::zip_high8(index[v], top[v]));
   }
+  keep_in_memory(indices);
   const auto entries = [&](int i) {
     return V::entries(codebook.data(), indices[i * kPerLane / 8] + i * kPerLane % 8);
   };
@@ -225,6 +233,7 @@ struct LaneTernaryCodebook : LaneBlock256<V, Block, scale_count> {
         const Vec wide = v == 0 ? V::zip_low8(low, V::zero()) : V::zip_high8(low, V::zero());
         std::uint16_t indices[8 * V::kLanes];
         V::store_indices(indices, V::bit_or(wide, V::bit_and(top, V::splat16(0x700))));
+        keep_in_memory(indices);
         const auto w = [&](int i) {
           const Vec sign = V::lookup(top, V::add8(V::same(&kSignBytes), V::splat8(4 * i)));
           return V::add8(V::entries(kIq1Grid.data(), indices + 2 * i),
