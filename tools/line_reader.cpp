@@ -13,6 +13,7 @@
 #include <cwchar>
 #include <filesystem>
 
+#include "tools/interrupt.h"
 #include "tools/terminal.h"
 
 namespace cria::tools {
@@ -22,21 +23,26 @@ namespace fs = std::filesystem;
 
 class PlainReader : public LineReader {
  public:
-  ~PlainReader() override { std::free(line_); }
   Read line(const std::string&, std::string& out) override {
-    errno = 0;
-    const ssize_t n = getline(&line_, &capacity_, stdin);
-    if (n < 0) return errno == EINTR ? Read::Interrupt : Read::End;
-    out.assign(line_, static_cast<std::size_t>(n));
-    if (out.ends_with('\n')) out.pop_back();
+    std::size_t end = 0;
+    while ((end = buffer_.find('\n')) == std::string::npos) {
+      if (!wait_readable(STDIN_FILENO)) return Read::Interrupt;
+      char bytes[4096];
+      const ssize_t n = read(STDIN_FILENO, bytes, sizeof bytes);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) break;
+      buffer_.append(bytes, static_cast<std::size_t>(n));
+    }
+    if (buffer_.empty()) return Read::End;
+    out = buffer_.substr(0, end);
+    buffer_.erase(0, end == std::string::npos ? end : end + 1);
     if (out.ends_with('\r')) out.pop_back();
     return Read::Line;
   }
   void remember(const std::string&) override {}
 
  private:
-  char* line_ = nullptr;
-  std::size_t capacity_ = 0;
+  std::string buffer_;  // read, but not yet a line
 };
 
 /// $XDG_STATE_HOME/cria/history, its directory made; "" where there is no home.
@@ -123,13 +129,17 @@ class TerminalReader : public LineReader {
   }
   static char* prompt(EditLine* edit) { return self(edit).prompt_.data(); }
 
-  /// One character; libedit's own function would swallow the interrupt.
+  /// One character; libedit's own function would miss an interrupt.
   static int get(EditLine* edit, wchar_t* out) {
     std::mbstate_t state = {};
     for (;;) {
+      if (!wait_readable(STDIN_FILENO)) {
+        self(edit).interrupted_ = true;
+        return -1;
+      }
       char byte = 0;
       const ssize_t n = read(STDIN_FILENO, &byte, 1);
-      if (n < 0 && errno == EINTR) self(edit).interrupted_ = true;
+      if (n < 0 && errno == EINTR) continue;
       if (n <= 0) return static_cast<int>(n);
       const std::size_t used = std::mbrtowc(out, &byte, 1, &state);
       if (used == static_cast<std::size_t>(-1))

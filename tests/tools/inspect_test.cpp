@@ -103,7 +103,7 @@ TEST(Inspect, ReadsWhatIsThereOfATruncatedFile) {
 TEST(Inspect, GraphAndInstructionSets) {
   const Result graph = cria({"inspect", "--graph"});
   ASSERT_EQ(graph.code, 0) << graph.err;
-  for (const std::string node : {"blk.0", "blk.7", "Logits"})
+  for (const std::string node : {"blk.0.attn", "blk.7.ffn_down", "logits"})
     EXPECT_NE(graph.out.find(node), std::string::npos) << graph.out;
   const auto cpu =
       nlohmann::json::parse(cria({"inspect", "--cpu", "--json"}, "", {"CRIA_ISA=scalar"}).out).at("cpu");

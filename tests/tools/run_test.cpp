@@ -82,7 +82,7 @@ TEST(Run, JsonTellsAll) {
   ASSERT_EQ(result.code, 0) << result.err;
   const auto json = nlohmann::json::parse(result.out);
   EXPECT_EQ(json.at("text"), kAnswer);
-  EXPECT_EQ(json.at("stop_reason"), "end_of_generation");
+  EXPECT_EQ(json.at("stop_reason"), "end of generation");
   EXPECT_EQ(json.at("seed"), 5);
   EXPECT_GT(json.at("tokens").size(), 3U);
   EXPECT_GT(json.at("prompt_tokens"), 8);
