@@ -3,6 +3,11 @@
 #include <cstdlib>
 
 #include "kernels/isa_sets.h"
+#if defined(CRIA_HAS_AMX)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #if defined(CRIA_HAS_NEON)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -26,15 +31,39 @@ bool has_avx512() {
 }
 #endif
 
+#if defined(CRIA_HAS_AMX)
+/// Tiles are large registers that Linux grants a process only on demand, to all of its threads.
+bool has_amx() {
+  constexpr unsigned kBf16 = 1U << 22, kTile = 1U << 24, kInt8 = 1U << 25;  // CPUID 7.0 EDX
+  constexpr int kRequestPermission = 0x1023, kTileData = 18;  // arch_prctl(ARCH_REQ_XCOMP_PERM, …)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (!has_avx512() || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+  if ((d & (kBf16 | kTile | kInt8)) != (kBf16 | kTile | kInt8)) return false;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+#endif
+
 #if defined(CRIA_HAS_NEON)
 bool has_neon_dot() { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }
 #endif
 
 struct Available {
-  const KernelSet* sets[4] = {};
+  const KernelSet* sets[5] = {};
   std::size_t count = 0;
+#if defined(CRIA_HAS_AMX)
+  KernelSet amx;
+#endif
 
   Available() noexcept {
+#if defined(CRIA_HAS_AMX)
+    if (has_amx()) {
+      amx = kAvx512Kernels;
+      amx.isa = "amx";
+      amx.matmul = amx_matmul;
+      amx.matrix_peak = amx_peak;
+      add(amx);
+    }
+#endif
 #if defined(CRIA_HAS_AVX512)
     if (has_avx512()) add(kAvx512Kernels);
 #endif

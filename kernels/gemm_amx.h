@@ -21,7 +21,7 @@ template <>
 struct GemmKernel<Amx> {
   using Wide = GemmKernel<Avx512>;
   static constexpr std::size_t kTokens = 32;
-  static constexpr bool kSigned = true;
+  static constexpr bool kSigned = true, kSumsInt16 = false;
 
   /// Tiles 0–3 are sums, 4 and 5 activations, 6 and 7 weights; a block of 32 columns fills half of the latter
   /// four.

@@ -11,7 +11,7 @@ namespace cria {
 template <>
 struct GemmKernel<Avx512> {
   static constexpr std::size_t kTokens = 6;
-  static constexpr bool kSigned = false;
+  static constexpr bool kSigned = false, kSumsInt16 = false;
   struct Session {
     explicit Session(PanelShape) {}
   };
@@ -36,10 +36,10 @@ struct GemmKernel<Avx512> {
   static void store_mins(Panel& panel, std::size_t c, std::size_t lane, __m512i pair) {
     store(panel.min[c] + lane, pair);
   }
-  /// The two int16 of every int32, widened.
-  static void store_pairs(std::int32_t* first, std::int32_t* second, __m512i v) {
-    _mm512_store_si512(first, _mm512_srai_epi32(_mm512_slli_epi32(v, 16), 16));
-    _mm512_store_si512(second, _mm512_srai_epi32(v, 16));
+  /// Scales 2c and 2c + 1 of each row.
+  static void store_scales(Panel& panel, std::size_t c, std::size_t lane, __m512i pair) {
+    store(panel.scale[2 * c] + lane, _mm512_srai_epi32(_mm512_slli_epi32(pair, 16), 16));
+    store(panel.scale[2 * c + 1] + lane, _mm512_srai_epi32(pair, 16));
   }
 
   template <PanelShape shape>

@@ -13,16 +13,16 @@ template <class Isa, DType type>
 constexpr PanelShape panel_shape() {
   using W = LaneType<RowLanes<Isa>, type>;
   constexpr DecodeTraits traits = decode_traits(type);
-  constexpr int kBias = GemmKernel<Isa>::kSigned ? 0 : W::kFull ? RowLanes<Isa>::kBias : W::kZero;
+  constexpr int kBias = GemmKernel<Isa>::kSigned ? 0 : W::kZero;
+  constexpr int kMax = GemmKernel<Isa>::kSumsInt16 ? W::kMax : 255;
   if constexpr (!W::kSuper) {
-    return {PanelBytes::Weights, true, kBias, 0, traits.has_min ? 1 : 0};
+    return {PanelBytes::Weights, true, kBias, kMax, 0, traits.has_min ? 1 : 0};
   } else {
     constexpr int kMins = traits.has_min ? W::kScales : 0;
     constexpr PanelBytes kBytes = GemmKernel<Isa>::bytes(traits);
-    if constexpr (kBytes == PanelBytes::Weights) return {kBytes, false, kBias, W::kScales, kMins};
-    if constexpr (kBytes == PanelBytes::Scaled)
-      return {kBytes, false, GemmKernel<Isa>::scaled_zero(traits), 0, kMins};
-    return {kBytes, false, 0, 0, kMins};
+    if constexpr (kBytes == PanelBytes::Weights) return {kBytes, false, kBias, kMax, W::kScales, kMins};
+    return {kBytes, false, kBytes == PanelBytes::Scaled ? GemmKernel<Isa>::scaled_zero(traits) : 0,
+            255,    0,     kMins};
   }
 }
 
@@ -35,8 +35,8 @@ class PanelPacker {
   static constexpr PanelShape kShape = panel_shape<Isa, type>();
   static constexpr DecodeTraits kTraits = decode_traits(type);
   static constexpr int kScaleVecs = W::kSuper && W::kScales == 16 ? 2 : 1;
-  static constexpr int kBias = W::kFull ? V::kBias : W::kZero;  ///< what the decoder added to the weights
-  static constexpr std::size_t kWidth = 4 * V::kLanes;          ///< rows transposed together
+  static constexpr int kBias = W::kZero;                ///< what the decoder added to the weights
+  static constexpr std::size_t kWidth = 4 * V::kLanes;  ///< rows transposed together
 
  public:
   /// Rows [row, row + n_rows) and up to 256 columns from k on; the last row is repeated to fill the panel.
@@ -100,9 +100,7 @@ class PanelPacker {
     if constexpr (kShape.scales != 0) {
       for (int v = 0; v < kScaleVecs; ++v) {
         Kernel::transpose(scale[v]);
-        for (int c = 0; c < 4; ++c)
-          Kernel::store_pairs(panel.scale[8 * v + 2 * c] + lane, panel.scale[8 * v + 2 * c + 1] + lane,
-                              scale[v][c]);
+        for (int c = 0; c < 4; ++c) Kernel::store_scales(panel, 4 * v + c, lane, scale[v][c]);
       }
     }
     if constexpr (W::kSuper && kTraits.has_min) {

@@ -29,6 +29,7 @@ struct PanelShape {
   PanelBytes bytes;
   bool blocks32;  ///< class Blocks32: floats per 32 columns, else per 256
   int zero;       ///< added to every byte
+  int max;        ///< the greatest byte; 255: any
   int scales;     ///< integer scales per 256 columns that the micro-kernel applies: 16, 8 or 0
   int mins;       ///< mins per 256 columns: 16, 8 or 0; Blocks32: 1 says that there is m
 };
@@ -96,6 +97,7 @@ struct TokenSlice {
 
 /// The micro-kernel of an instruction set, gemm_*.h:
 ///   kSigned                bytes are signed where they hold unscaled weights
+///   kSumsInt16             wants to know the range of the bytes
 ///   bytes(traits)          how it wants the bytes of a Super256 type
 ///   run<shape>(slice, s)   adds the products of s.panel and the slice to s.acc
 ///   Session                what a thread must hold while it runs

@@ -10,4 +10,8 @@ extern const KernelSet kAvx2Kernels;
 extern const KernelSet kAvx512Kernels;
 extern const KernelSet kNeonKernels;
 
+/// The amx set is avx512vnni's but for these (isa_amx.cpp).
+MatMulKernel amx_matmul(DType type);
+std::uint64_t amx_peak(std::uint64_t rounds);
+
 }  // namespace cria

@@ -1,13 +1,16 @@
 // The matrix products of the integer types, by type: what isa_*.cpp instantiate.
 #pragma once
 
+#include "kernels/gemm.h"
 #include "kernels/gemv_blocks32.h"
 #include "kernels/gemv_iq.h"
 #include "kernels/gemv_k.h"
 #include "kernels/gemv_ternary.h"
 #if defined(__AVX512BW__)
+#include "kernels/gemm_avx512.h"
 #include "kernels/simd/avx512.h"
 #elif defined(__AVX2__)
+#include "kernels/gemm_avx2.h"
 #include "kernels/simd/avx2.h"
 #elif defined(__aarch64__)
 #include "kernels/simd/neon.h"
@@ -15,9 +18,24 @@
 
 namespace cria {
 
+/// From more tokens than this on, packing a panel pays.
+inline constexpr std::size_t kGemvTokens = 8;
+
+/// Products of up to kGemvTokens.
+template <class Isa, DType type>
+struct FewTokens {
+  static constexpr MatMulFn run = gemv<Isa, type>;
+};
+
+template <class Isa, DType type>
+void int_product(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
+  const MatMulFn run = job.x->n_tokens > kGemvTokens ? gemm<Isa, type> : FewTokens<Isa, type>::run;
+  run(job, row_begin, row_end, scratch);
+}
+
 template <class Isa, DType type>
 constexpr MatMulKernel int_kernel() {
-  return {LaneType<RowLanes<Isa>, type>::kSuper ? ActType::Q8x256 : ActType::Q8x32, gemv<Isa, type>};
+  return {LaneType<RowLanes<Isa>, type>::kSuper ? ActType::Q8x256 : ActType::Q8x32, int_product<Isa, type>};
 }
 
 /// The kernel of a type; run is null for types that are not integers in blocks.

@@ -1,11 +1,16 @@
 // How much work memory the kernels of any instruction set want at most.
 
+#include <algorithm>
+
 #include "kernels/attention_impl.h"
+#include "kernels/gemm_panel.h"
 #include "kernels/matmul_float.h"
 
 namespace cria {
 
-std::size_t matmul_scratch_bytes(std::size_t cols) noexcept { return float_matmul_scratch_bytes(cols); }
+std::size_t matmul_scratch_bytes(std::size_t cols) noexcept {
+  return std::max(float_matmul_scratch_bytes(cols), sizeof(GemmScratch));
+}
 
 std::size_t attention_scratch_bytes(std::size_t /*n_heads*/, std::size_t /*n_kv_heads*/, std::size_t head_dim,
                                     std::size_t value_dim) noexcept {

@@ -25,10 +25,7 @@ struct Avx512 {
 };
 
 /// AVX-512 as above, with AMX tiles for the integer products of many tokens (Sapphire Rapids and later).
-struct Amx {
-  using Arch = xsimd::avx512bw;
-  static constexpr std::string_view name = "amx";
-};
+struct Amx {};
 
 /// AArch64 Advanced SIMD with the dot product instructions.
 struct Neon {
