@@ -92,7 +92,7 @@ struct F32x16 {
     return each([&](std::size_t i) { return a.part[i] * b.part[i]; });
   }
   [[gnu::always_inline]] friend F32x16 operator/(const F32x16& a, const F32x16& b) {
-    return each([&](std::size_t i) { return a.part[i] / b.part[i]; });
+    return each([&](std::size_t i) { return Ops::div(a.part[i], b.part[i]); });
   }
   [[gnu::always_inline]] friend F32x16 fma(const F32x16& a, const F32x16& b, const F32x16& c) {
     return each([&](std::size_t i) { return Ops::fma(a.part[i], b.part[i], c.part[i]); });
@@ -127,6 +127,15 @@ struct F32x16 {
       for (std::size_t i = 0; i < half; ++i) l[i] += l[i + half];
     }
     return l[0];
+  }
+  /// out[i] = the sum of the i-th of four, by the same tree.
+  static void sum4(const F32x16& a, const F32x16& b, const F32x16& c, const F32x16& d, float* out) {
+    if constexpr (Ops::kSize == 1) {
+      const F32x16* const four[] = {&a, &b, &c, &d};
+      for (std::size_t i = 0; i < 4; ++i) out[i] = four[i]->sum();
+    } else {
+      Ops::sum4(a.part, b.part, c.part, d.part, out);
+    }
   }
   /// Largest lane by the same tree.
   [[nodiscard]] float max_lane() const {

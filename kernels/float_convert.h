@@ -21,12 +21,14 @@ namespace cria {
 
 /// Members, all on Batch (kSize floats):
 ///   fma(a, b, c)        a*b + c rounded once
+///   div(a, b)           a / b, correctly rounded (xsimd's is an estimate on NEON)
 ///   max(a, b)           a > b ? a : b, lane by lane (the second if either is NaN)
 ///   pow2(t)             2^n where t = n + 1.5*2^23 and -126 <= n <= 127
 ///   swap_pairs(x)       lanes 2i and 2i+1 exchanged (kSize > 1)
 ///   load_f16/bf16/i8    from kSize values at any alignment
 ///   store_f16           to the nearest, ties to even
-///   store_i8            of integers in -128…127; NaN is stored as 0
+///   sum4(a, b, c, d, p) p[i] = the sum of 16 lanes of the i-th, given as parts, by the tree of F32x16::sum
+///   (kSize > 1) store_i8            of integers in -128…127; NaN is stored as 0
 template <class Isa>
 struct FloatOps;
 
@@ -43,6 +45,7 @@ struct FloatOps<ScalarIsa> {
   static float broadcast(float x) { return x; }
   static float abs(float x) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0x7FFFFFFFU); }
   static float fma(float a, float b, float c) { return std::fma(a, b, c); }
+  static float div(float a, float b) { return a / b; }
   static float max(float a, float b) { return a > b ? a : b; }
   static float pow2(float t) {
     return std::bit_cast<float>((std::bit_cast<std::uint32_t>(t) << 23) + 0x3F800000U);
@@ -86,12 +89,23 @@ struct XsimdFloatOps {
 template <>
 struct FloatOps<Avx2> : XsimdFloatOps<Avx2> {
   static Batch fma(Batch a, Batch b, Batch c) { return _mm256_fmadd_ps(a, b, c); }
+  static Batch div(Batch a, Batch b) { return _mm256_div_ps(a, b); }
   static Batch max(Batch a, Batch b) { return _mm256_max_ps(a, b); }
   static Batch pow2(Batch t) {
     const __m256i shifted = _mm256_slli_epi32(_mm256_castps_si256(t), 23);
     return _mm256_castsi256_ps(_mm256_add_epi32(shifted, _mm256_set1_epi32(0x3F800000)));
   }
   static Batch swap_pairs(Batch x) { return _mm256_permute_ps(x, 0xB1); }
+  static void sum4(const Batch* a, const Batch* b, const Batch* c, const Batch* d, float* out) {
+    const auto fold4 = [](__m256 x, __m256 y) {  // l[i] += l[i+4] of two
+      return _mm256_add_ps(_mm256_permute2f128_ps(x, y, 0x20), _mm256_permute2f128_ps(x, y, 0x31));
+    };
+    const __m256 ab = fold4(a[0] + a[1], b[0] + b[1]), cd = fold4(c[0] + c[1], d[0] + d[1]);
+    const __m256 pairs = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xEE));
+    const __m256 sums = _mm256_add_ps(pairs, _mm256_permute_ps(pairs, 0xB1));  // a a c c | b b d d
+    _mm_storeu_ps(out, _mm_unpacklo_ps(_mm_permute_ps(_mm256_castps256_ps128(sums), 0xD8),
+                                       _mm_permute_ps(_mm256_extractf128_ps(sums, 1), 0xD8)));
+  }
   static Batch load_f16(const void* p) { return _mm256_cvtph_ps(load128(p)); }
   static Batch load_bf16(const void* p) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load128(p)), 16));
@@ -118,12 +132,24 @@ struct FloatOps<Avx2> : XsimdFloatOps<Avx2> {
 template <>
 struct FloatOps<Avx512> : XsimdFloatOps<Avx512> {
   static Batch fma(Batch a, Batch b, Batch c) { return _mm512_fmadd_ps(a, b, c); }
+  static Batch div(Batch a, Batch b) { return _mm512_div_ps(a, b); }
   static Batch max(Batch a, Batch b) { return _mm512_max_ps(a, b); }
   static Batch pow2(Batch t) {
     const __m512i shifted = _mm512_slli_epi32(_mm512_castps_si512(t), 23);
     return _mm512_castsi512_ps(_mm512_add_epi32(shifted, _mm512_set1_epi32(0x3F800000)));
   }
   static Batch swap_pairs(Batch x) { return _mm512_permute_ps(x, 0xB1); }
+  static void sum4(const Batch* a, const Batch* b, const Batch* c, const Batch* d, float* out) {
+    const auto fold8 = [](__m512 x, __m512 y) {  // l[i] += l[i+8] of two
+      return _mm512_add_ps(_mm512_shuffle_f32x4(x, y, 0x44), _mm512_shuffle_f32x4(x, y, 0xEE));
+    };
+    const __m512 ab = fold8(a[0], b[0]), cd = fold8(c[0], d[0]);
+    const __m512 fours =
+        _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xDD));
+    const __m512 twos = _mm512_add_ps(fours, _mm512_permute_ps(fours, 0xEE));
+    const __m512 ones = _mm512_add_ps(twos, _mm512_permute_ps(twos, 0xB1));
+    _mm_storeu_ps(out, _mm512_castps512_ps128(_mm512_maskz_compress_ps(0x1111, ones)));
+  }
   static Batch load_f16(const void* p) { return _mm512_cvtph_ps(load256(p)); }
   static Batch load_bf16(const void* p) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(load256(p)), 16));
@@ -148,12 +174,21 @@ struct FloatOps<Avx512> : XsimdFloatOps<Avx512> {
 template <>
 struct FloatOps<Neon> : XsimdFloatOps<Neon> {
   static Batch fma(Batch a, Batch b, Batch c) { return vfmaq_f32(c, a, b); }
+  static Batch div(Batch a, Batch b) { return vdivq_f32(a, b); }
   static Batch max(Batch a, Batch b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
   static Batch pow2(Batch t) {
     const uint32x4_t shifted = vshlq_n_u32(vreinterpretq_u32_f32(t), 23);
     return vreinterpretq_f32_u32(vaddq_u32(shifted, vdupq_n_u32(0x3F800000U)));
   }
   static Batch swap_pairs(Batch x) { return vrev64q_f32(x); }
+  static void sum4(const Batch* a, const Batch* b, const Batch* c, const Batch* d, float* out) {
+    const auto fold = [](const Batch* x) -> float32x4_t { return (x[0] + x[2]) + (x[1] + x[3]); };
+    const auto fold2 = [](float32x4_t x, float32x4_t y) {  // l[i] += l[i+2] of two
+      const float64x2_t p = vreinterpretq_f64_f32(x), q = vreinterpretq_f64_f32(y);
+      return vaddq_f32(vreinterpretq_f32_f64(vzip1q_f64(p, q)), vreinterpretq_f32_f64(vzip2q_f64(p, q)));
+    };
+    vst1q_f32(out, vpaddq_f32(fold2(fold(a), fold(b)), fold2(fold(c), fold(d))));
+  }
   static Batch load_f16(const void* p) { return vcvt_f32_f16(vreinterpret_f16_u16(load64(p))); }
   static Batch load_bf16(const void* p) { return vreinterpretq_f32_u32(vshll_n_u16(load64(p), 16)); }
   static Batch load_i8(const std::int8_t* p) {

@@ -4,9 +4,7 @@
 #include "kernels/attention_impl.h"
 #include "kernels/isa_sets.h"
 #include "kernels/matmul_float.h"
-#if __has_include("kernels/matmul_scalar.h")
 #include "kernels/matmul_scalar.h"
-#endif
 #include "kernels/peak.h"
 #include "kernels/quantize.h"
 #include "kernels/row_ops.h"
@@ -14,12 +12,7 @@
 
 namespace cria {
 
-#if !__has_include("kernels/matmul_scalar.h")
-inline MatMulKernel scalar_matmul(DType) { return {}; }
-#endif
-
-/// The float types' kernels, the integer types' own (Int), or the scalar kernel where an instruction set has
-/// none.
+/// The float types' kernels, the integer types' own (Int), or the scalar kernel where a set has none.
 template <class Isa, MatMulKernel (*Int)(DType)>
 MatMulKernel any_matmul(DType type) {
   if (const MatMulKernel kernel = float_matmul_kernel<Isa>(type); kernel.run != nullptr) return kernel;

@@ -1,9 +1,10 @@
 // Products of F32, F16 and BF16 weights with float activations: 16 lanes along the row, one tree at its end,
 // for one token and for many alike (numerics: kernels/README.md).
 //
-// A few tokens read the weights where they lie. Many tokens share a panel: rows converted once to float32,
-// walked in pieces of kPiece columns, so that a piece of a few rows and of a few tokens stays in L1 while
-// kRows×kTokens sums stay in registers.
+// A few tokens read the weights where they lie. Many tokens share a panel: rows converted once to float32 and
+// laid out in the order in which the inner loop reads them, in pieces of kPiece columns. The sums of a few
+// rows and tokens stay in registers for a piece and wait in memory between pieces; the tokens' piece stays in
+// L1, the panel in L2.
 #pragma once
 
 #include <cstddef>
@@ -23,67 +24,55 @@ struct FloatBlock<Avx512> {
   static constexpr std::size_t kRows = 4, kTokens = 6;
 };
 
-inline constexpr std::size_t kPanelRows = 32;           ///< rows converted together, at most
-inline constexpr std::size_t kPanelBytes = 512U << 10;  ///< of float32 weights, about half of an L2 cache
-inline constexpr std::size_t kPiece = 512;              ///< columns
+inline constexpr std::size_t kPanelRowUnit = 12;      ///< a multiple of every kRows
+inline constexpr std::size_t kPanelRows = 60;         ///< rows converted together, at most
+inline constexpr std::size_t kPanelBytes = 1U << 20;  ///< of float32 weights: about an L2 cache
+inline constexpr std::size_t kPiece = 512;            ///< columns
 inline constexpr std::size_t kMaxBlockTokens = 6;
 
 constexpr std::size_t padded_cols(std::size_t cols) {
   return (cols + kFloatLanes - 1) / kFloatLanes * kFloatLanes;
 }
 
-/// Rows of a panel: as many as fit kPanelBytes, at least 4, at most kPanelRows.
+/// Rows of a panel: as many units as fit kPanelBytes, at least one, at most kPanelRows.
 constexpr std::size_t panel_rows(std::size_t cols) {
-  const std::size_t fit = kPanelBytes / (padded_cols(cols) * sizeof(float) + 1) / 4 * 4;
-  return fit < 4 ? 4 : fit > kPanelRows ? kPanelRows : fit;
+  const std::size_t fit =
+      kPanelBytes / (padded_cols(cols) * sizeof(float) + 1) / kPanelRowUnit * kPanelRowUnit;
+  return fit < kPanelRowUnit ? kPanelRowUnit : fit > kPanelRows ? kPanelRows : fit;
 }
-/// Scratch of float_matmul: the panel, and the sums of its rows for a block of tokens.
+/// Scratch of float_matmul: the panel, the sums of its rows for a block of tokens, a piece of those tokens.
 constexpr std::size_t float_matmul_scratch_bytes(std::size_t cols) {
-  return (panel_rows(cols) * padded_cols(cols) + kPanelRows * kMaxBlockTokens * kFloatLanes) * sizeof(float);
-}
-
-/// sums[r][t] += w[r]·x[t], lane by lane, over cols columns. w, x: where the first column lies.
-template <class Isa, Stored type, std::size_t Rows, std::size_t Tokens>
-[[gnu::always_inline]] inline void dot_block(const std::byte* const* w, const float* const* x,
-                                             std::size_t cols, F32x16<Isa> (&sums)[Rows][Tokens]) {
-  using V = F32x16<Isa>;
-  const auto step = [&](std::size_t k, auto load_w, auto load_x) {
-    V tokens[Tokens];
-    for (std::size_t t = 0; t < Tokens; ++t) tokens[t] = load_x(x[t] + k);
-    for (std::size_t r = 0; r < Rows; ++r) {
-      const V row = load_w(w[r] + k * stored_bytes(type));
-      for (std::size_t t = 0; t < Tokens; ++t) sums[r][t] = fma(row, tokens[t], sums[r][t]);
-    }
-  };
-  std::size_t k = 0;
-  for (; k + kFloatLanes <= cols; k += kFloatLanes)
-    step(
-        k, [](const std::byte* p) { return V::template load_as<type>(p); },
-        [](const float* p) { return V::load(p); });
-  if (const std::size_t tail = cols - k; tail > 0)
-    step(
-        k, [=](const std::byte* p) { return V::template load_partial_as<type>(p, tail); },
-        [=](const float* p) { return V::load_partial(p, tail); });
+  return (panel_rows(cols) * (padded_cols(cols) + kMaxBlockTokens * kFloatLanes) + kPiece * kMaxBlockTokens) *
+         sizeof(float);
 }
 
 template <class Isa, Stored type>
 class FloatMatMul {
   using V = F32x16<Isa>;
   static constexpr std::size_t kRows = FloatBlock<Isa>::kRows, kTokens = FloatBlock<Isa>::kTokens;
-  static constexpr std::size_t kDirectTokens = 8;  ///< up to here a panel costs more than it saves
+  static constexpr std::size_t kDirectTokens = 6;  ///< up to here a panel costs more than it saves
+  template <std::size_t Rows, std::size_t Tokens>
+  using Sums = V[Rows][Tokens];
 
  public:
   FloatMatMul(const MatMulJob& job, std::byte* scratch)
-      : job_(job), panel_(reinterpret_cast<float*>(scratch)), panel_stride_(padded_cols(job.cols)) {}
+      : job_(job),
+        panel_(reinterpret_cast<float*>(scratch)),
+        sums_(panel_ + panel_rows(job.cols) * padded_cols(job.cols)),
+        tokens_(sums_ + panel_rows(job.cols) * kMaxBlockTokens * kFloatLanes) {}
 
   void run(std::size_t begin, std::size_t end) {
     if (job_.x->n_tokens <= kDirectTokens) {
-      by_blocks<4, 1>(begin, end, [&](auto rows, std::size_t r) { direct_rows<rows>(r); });
+      in_blocks<kTokens>(job_.x->n_tokens, [&](auto tokens, std::size_t t) {
+        std::size_t row = begin;
+        for (; row + kRows <= end; row += kRows) direct_block<kRows, tokens>(row, t);
+        for (; row < end; ++row) direct_block<1, tokens>(row, t);
+      });
       return;
     }
     const std::size_t step = panel_rows(job_.cols);
-    sums_ = panel_ + step * panel_stride_;
-    for (std::size_t r = begin; r < end; r += step) panel_rows_times_all(r, end - r < step ? end - r : step);
+    for (std::size_t row = begin; row < end; row += step)
+      panel_times_tokens(row, end - row < step ? end - row : step);
   }
 
  private:
@@ -91,11 +80,13 @@ class FloatMatMul {
   struct Constant {
     constexpr operator std::size_t() const { return N; }
   };
-  /// Calls f(Constant<Large>, i) while Large fit into [i, end), then f(Constant<Small>, i).
-  template <std::size_t Large, std::size_t Small, class F>
-  static void by_blocks(std::size_t i, std::size_t end, F f) {
-    for (; i + Large <= end; i += Large) f(Constant<Large>(), i);
-    for (; i < end; i += Small) f(Constant<Small>(), i);
+  /// Calls f(Constant<size>, first) for blocks of Largest and one smaller rest.
+  template <std::size_t Largest, class F>
+  static void in_blocks(std::size_t n, F f, std::size_t first = 0) {
+    for (; first + Largest <= n; first += Largest) f(Constant<Largest>(), first);
+    if constexpr (Largest > 1) {
+      if (first < n) in_blocks<Largest - 1>(n, f, first);
+    }
   }
 
   [[nodiscard]] const float* token(std::size_t t) const { return job_.x->f32 + t * job_.x->f32_stride; }
@@ -103,77 +94,125 @@ class FloatMatMul {
     const std::size_t at = t * job_.out_stride + row;
     job_.out[at] = job_.residual == nullptr ? sum : job_.residual[at] + sum;
   }
-
-  /// Rows [row, row + Rows) for all tokens, straight from the file.
-  template <std::size_t Rows>
-  void direct_rows(std::size_t row) {
-    by_blocks<kTokens, 1>(0, job_.x->n_tokens,
-                          [&](auto tokens, std::size_t t) { direct_block<Rows, tokens>(row, t); });
+  template <std::size_t Rows, std::size_t Tokens>
+  [[gnu::always_inline]] static void multiply_add(const V (&w)[Rows], const V (&x)[Tokens],
+                                                  Sums<Rows, Tokens>& sums) {
+    for (std::size_t i = 0; i < Rows; ++i)
+      for (std::size_t j = 0; j < Tokens; ++j) sums[i][j] = fma(w[i], x[j], sums[i][j]);
   }
+
+  /// Rows [row, row + Rows) for Tokens tokens, straight from the file.
   template <std::size_t Rows, std::size_t Tokens>
   void direct_block(std::size_t row, std::size_t t) {
-    const std::byte* w[Rows];
-    const float* x[Tokens];
-    V sums[Rows][Tokens];
-    for (std::size_t i = 0; i < Rows; ++i) w[i] = job_.weights + (row + i) * job_.row_bytes;
-    for (std::size_t j = 0; j < Tokens; ++j) x[j] = token(t + j);
+    const std::byte* weights = job_.weights + row * job_.row_bytes;
+    const float* x = token(t);
+    const std::size_t cols = job_.cols;
+    Sums<Rows, Tokens> sums;
     for (auto& row_sums : sums)
       for (V& sum : row_sums) sum = V::broadcast(0);
-    dot_block<Isa, type, Rows, Tokens>(w, x, job_.cols, sums);
+    V w[Rows], v[Tokens];
+    std::size_t k = 0;
+    for (; k + kFloatLanes <= cols; k += kFloatLanes) {
+      for (std::size_t j = 0; j < Tokens; ++j) v[j] = V::load(x + j * job_.x->f32_stride + k);
+      for (std::size_t i = 0; i < Rows; ++i)
+        w[i] = V::template load_as<type>(weights + i * job_.row_bytes + k * stored_bytes(type));
+      multiply_add(w, v, sums);
+    }
+    if (const std::size_t tail = cols - k; tail > 0) {
+      for (std::size_t j = 0; j < Tokens; ++j) v[j] = V::load_partial(x + j * job_.x->f32_stride + k, tail);
+      for (std::size_t i = 0; i < Rows; ++i)
+        w[i] = V::template load_partial_as<type>(weights + i * job_.row_bytes + k * stored_bytes(type), tail);
+      multiply_add(w, v, sums);
+    }
     for (std::size_t i = 0; i < Rows; ++i)
       for (std::size_t j = 0; j < Tokens; ++j) put(row + i, t + j, sums[i][j].sum());
   }
 
-  void panel_rows_times_all(std::size_t row, std::size_t n) {
-    for (std::size_t i = 0; i < n; ++i)
-      convert_row(job_.weights + (row + i) * job_.row_bytes, panel_ + i * panel_stride_);
-    by_blocks<kTokens, 1>(0, job_.x->n_tokens,
-                          [&](auto tokens, std::size_t t) { panel_times<tokens>(row, n, t); });
+  void panel_times_tokens(std::size_t row, std::size_t n) {
+    groups_ = (n + kRows - 1) / kRows;
+    for (std::size_t i = 0; i < groups_ * kRows; ++i)
+      pack_row(i, i < n ? job_.weights + (row + i) * job_.row_bytes : nullptr);
+    in_blocks<kTokens>(job_.x->n_tokens, [&](auto tokens, std::size_t t) {
+      for (std::size_t k = 0; k < job_.cols; k += kPiece) piece<tokens>(t, k);
+      for (std::size_t j = 0; j < tokens; ++j)
+        finish(row, n, t + j, sums_ + j * kFloatLanes, tokens * kFloatLanes);
+    });
   }
-  void convert_row(const std::byte* w, float* to) {
-    std::size_t k = 0;
-    for (; k + kFloatLanes <= job_.cols; k += kFloatLanes)
-      V::template load_as<type>(w + k * stored_bytes(type)).store(to + k);
-    if (k < job_.cols)
-      V::template load_partial_as<type>(w + k * stored_bytes(type), job_.cols - k).store(to + k);
+
+  /// Columns of the piece that starts at column k, padded to whole lanes.
+  [[nodiscard]] std::size_t piece_cols(std::size_t k) const {
+    return padded_cols(job_.cols - k < kPiece ? job_.cols - k : kPiece);
   }
-  template <std::size_t Tokens>
-  void panel_times(std::size_t row, std::size_t n, std::size_t t) {
+  /// Panel: [piece][group of kRows rows][16 columns][row][16].
+  float* panel_piece(std::size_t k, std::size_t group) {
+    return panel_ + kRows * (k * groups_ + group * piece_cols(k));
+  }
+
+  /// Row i of the panel; zeros without weights.
+  void pack_row(std::size_t i, const std::byte* w) {
     for (std::size_t k = 0; k < job_.cols; k += kPiece) {
-      const std::size_t cols = job_.cols - k < kPiece ? job_.cols - k : kPiece;
-      by_blocks<kRows, 1>(0, n,
-                          [&](auto rows, std::size_t r) { panel_block<rows, Tokens>(row, r, t, k, cols); });
+      float* to = panel_piece(k, i / kRows) + i % kRows * kFloatLanes;
+      for (std::size_t c = 0; c < piece_cols(k); c += kFloatLanes, to += kRows * kFloatLanes) {
+        const std::size_t at = k + c, left = job_.cols - at;
+        const V v = w == nullptr ? V::broadcast(0)
+                    : left >= kFloatLanes
+                        ? V::template load_as<type>(w + at * stored_bytes(type))
+                        : V::template load_partial_as<type>(w + at * stored_bytes(type), left);
+        v.store(to);
+      }
     }
   }
-  /// One piece of columns of a block; sums wait in memory between pieces.
-  template <std::size_t Rows, std::size_t Tokens>
-  void panel_block(std::size_t row, std::size_t r, std::size_t t, std::size_t k, std::size_t cols) {
-    const std::byte* w[Rows];
-    const float* x[Tokens];
-    V sums[Rows][Tokens];
-    float* saved = sums_ + r * Tokens * kFloatLanes;
-    for (std::size_t i = 0; i < Rows; ++i)
-      w[i] = reinterpret_cast<const std::byte*>(panel_ + (r + i) * panel_stride_ + k);
-    for (std::size_t j = 0; j < Tokens; ++j) x[j] = token(t + j) + k;
-    for (std::size_t i = 0; i < Rows; ++i)
-      for (std::size_t j = 0; j < Tokens; ++j)
-        sums[i][j] = k == 0 ? V::broadcast(0) : V::load(saved + (i * Tokens + j) * kFloatLanes);
-    dot_block<Isa, Stored::F32, Rows, Tokens>(w, x, cols, sums);
-    const bool last = k + cols == job_.cols;
-    for (std::size_t i = 0; i < Rows; ++i)
-      for (std::size_t j = 0; j < Tokens; ++j) {
-        if (last) {
-          put(row + r + i, t + j, sums[i][j].sum());
-        } else {
-          sums[i][j].store(saved + (i * Tokens + j) * kFloatLanes);
-        }
+  /// tokens_: [16 columns][token][16] of the piece at column k.
+  template <std::size_t Tokens>
+  void pack_tokens(std::size_t t, std::size_t k) {
+    for (std::size_t j = 0; j < Tokens; ++j) {
+      const float* x = token(t + j) + k;
+      float* to = tokens_ + j * kFloatLanes;
+      for (std::size_t c = 0; c < piece_cols(k); c += kFloatLanes, to += Tokens * kFloatLanes) {
+        const std::size_t left = job_.cols - k - c;
+        (left >= kFloatLanes ? V::load(x + c) : V::load_partial(x + c, left)).store(to);
       }
+    }
+  }
+
+  /// sums_[row][token] += the piece at column k, for all rows of the panel and Tokens tokens.
+  template <std::size_t Tokens>
+  void piece(std::size_t t, std::size_t k) {
+    pack_tokens<Tokens>(t, k);
+    for (std::size_t group = 0; group < groups_; ++group) {
+      float* saved = sums_ + group * kRows * Tokens * kFloatLanes;
+      const float *w = panel_piece(k, group), *x = tokens_;
+      Sums<kRows, Tokens> sums;
+      for (std::size_t i = 0; i < kRows; ++i)
+        for (std::size_t j = 0; j < Tokens; ++j)
+          sums[i][j] = k == 0 ? V::broadcast(0) : V::load(saved + (i * Tokens + j) * kFloatLanes);
+      for (const float* const end = w + piece_cols(k) * kRows; w != end;
+           w += kRows * kFloatLanes, x += Tokens * kFloatLanes) {
+        V rows[kRows], tokens[Tokens];
+        for (std::size_t j = 0; j < Tokens; ++j) tokens[j] = V::load(x + j * kFloatLanes);
+        for (std::size_t i = 0; i < kRows; ++i) rows[i] = V::load(w + i * kFloatLanes);
+        multiply_add(rows, tokens, sums);
+      }
+      for (std::size_t i = 0; i < kRows; ++i)
+        for (std::size_t j = 0; j < Tokens; ++j) sums[i][j].store(saved + (i * Tokens + j) * kFloatLanes);
+    }
+  }
+
+  /// Adds up the lanes of n rows of one token.
+  void finish(std::size_t row, std::size_t n, std::size_t t, const float* sums, std::size_t stride) {
+    std::size_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+      float four[4];
+      V::sum4(V::load(sums + i * stride), V::load(sums + (i + 1) * stride), V::load(sums + (i + 2) * stride),
+              V::load(sums + (i + 3) * stride), four);
+      for (std::size_t r = 0; r < 4; ++r) put(row + i + r, t, four[r]);
+    }
+    for (; i < n; ++i) put(row + i, t, V::load(sums + i * stride).sum());
   }
 
   const MatMulJob& job_;
-  float* panel_;
-  std::size_t panel_stride_;
-  float* sums_ = nullptr;  ///< [rows of the panel][tokens of a block][16]
+  float *panel_, *sums_, *tokens_;
+  std::size_t groups_ = 0;  ///< of kRows rows in the panel
 };
 
 /// MatMulFn for weights stored as `type`.
