@@ -147,8 +147,9 @@ class Gemv {
       const Vec s = scale[j / 4];
       sum = V::template scaled_dot<W::kMax>(sum, w0, a0, V::scale(s, 2 * j % 8));
       return V::template scaled_dot<W::kMax>(sum, w1, a1, V::scale(s, 2 * j % 8 + 1));
+    } else if constexpr (W::kScales == 8 && W::kFull) {
+      return V::scaled_dot_full(sum, w0, a0, w1, a1, V::scale(scale[0], j));
     } else if constexpr (W::kScales == 8) {
-      if constexpr (W::kFull) return V::scaled_dot_full(sum, w0, a0, w1, a1, V::scale(scale[0], j));
       return V::template scaled_dot<W::kMax>(sum, w0, a0, w1, a1, V::scale(scale[0], j));
     } else {
       return V::template dot<W::kMax>(sum, w0, a0, w1, a1);

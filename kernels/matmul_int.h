@@ -29,7 +29,10 @@ struct FewTokens {
 
 template <class Isa, DType type>
 void int_product(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
-  const MatMulFn run = job.x->n_tokens > kGemvTokens ? gemm<Isa, type> : FewTokens<Isa, type>::run;
+  MatMulFn run = FewTokens<Isa, type>::run;
+  if constexpr (requires { typename GemmKernel<Isa>::Session; }) {
+    if (job.x->n_tokens > kGemvTokens) run = gemm<Isa, type>;
+  }
   run(job, row_begin, row_end, scratch);
 }
 
