@@ -12,22 +12,27 @@
 
 namespace cria {
 
-/// One tile of at most kGemmRows rows by kGemmTokens tokens, over all columns: block 0, 1, 2 … as
+/// One tile of at most kGemmPanels panels of rows by kGemmTokens tokens, over all columns: block 0, 1, 2 … as
 /// kernels/README.md wants it.
 template <class Isa, DType type>
 void gemm_tile(const MatMulJob& job, std::size_t row, std::size_t n_rows, std::size_t token,
                std::size_t n_tokens, GemmScratch& s) {
-  std::memset(s.acc, 0, (n_tokens + kGemmPad) * sizeof s.acc[0]);
+  const std::size_t n_panels = (n_rows + kGemmRows - 1) / kGemmRows;
+  const auto rows_of = [&](std::size_t p) { return std::min(kGemmRows, n_rows - p * kGemmRows); };
+  for (std::size_t p = 0; p < n_panels; ++p)
+    std::memset(s.acc[p], 0, (n_tokens + kGemmPad) * sizeof s.acc[p][0]);
   for (std::size_t k = 0; k < job.cols; k += kGemmCols) {
-    PanelPacker<Isa, type>::pack(job, row, n_rows, k, s.panel);
-    GemmKernel<Isa>::template run<panel_shape<Isa, type>()>(TokenSlice(*job.x, token, n_tokens, k), s);
+    for (std::size_t p = 0; p < n_panels; ++p)
+      PanelPacker<Isa, type>::pack(job, row + p * kGemmRows, rows_of(p), k, s.panel[p]);
+    GemmKernel<Isa>::template run<panel_shape<Isa, type>()>(TokenSlice(*job.x, token, n_tokens, k), s,
+                                                            n_panels);
   }
   for (std::size_t t = 0; t < n_tokens; ++t) {
-    const std::size_t at = (token + t) * job.out_stride + row;
-    if (job.residual == nullptr) {
-      std::memcpy(job.out + at, s.acc[t], n_rows * sizeof(float));
-    } else {
-      for (std::size_t r = 0; r < n_rows; ++r) job.out[at + r] = job.residual[at + r] + s.acc[t][r];
+    for (std::size_t p = 0; p < n_panels; ++p) {
+      const std::size_t at = (token + t) * job.out_stride + row + p * kGemmRows;
+      const float* const acc = s.acc[p][t];
+      for (std::size_t r = 0; r < rows_of(p); ++r)
+        job.out[at + r] = job.residual ? job.residual[at + r] + acc[r] : acc[r];
     }
   }
 }
@@ -36,11 +41,12 @@ void gemm_tile(const MatMulJob& job, std::size_t row, std::size_t n_rows, std::s
 template <class Isa, DType type>
 void gemm(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
   auto& s = *reinterpret_cast<GemmScratch*>(scratch);
+  constexpr std::size_t kRows = kGemmPanels * kGemmRows;
   [[maybe_unused]] const typename GemmKernel<Isa>::Session session(panel_shape<Isa, type>());
   for (std::size_t t = 0; t < job.x->n_tokens; t += kGemmTokens) {
     const std::size_t n_tokens = std::min(kGemmTokens, job.x->n_tokens - t);
-    for (std::size_t r = row_begin; r < row_end; r += kGemmRows)
-      gemm_tile<Isa, type>(job, r, std::min(kGemmRows, row_end - r), t, n_tokens, s);
+    for (std::size_t r = row_begin; r < row_end; r += kRows)
+      gemm_tile<Isa, type>(job, r, std::min(kRows, row_end - r), t, n_tokens, s);
   }
 }
 

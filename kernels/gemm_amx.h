@@ -17,27 +17,25 @@ namespace cria {
 template <>
 struct RowLanes<Amx> : RowLanes<Avx512> {};
 
+/// What ldtilecfg reads. Tiles 0–3 are sums, 4 and 5 activations, 6 and 7 weights; a block of 32 columns
+/// fills half of the latter four. Constants, since GCC 12 does not know how much the instruction reads.
+struct alignas(64) TileConfig {
+  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+inline constexpr TileConfig kTiles{};
+inline constexpr TileConfig kTilesOfBlocks32{.row_bytes = {64, 64, 64, 64, 32, 32, 64, 64},
+                                             .rows = {16, 16, 16, 16, 16, 16, 8, 8}};
+
 template <>
 struct GemmKernel<Amx> {
   using Wide = GemmKernel<Avx512>;
   static constexpr std::size_t kTokens = 32;
   static constexpr bool kSigned = true, kSumsInt16 = false;
 
-  /// Tiles 0–3 are sums, 4 and 5 activations, 6 and 7 weights; a block of 32 columns fills half of the latter
-  /// four.
   struct Session {
-    explicit Session(PanelShape shape) {
-      struct alignas(64) {
-        std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-        std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-        std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-      } config;
-      if (shape.blocks32) {
-        config.row_bytes[4] = config.row_bytes[5] = 32;
-        config.rows[6] = config.rows[7] = 8;
-      }
-      _tile_loadconfig(&config);
-    }
+    explicit Session(PanelShape shape) { _tile_loadconfig(shape.blocks32 ? &kTilesOfBlocks32 : &kTiles); }
     ~Session() { _tile_release(); }
     Session(const Session&) = delete;
     Session& operator=(const Session&) = delete;
@@ -63,13 +61,13 @@ struct GemmKernel<Amx> {
   }
 
   template <PanelShape shape>
-  static void run(const TokenSlice& x, GemmScratch& s) {
+  static void run(const TokenSlice& x, GemmScratch& s, std::size_t n_panels) {
     std::atomic_signal_fence(
         std::memory_order_seq_cst);  // GCC 12 does not know that tile loads read the panel
     if constexpr (shape.blocks32)
-      blocks32<shape>(x, s);
+      blocks32<shape>(x, s, n_panels);
     else
-      super256<shape>(x, s);
+      super256<shape>(x, s, n_panels);
   }
 
  private:
@@ -147,21 +145,22 @@ struct GemmKernel<Amx> {
   /// 16i on, and half j of the rows or digit j. The sums of a unit become floats while the next one
   /// multiplies.
   template <PanelShape shape>
-  static void super256(const TokenSlice& x, GemmScratch& s) {
+  static void super256(const TokenSlice& x, GemmScratch& s, std::size_t n_panels) {
     constexpr std::size_t kHalves = kDigits<shape> ? 2 : 1;
     alignas(64) Sums sums[2];
     TokenTile<shape> tiles[2];
-    const std::size_t n = (x.n_tokens + kTokens - 1) / kTokens * kHalves;
+    const std::size_t per_tile = n_panels * kHalves, n = (x.n_tokens + kTokens - 1) / kTokens * per_tile;
     const auto add = [&](std::size_t unit, std::size_t step) {
-      const std::size_t t = unit / kHalves;
-      finish<shape>(tiles[t % 2], s.panel, unit % kHalves, step, sums[unit % 2], s.acc + t * kTokens);
+      const std::size_t t = unit / per_tile, p = unit % per_tile / kHalves;
+      finish<shape>(tiles[t % 2], s.panel[p], unit % kHalves, step, sums[unit % 2], s.acc[p] + t * kTokens);
     };
     for (std::size_t unit = 0; unit < n; ++unit) {
-      TokenTile<shape>& tile = tiles[unit / kHalves % 2];
-      if (unit % kHalves == 0) tile.fill(x, unit / kHalves * kTokens);
-      multiply(tile, s.panel, unit % kHalves, sums[unit % 2], [&](std::size_t step) {
-        if (unit > 0) add(unit - 1, step);
-      });
+      const std::size_t t = unit / per_tile;
+      if (unit % per_tile == 0) tiles[t % 2].fill(x, t * kTokens);
+      multiply(tiles[t % 2], s.panel[unit % per_tile / kHalves], unit % kHalves, sums[unit % 2],
+               [&](std::size_t step) {
+                 if (unit > 0) add(unit - 1, step);
+               });
     }
     for (std::size_t step = 0; step < 4; ++step) add(n - 1, step);
   }
@@ -255,34 +254,36 @@ struct GemmKernel<Amx> {
   /// 16 tokens × 16 rows with their accumulators in registers, two blocks at a time; the next two multiply
   /// while the sums of these are added.
   template <PanelShape shape>
-  static void blocks32(const TokenSlice& x, GemmScratch& s) {
+  static void blocks32(const TokenSlice& x, GemmScratch& s, std::size_t n_panels) {
     alignas(64) Tile sums[2][2];
     TokenTile<shape> tiles[2];
-    const std::size_t n = x.cols / 32, n_pairs = (n + 1) / 2, n_units = (x.n_tokens + 15) / 16 * 2;
+    const std::size_t halves = 2 * n_panels;  // of panels
+    const std::size_t n = x.cols / 32, n_pairs = (n + 1) / 2, n_units = (x.n_tokens + 15) / 16 * halves;
     const auto multiply = [&](std::size_t unit, std::size_t pair, Tile(&out)[2]) {
-      TokenTile<shape>& tile = tiles[unit / 4 % 2];
-      if (pair == 0 && unit % 4 == 0) tile.fill(x, unit / 4 * kTokens);
-      multiply_pair(tile.q + unit / 2 % 2 * 16 * tile.q_stride + 64 * pair, tile.q_stride,
-                    &s.panel.q[0][16 * pair][unit % 2 * 16], out);
+      const std::size_t t = unit / halves, h = unit % halves;
+      TokenTile<shape>& tile = tiles[t / 2 % 2];
+      if (pair == 0 && h == 0 && t % 2 == 0) tile.fill(x, t * 16);
+      multiply_pair(tile.q + t % 2 * 16 * tile.q_stride + 64 * pair, tile.q_stride,
+                    &s.panel[h / 2].q[0][16 * pair][16 * (h % 2)], out);
     };
     std::size_t buffer = 0;
     multiply(0, 0, sums[0]);
     for (std::size_t unit = 0; unit < n_units; ++unit) {
-      const std::size_t h = unit % 2, token = unit / 2 % 2 * 16;
-      Acc* const out = s.acc + unit / 2 * 16;
+      const std::size_t t = unit / halves, p = unit % halves / 2, h = unit % 2;
+      Acc* const out = s.acc[p] + 16 * t;
       __m512 acc[16];
 #pragma GCC unroll 16
-      for (std::size_t t = 0; t < 16; ++t) acc[t] = _mm512_load_ps(out[t] + 16 * h);
+      for (std::size_t i = 0; i < 16; ++i) acc[i] = _mm512_load_ps(out[i] + 16 * h);
       for (std::size_t pair = 0; pair < n_pairs; ++pair, buffer ^= 1) {
         if (pair + 1 < n_pairs)
           multiply(unit, pair + 1, sums[buffer ^ 1]);
         else if (unit + 1 < n_units)
           multiply(unit + 1, 0, sums[buffer ^ 1]);
         for (std::size_t b = 2 * pair; b < std::min(n, 2 * pair + 2); ++b)
-          add_block<shape>(tiles[unit / 4 % 2], token, b, sums[buffer][b % 2], s.panel, h, acc);
+          add_block<shape>(tiles[t / 2 % 2], t % 2 * 16, b, sums[buffer][b % 2], s.panel[p], h, acc);
       }
 #pragma GCC unroll 16
-      for (std::size_t t = 0; t < 16; ++t) _mm512_store_ps(out[t] + 16 * h, acc[t]);
+      for (std::size_t i = 0; i < 16; ++i) _mm512_store_ps(out[i] + 16 * h, acc[i]);
     }
   }
 

@@ -43,13 +43,15 @@ struct GemmKernel<Avx2> {
   }
 
   template <PanelShape shape>
-  static void run(const TokenSlice& x, GemmScratch& s) {
+  static void run(const TokenSlice& x, GemmScratch& s, std::size_t n_panels) {
     for (std::size_t t = 0; t < x.n_tokens; t += kTokens) {
-      for (std::size_t lane = 0; lane < kGemmRows; lane += 8) {
-        if constexpr (shape.blocks32)
-          blocks32<shape>(x, t, s.panel, lane, s.acc + t);
-        else
-          super256<shape>(x, t, s.panel, lane, s.acc + t);
+      for (std::size_t p = 0; p < n_panels; ++p) {
+        for (std::size_t lane = 0; lane < kGemmRows; lane += 8) {
+          if constexpr (shape.blocks32)
+            blocks32<shape>(x, t, s.panel[p], lane, s.acc[p] + t);
+          else
+            super256<shape>(x, t, s.panel[p], lane, s.acc[p] + t);
+        }
       }
     }
   }

@@ -43,12 +43,14 @@ struct GemmKernel<Avx512> {
   }
 
   template <PanelShape shape>
-  static void run(const TokenSlice& x, GemmScratch& s) {
+  static void run(const TokenSlice& x, GemmScratch& s, std::size_t n_panels) {
     for (std::size_t t = 0; t < x.n_tokens; t += kTokens) {
-      if constexpr (shape.blocks32)
-        blocks32<shape>(x, t, s.panel, s.acc + t);
-      else
-        super256<shape>(x, t, s.panel, s.acc + t);
+      for (std::size_t p = 0; p < n_panels; ++p) {
+        if constexpr (shape.blocks32)
+          blocks32<shape>(x, t, s.panel[p], s.acc[p] + t);
+        else
+          super256<shape>(x, t, s.panel[p], s.acc[p] + t);
+      }
     }
   }
 

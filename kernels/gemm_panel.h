@@ -11,6 +11,7 @@
 namespace cria {
 
 inline constexpr std::size_t kGemmRows = 32;     ///< rows of a panel
+inline constexpr std::size_t kGemmPanels = 2;    ///< panels that share one reading of the activations
 inline constexpr std::size_t kGemmCols = 256;    ///< columns of a panel
 inline constexpr std::size_t kGemmTokens = 512;  ///< tokens that one decoding of the weights serves
 inline constexpr std::size_t kGemmPad =
@@ -61,8 +62,8 @@ struct alignas(64) Panel {
 
 /// Scratch of one thread, part of matmul_scratch_bytes().
 struct alignas(64) GemmScratch {
-  Panel panel;
-  float acc[kGemmTokens + kGemmPad][kGemmRows];
+  Panel panel[kGemmPanels];
+  float acc[kGemmPanels][kGemmTokens + kGemmPad][kGemmRows];
 };
 
 /// The activations that meet one panel: n_tokens rows of up to 256 columns.
@@ -99,7 +100,7 @@ struct TokenSlice {
 ///   kSigned                bytes are signed where they hold unscaled weights
 ///   kSumsInt16             wants to know the range of the bytes
 ///   bytes(traits)          how it wants the bytes of a Super256 type
-///   run<shape>(slice, s)   adds the products of s.panel and the slice to s.acc
+///   run<shape>(slice, s, n) adds the products of n panels and the slice to s.acc
 ///   Session                what a thread must hold while it runs
 ///   transpose(v)           4×4 int32 in every 16-byte lane of four vectors; store(p, v)
 template <class Isa>
