@@ -78,7 +78,7 @@ Team::Evaluation Team::begin(unsigned threads) {
 void Team::call_workers() {
   const unsigned wanted = std::min(threads(), arena_->slots);
   while (workers_.load(std::memory_order_relaxed) + 1 < wanted) {
-    workers_.fetch_add(1, std::memory_order_relaxed);
+    workers_.fetch_add(1, std::memory_order_release);
     arena_->tbb.enqueue([this] { worker(); });
   }
 }
@@ -123,6 +123,7 @@ std::size_t Team::help(unsigned seat) {
 }
 
 void Team::worker() {
+  (void)workers_.load(std::memory_order_acquire);  // what the caller built is seen, whatever oneTBB does
   for (unsigned seat = 1; seat < max_threads_; ++seat) {
     if (seats_[seat].taken.exchange(true, std::memory_order_acquire)) continue;
     stay(seat);
