@@ -9,8 +9,13 @@
 
 namespace cria {
 
-/// Quantizes Groups*16 values: q = round(x * (127/amax)) in -127…127, returns d = amax/127. All zero: d = 0,
-/// q = 0. A NaN or an infinity among them: d = NaN, q = 0.
+/// Steps from 0 to the largest value that are tried; the one with the least squared error wins. One step size
+/// alone is as fine, but the best of three has about a tenth less error, which perplexity sees and time does
+/// not. The first wins among equals.
+inline constexpr float kStepsTried[] = {127.0F, 126.5F, 126.0F};
+
+/// Quantizes Groups*16 values: q = round(x * (steps/amax)) in -127…127, returns d = amax/steps. All zero: d =
+/// 0, q = 0. A NaN or an infinity among them: d = NaN, q = 0.
 template <class Isa, std::size_t Groups>
 [[gnu::always_inline]] inline float quantize_values(const float* x, std::int8_t* q) {
   using V = F32x16<Isa>;
@@ -21,13 +26,29 @@ template <class Isa, std::size_t Groups>
     largest = max(abs(v), largest);
     fault = fma(v, zero, fault);  // 0, or NaN for all that is not finite
   }
-  float amax = largest.max_lane() + fault.sum(), factor = 127.0F / amax;
-  if (factor == __builtin_inff()) amax = factor = 0;
-  const V scale = V::broadcast(factor);
+  float amax = largest.max_lane() + fault.sum();
+  if (127.0F / amax == __builtin_inff()) amax = 0;
+  float best_factor = amax == 0 ? 0 : 127.0F / amax, best_d = amax / 127.0F, least = __builtin_inff();
+  for (const float steps : kStepsTried) {
+    const float d = amax / steps, factor = amax == 0 ? 0 : steps / amax;
+    const V scale = V::broadcast(factor), minus_d = V::broadcast(-d);
+    V squares = zero;
+    for (std::size_t g = 0; g < Groups; ++g) {
+      const V v = V::load(x + g * kFloatLanes);
+      const V error = fma(v * scale + magic - magic, minus_d, v);
+      squares = fma(error, error, squares);
+    }
+    if (const float sum = squares.sum(); sum < least) {
+      least = sum;
+      best_d = d;
+      best_factor = factor;
+    }
+  }
+  const V scale = V::broadcast(best_factor);
   for (std::size_t g = 0; g < Groups; ++g) {
     (V::load(x + g * kFloatLanes) * scale + magic - magic).store_i8(q + g * kFloatLanes);
   }
-  return amax / 127.0F;
+  return best_d;
 }
 
 template <class Isa, std::size_t N>
