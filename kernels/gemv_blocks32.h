@@ -7,14 +7,6 @@
 
 namespace cria {
 
-/// Bytes first and first + 1 of a lane, eight times each; and the bit that each of eight then looks at.
-template <int first>
-inline constexpr LaneConstant<std::uint8_t> kSpread = {{first, first, first, first, first, first, first,
-                                                        first, first + 1, first + 1, first + 1, first + 1,
-                                                        first + 1, first + 1, first + 1, first + 1}};
-inline constexpr LaneConstant<std::uint8_t> kBitOfByte = {
-    {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128}};
-
 /// Sixteen bytes of nibbles: w0 from the low ones, w1 from the high ones.
 template <class V>
 struct Nibbles {

@@ -7,32 +7,44 @@
 
 namespace cria {
 
-/// Indices are loaded one by one from where a vector was stored. Left to itself, GCC takes each out of the
-/// vector by shuffles.
-template <class T>
-[[gnu::always_inline]] inline void keep_in_memory(T& indices) {
-  asm("" : "+m"(indices));
-}
+/// A codebook in the forms that lookups want: its entries, or its codes and what their digits stand for.
+template <const auto& entries_, const auto& planes_, const auto& levels_>
+struct Codebook {
+  static constexpr auto& entries = entries_;
+  static constexpr auto& planes = planes_;
+  static constexpr auto& levels = levels_;
+  static constexpr std::size_t kSize = std::tuple_size_v<std::remove_cvref_t<decltype(entries_)>>;
+};
+
+struct Iq1Codes {
+  static constexpr auto& codes = kIq1Codes;
+  static constexpr auto& levels = kIq1Levels;
+};
 
 /// Calls f(j, w0, w1) for each 32 of the 128 values of a half. index: low bytes of the codebook indices,
 /// sixteen per lane and vector (one vector of groups of eight values, two of groups of four); top: their
 /// higher bits. w: the entries' bytes.
-template <class V, const auto& codebook, class Vec, std::size_t N, class F>
-[[gnu::always_inline]] inline void look_up(const Vec (&index)[N], const Vec (&top)[N], F&& f) {
-  constexpr int kPerLane = N == 1 ? 2 : 4;  // entries in sixteen bytes
-  std::uint16_t indices[2 * N][8 * V::kLanes];
-  for (std::size_t v = 0; v < N; ++v) {
-    V::store_indices(indices[2 * v], V::zip_low8(index[v], top[v]));
-    V::store_indices(indices[2 * v + 1], V::zip_high8(index[v], top[v]));
+template <class V, class Book, class Vec, std::size_t N, class F>
+void look_up(const Vec (&index)[N], const Vec (&top)[N], F&& f) {
+  if constexpr (V::kPermutes) {
+    V::template look_up<Book>(index, top, f);
+  } else {
+    constexpr int kPerLane = N == 1 ? 2 : 4;  // entries in sixteen bytes
+    std::uint16_t indices[2 * N][8 * V::kLanes];
+    for (std::size_t v = 0; v < N; ++v) {
+      V::store_indices(indices[2 * v], V::zip_low8(index[v], top[v]));
+      V::store_indices(indices[2 * v + 1], V::zip_high8(index[v], top[v]));
+    }
+    keep_in_memory(indices);
+    const auto entries = [&](int i) {
+      return V::entries(Book::entries.data(), indices[i * kPerLane / 8] + i * kPerLane % 8);
+    };
+    unroll<4>([&](auto j) { f(j, entries(2 * j), entries(2 * j + 1)); });
   }
-  keep_in_memory(indices);
-  const auto entries = [&](int i) {
-    return V::entries(codebook.data(), indices[i * kPerLane / 8] + i * kPerLane % 8);
-  };
-  unroll<4>([&](auto j) { f(j, entries(2 * j), entries(2 * j + 1)); });
 }
 
-/// What IQ2 and IQ3 types share: w = kZero ± magnitude.
+/// What IQ2 and IQ3 types share: w = kZero ± magnitude. Type::half() fills the codebook indices of 128 values
+/// and returns a byte of signs for each eight.
 template <class V, class Type, class Block, int scale_count, int zero>
 struct LaneCodebook : LaneBlock256<V, Block, scale_count> {
   using Vec = typename V::Vec;
@@ -46,18 +58,16 @@ struct LaneCodebook : LaneBlock256<V, Block, scale_count> {
   template <class F>
   static void weights(RowPtr rows, std::size_t offset, F&& f) {
     for (int half = 0; half < 2; ++half) {
-      Type::half(rows, offset, half, [&](int j, Vec w0, Vec w1, Vec signs) {
-        f(4 * half + j, with_signs(w0, signs, 2 * j), with_signs(w1, signs, 2 * j + 1));
+      Vec index[Type::kIndexVecs], top[Type::kIndexVecs];
+      const typename V::Signs signs = V::signs(Type::half(rows, offset, half, index, top));
+      look_up<V, typename Type::Book>(index, top, [&](auto j, Vec w0, Vec w1) {
+        f(4 * half + j, V::template with_signs<2 * j>(w0, signs, V::splat8(zero)),
+          V::template with_signs<2 * j + 1>(w1, signs, V::splat8(zero)));
       });
     }
   }
 
  protected:
-  /// zero ± magnitudes; bytes 2i and 2i + 1 of signs say which.
-  static Vec with_signs(Vec magnitudes, Vec signs, int i) {
-    const Vec spread = V::lookup(signs, V::add8(V::same(&kSpread<0>), V::splat8(2 * i)));
-    return V::signed_from(magnitudes, spread, V::same(&kBitOfByte), V::splat8(zero));
-  }
   /// Sixteen bytes of seven signs, the eighth making their number even.
   static Vec even_signs(Vec sevens) {
     const Vec folded =
@@ -94,6 +104,8 @@ template <class V>
 struct LaneType<V, DType::IQ2_XXS> : LaneCodebook<V, LaneType<V, DType::IQ2_XXS>, BlockIQ2_XXS, 8, 43> {
   using Vec = typename V::Vec;
   using RowPtr = typename V::RowPtr;
+  using Book = Codebook<kIq2xxsGrid, kIq2xxsPlanes, kIq2Levels>;
+  static constexpr std::size_t kIndexVecs = 1;
   static constexpr float kScaleOfD = 0.125F;
   static void scales(RowPtr rows, std::size_t offset, Vec (&s)[1]) {
     Vec signs[2];
@@ -101,12 +113,11 @@ struct LaneType<V, DType::IQ2_XXS> : LaneCodebook<V, LaneType<V, DType::IQ2_XXS>
       signs[h] = V::odd_dwords(sub(rows, offset, 2 * h), sub(rows, offset, 2 * h + 1));
     s[0] = LaneType::odd_scales_of_tops(signs[0], signs[1]);
   }
-  template <class F>
-  static void half(RowPtr rows, std::size_t offset, int h, F&& f) {
+  static Vec half(RowPtr rows, std::size_t offset, int h, Vec* index, Vec* top) {
     const Vec a = sub(rows, offset, 2 * h), b = sub(rows, offset, 2 * h + 1);
-    const Vec signs = LaneType::even_signs(V::sevens(V::odd_dwords(a, b)));
-    const Vec index[1] = {V::even_dwords(a, b)}, top[1] = {V::zero()};
-    look_up<V, kIq2xxsGrid>(index, top, [&](int j, Vec w0, Vec w1) { f(j, w0, w1, signs); });
+    index[0] = V::even_dwords(a, b);
+    top[0] = V::zero();
+    return LaneType::even_signs(V::sevens(V::odd_dwords(a, b)));
   }
 
  private:
@@ -120,19 +131,20 @@ template <class V>
 struct LaneType<V, DType::IQ2_XS> : LaneCodebook<V, LaneType<V, DType::IQ2_XS>, BlockIQ2_XS, 16, 43> {
   using Vec = typename V::Vec;
   using RowPtr = typename V::RowPtr;
+  using Book = Codebook<kIq2xsGrid, kIq2xsPlanes, kIq2Levels>;
+  static constexpr std::size_t kIndexVecs = 1;
   static constexpr float kScaleOfD = 0.125F;
   static void scales(RowPtr rows, std::size_t offset, Vec (&s)[2]) {
     const Vec tail = V::load(rows, offset + sizeof(BlockIQ2_XS) - 16);
     s[0] = LaneType::odd_scales(tail, LaneType::template kNibblesFrom<8>);
     s[1] = LaneType::odd_scales(tail, LaneType::template kNibblesFrom<12>);
   }
-  template <class F>
-  static void half(RowPtr rows, std::size_t offset, int h, F&& f) {
+  static Vec half(RowPtr rows, std::size_t offset, int h, Vec* index, Vec* top) {
     const std::size_t at = offset + offsetof(BlockIQ2_XS, q) + 32 * h;
     const Vec a = V::load(rows, at), b = V::load(rows, at + 16), high = V::high_bytes(a, b);
-    const Vec signs = LaneType::even_signs(V::template take<1>(high, V::splat8(127)));
-    const Vec index[1] = {V::low_bytes(a, b)}, top[1] = {V::bit_and(high, V::splat8(1))};
-    look_up<V, kIq2xsGrid>(index, top, [&](int j, Vec w0, Vec w1) { f(j, w0, w1, signs); });
+    index[0] = V::low_bytes(a, b);
+    top[0] = V::bit_and(high, V::splat8(1));
+    return LaneType::even_signs(V::template take<1>(high, V::splat8(127)));
   }
 };
 
@@ -140,22 +152,21 @@ template <class V>
 struct LaneType<V, DType::IQ2_S> : LaneCodebook<V, LaneType<V, DType::IQ2_S>, BlockIQ2_S, 16, 43> {
   using Vec = typename V::Vec;
   using RowPtr = typename V::RowPtr;
+  using Book = Codebook<kIq2sGrid, kIq2sPlanes, kIq2Levels>;
+  static constexpr std::size_t kIndexVecs = 1;
   static constexpr float kScaleOfD = 0.125F;
   static void scales(RowPtr rows, std::size_t offset, Vec (&s)[2]) {
     const Vec tail = V::load(rows, offset + sizeof(BlockIQ2_S) - 16);
     s[0] = LaneType::odd_scales(tail, LaneType::template kNibblesFrom<8>);
     s[1] = LaneType::odd_scales(tail, LaneType::template kNibblesFrom<12>);
   }
-  template <class F>
-  static void half(RowPtr rows, std::size_t offset, int h, F&& f) {
-    const Vec index[1] = {V::load(rows, offset + offsetof(BlockIQ2_S, index) + 16 * h)};
-    const Vec signs = V::load(rows, offset + offsetof(BlockIQ2_S, signs) + 16 * h);
+  static Vec half(RowPtr rows, std::size_t offset, int h, Vec* index, Vec* top) {
+    index[0] = V::load(rows, offset + offsetof(BlockIQ2_S, index) + 16 * h);
     const Vec tail = V::load(rows, offset + sizeof(BlockIQ2_S) - 16);
     const Vec hi = V::lookup(tail, V::add8(V::same(&kFours), V::splat8(4 * h)));
-    const Vec top[1] = {
-        V::bit_or(V::bit_or(V::bit_and(hi, mask(0)), V::template take<2>(hi, mask(1))),
-                  V::bit_or(V::template take<4>(hi, mask(2)), V::template take<6>(hi, mask(3))))};
-    look_up<V, kIq2sGrid>(index, top, [&](int j, Vec w0, Vec w1) { f(j, w0, w1, signs); });
+    top[0] = V::bit_or(V::bit_or(V::bit_and(hi, mask(0)), V::template take<2>(hi, mask(1))),
+                       V::bit_or(V::template take<4>(hi, mask(2)), V::template take<6>(hi, mask(3))));
+    return V::load(rows, offset + offsetof(BlockIQ2_S, signs) + 16 * h);
   }
 
  private:
@@ -171,16 +182,19 @@ template <class V>
 struct LaneType<V, DType::IQ3_XXS> : LaneCodebook<V, LaneType<V, DType::IQ3_XXS>, BlockIQ3_XXS, 8, 62> {
   using Vec = typename V::Vec;
   using RowPtr = typename V::RowPtr;
+  using Book = Codebook<kIq3xxsGrid, kIq3xxsPlanes, kIq3xxsLevels>;
+  static constexpr std::size_t kIndexVecs = 2;
   static constexpr float kScaleOfD = 0.25F;
   static void scales(RowPtr rows, std::size_t offset, Vec (&s)[1]) {
     s[0] = LaneType::odd_scales_of_tops(signs_scales(rows, offset, 0), signs_scales(rows, offset, 1));
   }
-  template <class F>
-  static void half(RowPtr rows, std::size_t offset, int h, F&& f) {
+  static Vec half(RowPtr rows, std::size_t offset, int h, Vec* index, Vec* top) {
     const std::size_t at = offset + offsetof(BlockIQ3_XXS, index) + 32 * h;
-    const Vec signs = LaneType::even_signs(V::sevens(signs_scales(rows, offset, h)));
-    const Vec index[2] = {V::load(rows, at), V::load(rows, at + 16)}, top[2] = {V::zero(), V::zero()};
-    look_up<V, kIq3xxsGrid>(index, top, [&](int j, Vec w0, Vec w1) { f(j, w0, w1, signs); });
+    for (int v = 0; v < 2; ++v) {
+      index[v] = V::load(rows, at + 16 * v);
+      top[v] = V::zero();
+    }
+    return LaneType::even_signs(V::sevens(signs_scales(rows, offset, h)));
   }
 
  private:
@@ -193,24 +207,38 @@ template <class V>
 struct LaneType<V, DType::IQ3_S> : LaneCodebook<V, LaneType<V, DType::IQ3_S>, BlockIQ3_S, 8, 15> {
   using Vec = typename V::Vec;
   using RowPtr = typename V::RowPtr;
+  using Book = Codebook<kIq3sGrid, kIq3sPlanes, kIq3sLevels>;
+  static constexpr std::size_t kIndexVecs = 2;
   static constexpr float kScaleOfD = 1.0F;
   static void scales(RowPtr rows, std::size_t offset, Vec (&s)[1]) {
     s[0] = LaneType::odd_scales(V::load(rows, offset + sizeof(BlockIQ3_S) - 16),
                                 LaneType::template kNibblesFrom<12>);
   }
-  template <class F>
-  static void half(RowPtr rows, std::size_t offset, int h, F&& f) {
+  static Vec half(RowPtr rows, std::size_t offset, int h, Vec* index, Vec* top) {
     const std::size_t at = offset + offsetof(BlockIQ3_S, index) + 32 * h;
-    const Vec signs = V::load(rows, offset + offsetof(BlockIQ3_S, signs) + 16 * h);
     const Vec hi = V::load(rows, offset + offsetof(BlockIQ3_S, index_hi));
-    const auto ninth = [&](int v) {
+    for (int v = 0; v < 2; ++v) {
       const Vec bits = V::lookup(hi, V::add8(V::same(&kSpread<0>), V::splat8(4 * h + 2 * v)));
-      return V::add_where(V::zero(), bits, V::same(&kBitOfByte), V::splat8(1));
-    };
-    const Vec index[2] = {V::load(rows, at), V::load(rows, at + 16)}, top[2] = {ninth(0), ninth(1)};
-    look_up<V, kIq3sGrid>(index, top, [&](int j, Vec w0, Vec w1) { f(j, w0, w1, signs); });
+      index[v] = V::load(rows, at + 16 * v);
+      top[v] = V::add_where(V::zero(), bits, V::same(&kBitOfByte), V::splat8(1));
+    }
+    return V::load(rows, offset + offsetof(BlockIQ3_S, signs) + 16 * h);
   }
 };
+
+/// The codebook of IQ1, by eight int16 indices of each lane: f(j, w0, w1) for j = 0, 1.
+template <class V, class Vec, class F>
+void look_up_wide(Vec index, F&& f) {
+  if constexpr (V::kPermutes) {
+    V::template look_up_wide<Iq1Codes>(index, f);
+  } else {
+    std::uint16_t indices[8 * V::kLanes];
+    V::store_indices(indices, index);
+    keep_in_memory(indices);
+    const auto entries = [&](int i) { return V::entries(kIq1Grid.data(), indices + 2 * i); };
+    unroll<2>([&](auto j) { f(j, entries(2 * j), entries(2 * j + 1)); });
+  }
+}
 
 /// Factors that move the k-th three bits of a word to bits 9…11, for k = 0 … 3, 0 … 3.
 inline constexpr LaneConstant<std::uint16_t> kThreeBitsTo9 = {{512, 64, 8, 1, 512, 64, 8, 1}};
@@ -231,22 +259,25 @@ struct LaneTernaryCodebook : LaneBlock256<V, Block, scale_count> {
       for (int v = 0; v < 2; ++v) {
         const Vec top = Type::top(rows, offset, 2 * half + v);
         const Vec wide = v == 0 ? V::zip_low8(low, V::zero()) : V::zip_high8(low, V::zero());
-        std::uint16_t indices[8 * V::kLanes];
-        V::store_indices(indices, V::bit_or(wide, V::bit_and(top, V::splat16(0x700))));
-        keep_in_memory(indices);
-        const auto w = [&](int i) {
-          const Vec sign = V::lookup(top, V::add8(V::same(&kSignBytes), V::splat8(4 * i)));
-          return V::add8(V::entries(kIq1Grid.data(), indices + 2 * i),
-                         V::sub8(V::splat8(kZero + 1), V::template take<2>(sign, V::splat8(2))));
-        };
-        f(4 * half + 2 * v, w(0), w(1));
-        f(4 * half + 2 * v + 1, w(2), w(3));
+        const Vec index = V::bit_or(wide, V::bit_and(top, V::splat16(0x700)));
+        look_up_wide<V>(index, [&](auto j, Vec w0, Vec w1) {
+          f(4 * half + 2 * v + j, with_offset<2 * j>(w0, top), with_offset<2 * j + 1>(w1, top));
+        });
       }
     }
   }
 
  private:
-  static constexpr LaneConstant<std::uint8_t> kSignBytes = {{1, 1, 1, 1, 1, 1, 1, 1, 3, 3, 3, 3, 3, 3, 3, 3}};
+  /// Sixteen values of two groups, those of int16 2i and 2i + 1 of top.
+  template <int i>
+  static Vec with_offset(Vec entries, Vec top) {
+    const Vec minus = V::lookup(top, V::same(&kHighBytes<4 * i>));
+    return V::add8(entries, V::sub8(V::splat8(kZero + 1), V::template take<2>(minus, V::splat8(2))));
+  }
+  template <int first>
+  static constexpr LaneConstant<std::uint8_t> kHighBytes = {
+      {first + 1, first + 1, first + 1, first + 1, first + 1, first + 1, first + 1, first + 1, first + 3,
+       first + 3, first + 3, first + 3, first + 3, first + 3, first + 3, first + 3}};
 };
 
 template <class V>

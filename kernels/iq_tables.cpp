@@ -213,7 +213,7 @@ constexpr std::array<std::uint16_t, 512> kIq3sCodes = {
 };
 
 // IQ1_S and IQ1_M: digits 0…2 are -1, 0, 1, here times 8
-constexpr std::array<std::uint16_t, 2048> kIq1Codes = {
+constexpr std::array<std::uint16_t, 2048> kIq1AllCodes = {
     0x0000, 0x0002, 0x0005, 0x0008, 0x000A, 0x0011, 0x0015, 0x0020, 0x0022, 0x0028, 0x002A, 0x0045, 0x0051, 0x0054,
     0x0056, 0x0065, 0x0080, 0x0082, 0x0088, 0x008A, 0x0095, 0x00A0, 0x00A2, 0x00A8, 0x00AA, 0x0104, 0x0105, 0x0111,
     0x0114, 0x0116, 0x0119, 0x011A, 0x0125, 0x0141, 0x0146, 0x0149, 0x0152, 0x0155, 0x015A, 0x0161, 0x0164, 0x0166,
@@ -379,10 +379,15 @@ constexpr std::array<Entry, N> expand(const std::array<std::uint16_t, N>& codes,
   return entries;
 }
 
-constexpr std::array<std::int8_t, 3> kIq2Levels = {8, 25, 43};
-constexpr std::array<std::int8_t, 8> kIq3xxsLevels = {4, 12, 20, 28, 36, 44, 52, 62};
-constexpr std::array<std::int8_t, 8> kIq3sLevels = {1, 3, 5, 7, 9, 11, 13, 15};
-constexpr std::array<std::int8_t, 3> kIq1Levels = {-8, 0, 8};
+template <std::size_t N>
+constexpr CodePlanes<N> split(const std::array<std::uint16_t, N>& codes) {
+  CodePlanes<N> planes{};
+  for (std::size_t i = 0; i < N; ++i) {
+    planes.low[i] = static_cast<std::uint8_t>(codes[i] & 255);
+    planes.high[i] = static_cast<std::uint8_t>(codes[i] >> 8);
+  }
+  return planes;
+}
 
 }  // namespace
 
@@ -391,6 +396,17 @@ constinit const std::array<std::uint64_t, 512> kIq2xsGrid = expand<std::uint64_t
 constinit const std::array<std::uint64_t, 1024> kIq2sGrid = expand<std::uint64_t>(kIq2sCodes, 2, kIq2Levels);
 constinit const std::array<std::uint32_t, 256> kIq3xxsGrid = expand<std::uint32_t>(kIq3xxsCodes, 3, kIq3xxsLevels);
 constinit const std::array<std::uint32_t, 512> kIq3sGrid = expand<std::uint32_t>(kIq3sCodes, 3, kIq3sLevels);
-constinit const std::array<std::uint64_t, 2048> kIq1Grid = expand<std::uint64_t>(kIq1Codes, 2, kIq1Levels);
+constinit const std::array<std::uint64_t, 2048> kIq1Grid = expand<std::uint64_t>(kIq1AllCodes, 2, kIq1Levels);
+
+constinit const CodePlanes<256> kIq2xxsPlanes = split(kIq2xxsCodes);
+constinit const CodePlanes<512> kIq2xsPlanes = split(kIq2xsCodes);
+constinit const CodePlanes<1024> kIq2sPlanes = split(kIq2sCodes);
+constinit const CodePlanes<256> kIq3xxsPlanes = split(kIq3xxsCodes);
+constinit const CodePlanes<512> kIq3sPlanes = split(kIq3sCodes);
+constinit const std::array<std::uint16_t, 2049> kIq1Codes = [] {
+  std::array<std::uint16_t, 2049> codes{};
+  for (std::size_t i = 0; i < kIq1AllCodes.size(); ++i) codes[i] = kIq1AllCodes[i];
+  return codes;
+}();
 
 }  // namespace cria

@@ -59,10 +59,14 @@ struct RowLanes<Avx2> {
 
   /// w + x where v has bits.
   static Vec add_where(Vec w, Vec v, Vec bits, Vec x) { return add8(w, bit_and(has_bits(v, bits), x)); }
-  /// zero + w, or zero - w where v has bits.
-  static Vec signed_from(Vec w, Vec v, Vec bits, Vec zero8) {
-    const Vec m = has_bits(v, bits);
-    return add8(bit_xor(w, m), sub8(zero8, m));
+  /// Sixteen bytes of signs per lane, in the form that with_signs() wants.
+  using Signs = Vec;
+  static Signs signs(Vec v) { return v; }
+  /// offset + w, or offset - w where the bits of bytes 2i and 2i + 1 say so.
+  template <int i>
+  static Vec with_signs(Vec w, Signs signs, Vec offset) {
+    const Vec m = has_bits(lookup(signs, same(&kSpread<2 * i>)), same(&kBitOfByte));
+    return add8(bit_xor(w, m), sub8(offset, m));
   }
   /// How many of a, b are less than v, all signed bytes.
   static Vec count_less(Vec v, Vec a, Vec b) {
@@ -88,6 +92,7 @@ struct RowLanes<Avx2> {
     return bit_or(bit_or(part(v, 0x7F), part(_mm256_slli_epi32(v, 1), 0x7F00)),
                   bit_or(part(_mm256_slli_epi32(v, 2), 0x7F0000), part(_mm256_slli_epi32(v, 3), 0x7F000000)));
   }
+  static constexpr bool kPermutes = false;
   static void store_indices(std::uint16_t* p, Vec v) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v);
   }

@@ -3,6 +3,7 @@
 
 #include <immintrin.h>
 
+#include <array>
 #include <cstring>
 
 #include "kernels/simd/row_lanes.h"
@@ -65,9 +66,23 @@ struct RowLanes<Avx512> {
   static Vec add_where(Vec w, Vec v, Vec bits, Vec x) {
     return _mm512_mask_add_epi8(w, _mm512_test_epi8_mask(v, bits), w, x);
   }
-  /// zero + w, or zero - w where v has bits (one bit in each byte).
-  static Vec signed_from(Vec w, Vec v, Vec bits, Vec zero8) {
-    return _mm512_mask_sub_epi8(add8(zero8, w), _mm512_test_epi8_mask(v, bits), zero8, w);
+  /// Sixteen bytes of signs per lane, in the form that with_signs() wants: masks.
+  struct Signs {
+    alignas(64) std::uint64_t mask[8];
+  };
+  static Signs signs(Vec v) {
+    alignas(64) static constexpr std::uint16_t kTranspose[32] = {0,  8,  16, 24, 1,  9,  17, 25, 2,  10, 18,
+                                                                 26, 3,  11, 19, 27, 4,  12, 20, 28, 5,  13,
+                                                                 21, 29, 6,  14, 22, 30, 7,  15, 23, 31};
+    Signs s;
+    _mm512_store_si512(s.mask, _mm512_permutexvar_epi16(_mm512_load_si512(kTranspose), v));
+    keep_in_memory(s.mask);
+    return s;
+  }
+  /// offset + w, or offset - w where the bits of bytes 2i and 2i + 1 say so.
+  template <int i>
+  static Vec with_signs(Vec w, const Signs& signs, Vec offset) {
+    return _mm512_mask_sub_epi8(add8(offset, w), _cvtu64_mask64(signs.mask[i]), offset, w);
   }
   /// How many of a, b are less than v, all signed bytes.
   static Vec count_less(Vec v, Vec a, Vec b) {
@@ -91,17 +106,40 @@ struct RowLanes<Avx512> {
     const Vec from = _mm512_set1_epi64(0x352E27'20'150E0700);
     return bit_and(_mm512_multishift_epi64_epi8(from, v), splat8(0x7F));
   }
-  static void store_indices(std::uint16_t* p, Vec v) { _mm512_storeu_si512(p, v); }
-  /// Two 8-byte entries per lane, by the first two of the 8 indices that store_indices() left for it.
-  static Vec entries(const std::uint64_t* table, const std::uint16_t* i) {
-    const auto e = [&](int k) { return static_cast<long long>(table[i[k]]); };
-    return _mm512_setr_epi64(e(0), e(1), e(8), e(9), e(16), e(17), e(24), e(25));
+  /// Codebooks are looked up by permuting their codes, see look_up() in gemv_iq.h.
+  static constexpr bool kPermutes = true;
+  template <class Book, std::size_t N, class F>
+  static void look_up(const Vec (&index)[N], const Vec (&top)[N], F&& f) {
+    Vec codes[2 * N];
+    for (std::size_t v = 0; v < N; ++v) {
+      const __mmask64 bits[3] = {_mm512_movepi8_mask(index[v]), _mm512_test_epi8_mask(top[v], splat8(1)),
+                                 _mm512_test_epi8_mask(top[v], splat8(2))};
+      const Vec low = table_bytes<Book::kSize>(Book::planes.low.data(), index[v], bits);
+      const Vec high = table_bytes<Book::kSize>(Book::planes.high.data(), index[v], bits);
+      codes[2 * v] = zip_low8(low, high);
+      codes[2 * v + 1] = zip_high8(low, high);
+    }
+    unroll<4>([&](auto j) {
+      if constexpr (N == 1) {
+        const Vec c = codes[j / 2];
+        f(j, digits<Book, 2>(lookup(c, same(&kPairOfCodes<8 * (j % 2)>))),
+          digits<Book, 2>(lookup(c, same(&kPairOfCodes<8 * (j % 2) + 4>))));
+      } else {
+        f(j, digits<Book, 3>(_mm512_unpacklo_epi16(codes[j], zero())),
+          digits<Book, 3>(_mm512_unpackhi_epi16(codes[j], zero())));
+      }
+    });
   }
-  /// Four 4-byte entries per lane.
-  static Vec entries(const std::uint32_t* table, const std::uint16_t* i) {
-    const auto e = [&](int k) { return static_cast<int>(table[i[k]]); };
-    return _mm512_setr_epi32(e(0), e(1), e(2), e(3), e(8), e(9), e(10), e(11), e(16), e(17), e(18), e(19),
-                             e(24), e(25), e(26), e(27));
+  /// For a codebook too large to permute: its codes are gathered by the eight int16 of each lane.
+  template <class Book, class F>
+  static void look_up_wide(Vec index, F&& f) {
+    const auto gather = [](Vec i) { return _mm512_i32gather_epi32(i, Book::codes.data(), 2); };
+    const Vec codes[2] = {gather(_mm512_unpacklo_epi16(index, zero())),
+                          gather(_mm512_unpackhi_epi16(index, zero()))};
+    unroll<2>([&](auto j) {
+      f(j, digits<Book, 2>(lookup(codes[j], same(&kPairOfDwords<0>))),
+        digits<Book, 2>(lookup(codes[j], same(&kPairOfDwords<8>))));
+    });
   }
 
   static Vec madd16(Vec acc, Vec a, Vec b) { return _mm512_dpwssd_epi32(acc, a, b); }
@@ -166,6 +204,42 @@ struct RowLanes<Avx512> {
     };
     return _mm256_cvtph_ps(_mm_setr_epi16(h(0), h(1), h(2), h(3), h(4), h(5), h(6), h(7)));
   }
+
+ private:
+  /// table[index], N bytes; bits: the bits 7, 8 and 9 of the index.
+  template <std::size_t N>
+  static Vec table_bytes(const std::uint8_t* table, Vec index, const __mmask64* bits) {
+    if constexpr (N == 128) {
+      return _mm512_permutex2var_epi8(_mm512_load_si512(table), index, _mm512_load_si512(table + 64));
+    } else {
+      constexpr int kBit = N == 256 ? 0 : N == 512 ? 1 : 2;
+      return _mm512_mask_blend_epi8(bits[kBit], table_bytes<N / 2>(table, index, bits),
+                                    table_bytes<N / 2>(table + N / 2, index, bits));
+    }
+  }
+  /// Codes at the bottom of 64 bits (Bits = 2) or 32 bits (3): one byte per digit, its level.
+  template <class Book, int Bits>
+  static Vec digits(Vec codes) {
+    const Vec from = _mm512_set1_epi64(Bits == 2 ? 0x0E0C0A0806040200 : 0x2926232009060300);
+    const Vec levels = _mm512_load_si512(kRepeated<Book::levels>.data());
+    return _mm512_permutexvar_epi8(_mm512_multishift_epi64_epi8(from, codes), levels);
+  }
+  /// A table of levels that the lowest bits of an index find, whatever the others are.
+  template <const auto& levels>
+  alignas(64) static constexpr auto kRepeated = [] {
+    std::array<std::int8_t, 64> t{};
+    constexpr std::size_t kPeriod = levels.size() > 4 ? 8 : 4;
+    for (std::size_t i = 0; i < t.size(); ++i)
+      t[i] = i % kPeriod < levels.size() ? levels[i % kPeriod] : std::int8_t{0};
+    return t;
+  }();
+  static constexpr std::uint8_t kNo = 0x80;
+  template <int first>
+  static constexpr LaneConstant<std::uint8_t> kPairOfCodes = {
+      {first, first + 1, kNo, kNo, kNo, kNo, kNo, kNo, first + 2, first + 3, kNo, kNo, kNo, kNo, kNo, kNo}};
+  template <int first>
+  static constexpr LaneConstant<std::uint8_t> kPairOfDwords = {
+      {first, first + 1, kNo, kNo, kNo, kNo, kNo, kNo, first + 4, first + 5, kNo, kNo, kNo, kNo, kNo, kNo}};
 };
 
 }  // namespace cria

@@ -67,9 +67,14 @@ struct RowLanes<Neon> {
   static Vec widen_high(Vec v) { return vec(vmovl_s8(vget_high_s8(s8(v)))); }
   /// w + x where v has bits (one bit in each byte).
   static Vec add_where(Vec w, Vec v, Vec bits, Vec x) { return add8(w, bit_and(vtstq_u8(v, bits), x)); }
-  /// zero + w, or zero - w where v has bits (one bit in each byte).
-  static Vec signed_from(Vec w, Vec v, Vec bits, Vec zero8) {
-    return vbslq_u8(vtstq_u8(v, bits), sub8(zero8, w), add8(zero8, w));
+  /// Sixteen bytes of signs per lane, in the form that with_signs() wants.
+  using Signs = Vec;
+  static Signs signs(Vec v) { return v; }
+  /// offset + w, or offset - w where the bits of bytes 2i and 2i + 1 say so.
+  template <int i>
+  static Vec with_signs(Vec w, Signs signs, Vec offset) {
+    const Vec negative = vtstq_u8(lookup(signs, same(&kSpread<2 * i>)), same(&kBitOfByte));
+    return vbslq_u8(negative, sub8(offset, w), add8(offset, w));
   }
   /// How many of a, b are less than v, all signed bytes.
   static Vec count_less(Vec v, Vec a, Vec b) {
@@ -90,6 +95,7 @@ struct RowLanes<Neon> {
     return bit_or(bit_or(part(bits, 0x7F), part(vshlq_n_u32(bits, 1), 0x7F00)),
                   bit_or(part(vshlq_n_u32(bits, 2), 0x7F0000), part(vshlq_n_u32(bits, 3), 0x7F000000)));
   }
+  static constexpr bool kPermutes = false;
   static void store_indices(std::uint16_t* p, Vec v) { vst1q_u16(p, u16(v)); }
   /// Two 8-byte entries per lane, by the first two of the 8 indices that store_indices() left for it.
   static Vec entries(const std::uint64_t* table, const std::uint16_t* i) {

@@ -30,6 +30,21 @@ struct alignas(16) LaneConstant {
   T at[16 / sizeof(T)];
 };
 
+/// Bytes first and first + 1 of a lane, eight times each; and the bit that each of eight then looks at.
+template <int first>
+inline constexpr LaneConstant<std::uint8_t> kSpread = {{first, first, first, first, first, first, first,
+                                                        first, first + 1, first + 1, first + 1, first + 1,
+                                                        first + 1, first + 1, first + 1, first + 1}};
+inline constexpr LaneConstant<std::uint8_t> kBitOfByte = {
+    {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128}};
+
+/// Keeps an array in memory, to be read piece by piece after a vector was stored there. Left to itself, GCC
+/// takes the pieces out of the vector by shuffles.
+template <class T>
+[[gnu::always_inline]] inline void keep_in_memory(T& array) {
+  asm("" : "+m"(array));
+}
+
 /// Specialised in simd/avx2.h, simd/avx512.h, simd/neon.h with these static members (on 8-bit elements unless
 /// a number says otherwise; `rows` points at the row pointers of a group, offset by the vector's number):
 ///
