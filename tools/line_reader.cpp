@@ -99,6 +99,7 @@ class TerminalReader : public LineReader {
                   ? visible
                   : "\1" + visible.substr(0, visible.find(prompt_text)) + "\1" + prompt_text + "\1\033[0m\1";
     interrupted_ = false;
+    el_set(edit_, EL_PREP_TERM, 1);  // else what is typed right after the prompt shows meets a cooked terminal
     int n = 0;
     const char* text = el_gets(edit_, &n);
     if (interrupted_) {

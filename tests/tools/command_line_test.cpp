@@ -7,7 +7,7 @@ namespace cria::test {
 namespace {
 
 const std::vector<std::string> kSubcommands = {"chat",    "run",     "tokenize",   "logits",
-                                               "dequant", "inspect", "completion", "man"};
+                                               "dequant", "inspect", "bench", "completion", "man"};
 
 TEST(CommandLine, VersionIsOneLine) {
   const Result result = cria({"--version"});
