@@ -25,8 +25,8 @@ struct FloatBlock<Avx512> {
 };
 
 inline constexpr std::size_t kPanelRowUnit = 12;      ///< a multiple of every kRows
-inline constexpr std::size_t kPanelRows = 60;         ///< rows converted together, at most
-inline constexpr std::size_t kPanelBytes = 1U << 20;  ///< of float32 weights: about an L2 cache
+inline constexpr std::size_t kPanelRows = 120;        ///< rows converted together, at most
+inline constexpr std::size_t kPanelBytes = 3U << 19;   ///< of float32 weights: most of a large L2 cache
 inline constexpr std::size_t kPiece = 512;            ///< columns
 inline constexpr std::size_t kMaxBlockTokens = 6;
 
@@ -94,11 +94,14 @@ class FloatMatMul {
     const std::size_t at = t * job_.out_stride + row;
     job_.out[at] = job_.residual == nullptr ? sum : job_.residual[at] + sum;
   }
-  template <std::size_t Rows, std::size_t Tokens>
-  [[gnu::always_inline]] static void multiply_add(const V (&w)[Rows], const V (&x)[Tokens],
+  /// One step of 16 columns; rows are loaded one at a time, which leaves registers for the sums.
+  template <std::size_t Rows, std::size_t Tokens, class LoadRow>
+  [[gnu::always_inline]] static void multiply_add(LoadRow load_row, const V (&x)[Tokens],
                                                   Sums<Rows, Tokens>& sums) {
-    for (std::size_t i = 0; i < Rows; ++i)
-      for (std::size_t j = 0; j < Tokens; ++j) sums[i][j] = fma(w[i], x[j], sums[i][j]);
+    for (std::size_t i = 0; i < Rows; ++i) {
+      const V w = load_row(i);
+      for (std::size_t j = 0; j < Tokens; ++j) sums[i][j] = fma(w, x[j], sums[i][j]);
+    }
   }
 
   /// Rows [row, row + Rows) for Tokens tokens, straight from the file.
@@ -110,19 +113,16 @@ class FloatMatMul {
     Sums<Rows, Tokens> sums;
     for (auto& row_sums : sums)
       for (V& sum : row_sums) sum = V::broadcast(0);
-    V w[Rows], v[Tokens];
+    V v[Tokens];
     std::size_t k = 0;
+    const auto at = [&](std::size_t i) { return weights + i * job_.row_bytes + k * stored_bytes(type); };
     for (; k + kFloatLanes <= cols; k += kFloatLanes) {
       for (std::size_t j = 0; j < Tokens; ++j) v[j] = V::load(x + j * job_.x->f32_stride + k);
-      for (std::size_t i = 0; i < Rows; ++i)
-        w[i] = V::template load_as<type>(weights + i * job_.row_bytes + k * stored_bytes(type));
-      multiply_add(w, v, sums);
+      multiply_add([&](std::size_t i) { return V::template load_as<type>(at(i)); }, v, sums);
     }
     if (const std::size_t tail = cols - k; tail > 0) {
       for (std::size_t j = 0; j < Tokens; ++j) v[j] = V::load_partial(x + j * job_.x->f32_stride + k, tail);
-      for (std::size_t i = 0; i < Rows; ++i)
-        w[i] = V::template load_partial_as<type>(weights + i * job_.row_bytes + k * stored_bytes(type), tail);
-      multiply_add(w, v, sums);
+      multiply_add([&](std::size_t i) { return V::template load_partial_as<type>(at(i), tail); }, v, sums);
     }
     for (std::size_t i = 0; i < Rows; ++i)
       for (std::size_t j = 0; j < Tokens; ++j) put(row + i, t + j, sums[i][j].sum());
@@ -165,13 +165,25 @@ class FloatMatMul {
   /// tokens_: [16 columns][token][16] of the piece at column k.
   template <std::size_t Tokens>
   void pack_tokens(std::size_t t, std::size_t k) {
+    const std::size_t cols = job_.cols - k < kPiece ? job_.cols - k : kPiece,
+                      whole = cols / kFloatLanes * kFloatLanes;
     for (std::size_t j = 0; j < Tokens; ++j) {
       const float* x = token(t + j) + k;
       float* to = tokens_ + j * kFloatLanes;
-      for (std::size_t c = 0; c < piece_cols(k); c += kFloatLanes, to += Tokens * kFloatLanes) {
-        const std::size_t left = job_.cols - k - c;
-        (left >= kFloatLanes ? V::load(x + c) : V::load_partial(x + c, left)).store(to);
-      }
+      for (std::size_t c = 0; c < whole; c += kFloatLanes) V::load(x + c).store(to + c * Tokens);
+      if (whole < cols) V::load_partial(x + whole, cols - whole).store(to + whole * Tokens);
+    }
+  }
+  /// Asks for what pack_tokens will read next, a few lines for each of the groups that the present piece has.
+  template <std::size_t Tokens>
+  void prefetch_tokens(std::size_t t, std::size_t k, std::size_t group) const {
+    const bool same = k + kPiece < job_.cols;
+    if (!same && t + 2 * Tokens > job_.x->n_tokens) return;
+    const std::size_t share = (kPiece / kFloatLanes + groups_ - 1) / groups_;
+    for (std::size_t j = 0; j < Tokens; ++j) {
+      const float* x =
+          (same ? token(t + j) + k + kPiece : token(t + Tokens + j)) + group * share * kFloatLanes;
+      for (std::size_t line = 0; line < share; ++line) __builtin_prefetch(x + line * kFloatLanes, 0, 3);
     }
   }
 
@@ -180,6 +192,7 @@ class FloatMatMul {
   void piece(std::size_t t, std::size_t k) {
     pack_tokens<Tokens>(t, k);
     for (std::size_t group = 0; group < groups_; ++group) {
+      prefetch_tokens<Tokens>(t, k, group);
       float* saved = sums_ + group * kRows * Tokens * kFloatLanes;
       const float *w = panel_piece(k, group), *x = tokens_;
       Sums<kRows, Tokens> sums;
@@ -188,10 +201,9 @@ class FloatMatMul {
           sums[i][j] = k == 0 ? V::broadcast(0) : V::load(saved + (i * Tokens + j) * kFloatLanes);
       for (const float* const end = w + piece_cols(k) * kRows; w != end;
            w += kRows * kFloatLanes, x += Tokens * kFloatLanes) {
-        V rows[kRows], tokens[Tokens];
+        V tokens[Tokens];
         for (std::size_t j = 0; j < Tokens; ++j) tokens[j] = V::load(x + j * kFloatLanes);
-        for (std::size_t i = 0; i < kRows; ++i) rows[i] = V::load(w + i * kFloatLanes);
-        multiply_add(rows, tokens, sums);
+        multiply_add([&](std::size_t i) { return V::load(w + i * kFloatLanes); }, tokens, sums);
       }
       for (std::size_t i = 0; i < kRows; ++i)
         for (std::size_t j = 0; j < Tokens; ++j) sums[i][j].store(saved + (i * Tokens + j) * kFloatLanes);
