@@ -13,6 +13,7 @@
 #include "kernels/gemm_avx2.h"
 #include "kernels/simd/avx2.h"
 #elif defined(__aarch64__)
+#include "kernels/gemm_neon.h"
 #include "kernels/simd/neon.h"
 #endif
 
@@ -29,10 +30,7 @@ struct FewTokens {
 
 template <class Isa, DType type>
 void int_product(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
-  MatMulFn run = FewTokens<Isa, type>::run;
-  if constexpr (requires { typename GemmKernel<Isa>::Session; }) {
-    if (job.x->n_tokens > kGemvTokens) run = gemm<Isa, type>;
-  }
+  const MatMulFn run = job.x->n_tokens > kGemvTokens ? gemm<Isa, type> : FewTokens<Isa, type>::run;
   run(job, row_begin, row_end, scratch);
 }
 
