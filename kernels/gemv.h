@@ -65,17 +65,18 @@ class Gemv {
     fetch<kRowGroup * W::kBytes>(ahead);
     Vec sums[T][V::kPacks];
     for (std::size_t k = 0; k < V::kPacks; ++k) {
-      W::weights(rows + k, offset, [&](int, Vec w0, Vec w1) {
-        for (int t = 0; t < T; ++t) {
-          const std::int8_t* q = x.q + (first + t) * x.q_stride() + b * 32;
-          const Vec a0 = V::same(q), a1 = V::same(q + 16);
-          if constexpr (W::kFull) {
-            sums[t][k] = V::dot_full(V::zero(), w0, a0, w1, a1);
-          } else {
-            sums[t][k] = V::template dot<W::kMax>(V::zero(), w0, a0, w1, a1);
-          }
-        }
-      });
+      W::weights(
+          rows + k, offset, [&](int, Vec w0, Vec w1) __attribute__((always_inline)) {
+            for (int t = 0; t < T; ++t) {
+              const std::int8_t* q = x.q + (first + t) * x.q_stride() + b * 32;
+              const Vec a0 = V::same(q), a1 = V::same(q + 16);
+              if constexpr (W::kFull) {
+                sums[t][k] = V::dot_full(V::zero(), w0, a0, w1, a1);
+              } else {
+                sums[t][k] = V::template dot<W::kMax>(V::zero(), w0, a0, w1, a1);
+              }
+            }
+          });
     }
     const Float8 d = W::d(rows, offset);
     for (int t = 0; t < T; ++t) {
@@ -102,6 +103,8 @@ class Gemv {
                           std::size_t first, std::size_t b, Float8 (&acc)[T]) {
     constexpr int kScaleVecs = W::kScales == 16 ? 2 : 1;
     Vec sums[T][V::kPacks], mins[T][V::kPacks];
+    const std::int8_t* values[T];
+    for (int t = 0; t < T; ++t) values[t] = x.q + (first + t) * x.q_stride() + b * 256;
     for (std::size_t k = 0; k < V::kPacks; ++k) {
       Vec scale[kScaleVecs], correction[kScaleVecs], min[kScaleVecs];
       if constexpr (W::kScales == 0) {
@@ -122,14 +125,15 @@ class Gemv {
           for (int i = 0; i < kScaleVecs; ++i) mins[t][k] = V::madd16(mins[t][k], min[i], a[i]);
         }
       }
-      W::weights(rows + k, offset, [&](int j, Vec w0, Vec w1) {
-        constexpr std::size_t kPart = kRowGroup * W::kBytes / (8 * V::kPacks);
-        fetch<kPart>(ahead + (8 * k + j) * kPart);
-        for (int t = 0; t < T; ++t) {
-          const std::int8_t* q = x.q + (first + t) * x.q_stride() + b * 256 + 32 * j;
-          sum[t] = add_products(sum[t], j, w0, V::same(q), w1, V::same(q + 16), scale);
-        }
-      });
+      W::weights(
+          rows + k, offset, [&](int j, Vec w0, Vec w1) __attribute__((always_inline)) {
+            constexpr std::size_t kPart = kRowGroup * W::kBytes / (8 * V::kPacks);
+            fetch<kPart>(ahead + (8 * k + j) * kPart);
+            for (int t = 0; t < T; ++t) {
+              const std::int8_t* q = values[t] + 32 * j;
+              sum[t] = add_products(sum[t], j, w0, V::same(q), w1, V::same(q + 16), scale);
+            }
+          });
       for (int t = 0; t < T; ++t) sums[t][k] = sum[t];
     }
     const Float8 d = W::d(rows, offset);

@@ -9,9 +9,10 @@ template <class V>
 struct LaneType<V, DType::TQ2_0> : LaneBlock256<V, BlockTQ2_0, 0> {
   static constexpr int kZero = 1, kMax = 3;
   template <class F>
-  static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
-    two_bits<V>(rows, offset + offsetof(BlockTQ2_0, q),
-                [&](int half, int j, auto w0, auto w1) { f(4 * half + j, w0, w1); });
+  [[gnu::always_inline]] static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
+    two_bits<V>(
+        rows, offset + offsetof(BlockTQ2_0, q),
+        [&](int half, int j, auto w0, auto w1) __attribute__((always_inline)) { f(4 * half + j, w0, w1); });
   }
 };
 
@@ -23,13 +24,13 @@ struct LaneType<V, DType::TQ1_0> : LaneBlock256<V, BlockTQ1_0, 0> {
   using Vec = typename V::Vec;
   static constexpr int kZero = 1, kMax = 2;
   template <class F>
-  static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
+  [[gnu::always_inline]] static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
     const Vec bias = V::splat8(0x80);
-    const auto bytes = [&](std::size_t i) {
+    const auto bytes = [&](std::size_t i) __attribute__((always_inline)) {
       return V::bit_xor(V::load(rows, offset + offsetof(BlockTQ1_0, q) + i), bias);
     };
     Vec a = bytes(0), b = bytes(16), c = bytes(32);
-    unroll<5>([&](auto n) {
+    unroll<5>([&](auto n) __attribute__((always_inline)) {
       f(n, trit(a), trit(b));
       a = thrice(a);
       b = thrice(b);

@@ -109,7 +109,7 @@ struct RowLanes<Avx512> {
   /// Codebooks are looked up by permuting their codes, see look_up() in gemv_iq.h.
   static constexpr bool kPermutes = true;
   template <class Book, std::size_t N, class F>
-  static void look_up(const Vec (&index)[N], const Vec (&top)[N], F&& f) {
+  [[gnu::always_inline]] static void look_up(const Vec (&index)[N], const Vec (&top)[N], F&& f) {
     Vec codes[2 * N];
     for (std::size_t v = 0; v < N; ++v) {
       const __mmask64 bits[3] = {_mm512_movepi8_mask(index[v]), _mm512_test_epi8_mask(top[v], splat8(1)),
@@ -119,7 +119,7 @@ struct RowLanes<Avx512> {
       codes[2 * v] = zip_low8(low, high);
       codes[2 * v + 1] = zip_high8(low, high);
     }
-    unroll<4>([&](auto j) {
+    unroll<4>([&](auto j) __attribute__((always_inline)) {
       if constexpr (N == 1) {
         const Vec c = codes[j / 2];
         f(j, digits<Book, 2>(lookup(c, same(&kPairOfCodes<8 * (j % 2)>))),
@@ -132,11 +132,11 @@ struct RowLanes<Avx512> {
   }
   /// For a codebook too large to permute: its codes are gathered by the eight int16 of each lane.
   template <class Book, class F>
-  static void look_up_wide(Vec index, F&& f) {
+  [[gnu::always_inline]] static void look_up_wide(Vec index, F&& f) {
     const auto gather = [](Vec i) { return _mm512_i32gather_epi32(i, Book::codes.data(), 2); };
     const Vec codes[2] = {gather(_mm512_unpacklo_epi16(index, zero())),
                           gather(_mm512_unpackhi_epi16(index, zero()))};
-    unroll<2>([&](auto j) {
+    unroll<2>([&](auto j) __attribute__((always_inline)) {
       f(j, digits<Book, 2>(lookup(codes[j], same(&kPairOfDwords<0>))),
         digits<Book, 2>(lookup(codes[j], same(&kPairOfDwords<8>))));
     });
@@ -157,12 +157,11 @@ struct RowLanes<Avx512> {
     return _mm512_shuffle_epi8(s,
                                _mm512_set1_epi32(static_cast<int>(0x80800000u) | (2 * j + 1) << 8 | 2 * j));
   }
-  /// acc + t*s, |t| <= bound.
+  /// acc + t*s, |t| <= Bound; s >= 0 if t does not fit in an int16.
   template <int Bound>
   static Vec scale_sums(Vec acc, Vec t, Vec s) {
     if constexpr (Bound < 32768) return _mm512_dpwssd_epi32(acc, t, s);
-    const Vec wide = _mm512_srai_epi32(_mm512_slli_epi32(s, 16), 16);
-    return _mm512_add_epi32(acc, _mm512_mullo_epi32(t, wide));
+    return _mm512_add_epi32(acc, _mm512_mullo_epi32(t, s));
   }
   template <int Max>
   static Vec scaled_dot(Vec acc, Vec w, Vec a, Vec s) {
@@ -173,7 +172,8 @@ struct RowLanes<Avx512> {
     return scale_sums<8 * Max * 127>(acc, dot_full(zero(), w0, a0, w1, a1), s);
   }
   static Vec scaled_dot_full(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1, Vec s) {
-    return scaled_dot<255>(acc, w0, a0, w1, a1, s);
+    const Vec wide = _mm512_srai_epi32(_mm512_slli_epi32(s, 16), 16);
+    return scaled_dot<255>(acc, w0, a0, w1, a1, wide);
   }
 
   /// Sums of neighbours of 16 int16, in every lane.
