@@ -51,6 +51,8 @@ struct KeyRange {
 template <class Isa>
 class Attention {
   using V = F32x16<Isa>;
+  static constexpr std::size_t kSlots =
+      (kMaxQueries + 3) / 4 * 4;  ///< queries of a block, folded four at a time
 
  public:
   Attention(const AttentionJob& job, std::size_t kv_head, std::size_t token_begin, std::byte* scratch)
@@ -173,39 +175,48 @@ class Attention {
 
   /// scores become weights; maxima, sums and outputs are brought to the new maxima.
   void softmax_step(float (*scores)[kKeyTile], const KeyRange* keys, std::size_t n, std::size_t first) {
-    alignas(64) float shrink[kFloatLanes] = {};
-    V total[kMaxQueries];
+    const V scale = V::broadcast(job_.scale), zero = V::broadcast(0);
+    float *const max_so_far = scratch_.max + first, *const sum = scratch_.sum + first;
+    V lanes[kSlots];  // largest scores, then sums of weights
+    for (V& v : lanes) v = zero;
     for (std::size_t i = 0; i < n; ++i) {
+      lanes[i] = V::broadcast(max_so_far[i]);
       if (keys[i].empty()) continue;
       float* s = scores[i];
       for (std::size_t k = 0; k < keys[i].begin; ++k) s[k] = -__builtin_inff();
       for (std::size_t k = keys[i].end; k < kKeyTile; ++k) s[k] = -__builtin_inff();
-      const V scale = V::broadcast(job_.scale);
-      V score[kKeyTile / kFloatLanes], largest = V::broadcast(scratch_.max[first + i]);
-      for (std::size_t g = 0; g < kKeyTile / kFloatLanes; ++g) {
-        score[g] = V::load(s + g * kFloatLanes) * scale;
-        largest = max(largest, score[g]);
+      for (std::size_t k = 0; k < kKeyTile; k += kFloatLanes) {
+        const V score = V::load(s + k) * scale;
+        score.store(s + k);
+        lanes[i] = max(lanes[i], score);
       }
-      const float new_max = largest.max_lane();
-      total[i] = V::broadcast(0);
-      for (std::size_t g = 0; g < kKeyTile / kFloatLanes; ++g) {
-        const V weight = exp(score[g] - V::broadcast(new_max));
-        weight.store(s + g * kFloatLanes);
-        total[i] = total[i] + weight;
+    }
+    alignas(64) float new_max[kSlots], shrink[kFloatLanes] = {}, added[kSlots];
+    for (std::size_t i = 0; i < n; i += 4)
+      V::max4(lanes[i], lanes[i + 1], lanes[i + 2], lanes[i + 3], new_max + i);
+    for (std::size_t i = 0; i < n; ++i) {
+      lanes[i] = zero;
+      if (keys[i].empty()) continue;
+      const V shift = V::broadcast(new_max[i]);
+      for (std::size_t k = 0; k < kKeyTile; k += kFloatLanes) {
+        const V weight = exp(V::load(scores[i] + k) - shift);
+        weight.store(scores[i] + k);
+        lanes[i] = lanes[i] + weight;
       }
-      shrink[i] = scratch_.max[first + i] - new_max;
-      scratch_.max[first + i] = new_max;
+      shrink[i] = max_so_far[i] - new_max[i];
+      max_so_far[i] = new_max[i];
     }
     exp(V::load(shrink)).store(shrink);
+    for (std::size_t i = 0; i < n; i += 4)
+      V::sum4(lanes[i], lanes[i + 1], lanes[i + 2], lanes[i + 3], added + i);
     for (std::size_t i = 0; i < n; ++i) {
-      if (keys[i].empty()) continue;
-      float& sum = scratch_.sum[first + i];
-      sum = sum * shrink[i] + total[i].sum();
-      if (shrink[i] == 1.0F) continue;
-      float* out = scratch_.out + (first + i) * stride_;
-      for (std::size_t g = 0; g < out_groups_; ++g)
-        (V::load(out + g * kFloatLanes) * V::broadcast(shrink[i])).store(out + g * kFloatLanes);
+      sum[i] = sum[i] * shrink[i] + added[i];
+      if (shrink[i] != 1.0F) rescale(scratch_.out + (first + i) * stride_, shrink[i]);
     }
+  }
+  void rescale(float* out, float factor) const {
+    for (std::size_t g = 0; g < out_groups_; ++g, out += kFloatLanes)
+      (V::load(out) * V::broadcast(factor)).store(out);
   }
 
   /// out[d] += weight·value, keys increasing for every query: those that all queries see together, the rest

@@ -114,45 +114,73 @@ struct F32x16 {
       }
     });
   }
-  /// 2^n of t = n + kRoundMagic.
-  [[gnu::always_inline]] friend F32x16 pow2(const F32x16& t) {
-    return each([&](std::size_t i) { return Ops::pow2(t.part[i]); });
+  /// The larger of numbers without sign; NaN counts as larger than infinity.
+  [[gnu::always_inline]] friend F32x16 max_magnitude(const F32x16& a, const F32x16& b) {
+    return each([&](std::size_t i) { return Ops::max_magnitude(a.part[i], b.part[i]); });
+  }
+  /// a < b ? a : b
+  [[gnu::always_inline]] friend F32x16 min(const F32x16& a, const F32x16& b) {
+    return each([&](std::size_t i) { return Ops::min(a.part[i], b.part[i]); });
+  }
+  /// a * 2^n, rounded once, for integers n of -252 … 254: in two factors, unless one instruction does it.
+  [[gnu::always_inline]] friend F32x16 scale2(const F32x16& a, const F32x16& n) {
+    return each([&](std::size_t i) {
+      if constexpr (requires { Ops::scale2(a.part[i], n.part[i]); }) {
+        return Ops::scale2(a.part[i], n.part[i]);
+      } else {
+        const Batch magic = Ops::broadcast(kRoundMagic);
+        const Batch half = Ops::fma(n.part[i], Ops::broadcast(0.5F), magic);
+        return a.part[i] * Ops::pow2(half) * Ops::pow2(n.part[i] - (half - magic) + magic);
+      }
+    });
   }
 
   /// l[i] += l[i+8], then l[i+4], l[i+2], l[i+1].
-  [[nodiscard]] float sum() const {
-    alignas(64) float l[kFloatLanes];
-    store(l);
-    for (std::size_t half = kFloatLanes / 2; half > 0; half /= 2) {
-      for (std::size_t i = 0; i < half; ++i) l[i] += l[i + half];
-    }
-    return l[0];
-  }
-  /// out[i] = the sum of the i-th of four, by the same tree.
-  static void sum4(const F32x16& a, const F32x16& b, const F32x16& c, const F32x16& d, float* out) {
-    if constexpr (Ops::kSize == 1) {
-      const F32x16* const four[] = {&a, &b, &c, &d};
-      for (std::size_t i = 0; i < 4; ++i) out[i] = four[i]->sum();
-    } else {
-      Ops::sum4(a.part, b.part, c.part, d.part, out);
-    }
-  }
+  [[nodiscard]] float sum() const { return fold(add); }
   /// Largest lane by the same tree.
-  [[nodiscard]] float max_lane() const {
-    alignas(64) float l[kFloatLanes];
-    store(l);
-    for (std::size_t half = kFloatLanes / 2; half > 0; half /= 2) {
-      for (std::size_t i = 0; i < half; ++i) l[i] = l[i] > l[i + half] ? l[i] : l[i + half];
-    }
-    return l[0];
+  [[nodiscard]] float max_lane() const { return fold(larger); }
+  /// out[i] = sum or largest lane of the i-th of four.
+  static void sum4(const F32x16& a, const F32x16& b, const F32x16& c, const F32x16& d, float* out) {
+    fold4(add, a, b, c, d, out);
+  }
+  static void max4(const F32x16& a, const F32x16& b, const F32x16& c, const F32x16& d, float* out) {
+    fold4(larger, a, b, c, d, out);
+  }
+  static void max_magnitude4(const F32x16& a, const F32x16& b, const F32x16& c, const F32x16& d, float* out) {
+    fold4([](auto x, auto y) { return Ops::max_magnitude(x, y); }, a, b, c, d, out);
   }
 
  private:
+  static constexpr auto add = [](auto a, auto b) { return a + b; };
+  static constexpr auto larger = [](auto a, auto b) { return Ops::max(a, b); };
   template <class F>
   [[gnu::always_inline]] static F32x16 each(F f) {
     F32x16 r;
     for (std::size_t i = 0; i < kParts; ++i) r.part[i] = f(i);
     return r;
+  }
+  template <class Op>
+  float fold(Op op) const {
+    if constexpr (Ops::kSize == 1) {
+      float l[kFloatLanes];
+      store(l);
+      for (std::size_t half = kFloatLanes / 2; half > 0; half /= 2)
+        for (std::size_t i = 0; i < half; ++i) l[i] = op(l[i], l[i + half]);
+      return l[0];
+    } else {
+      float all[4];
+      Ops::fold4([&](Batch a, Batch b) -> Batch { return op(a, b); }, part, part, part, part, all);
+      return all[0];
+    }
+  }
+  template <class Op>
+  static void fold4(Op op, const F32x16& a, const F32x16& b, const F32x16& c, const F32x16& d, float* out) {
+    if constexpr (Ops::kSize == 1) {
+      const F32x16* const four[] = {&a, &b, &c, &d};
+      for (std::size_t i = 0; i < 4; ++i) out[i] = four[i]->fold(op);
+    } else {
+      Ops::fold4([&](Batch x, Batch y) -> Batch { return op(x, y); }, a.part, b.part, c.part, d.part, out);
+    }
   }
 };
 

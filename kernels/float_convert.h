@@ -23,6 +23,9 @@ namespace cria {
 ///   fma(a, b, c)        a*b + c rounded once
 ///   div(a, b)           a / b, correctly rounded (xsimd's is an estimate on NEON)
 ///   max(a, b)           a > b ? a : b, lane by lane (the second if either is NaN)
+///   min(a, b)           a < b ? a : b, likewise
+///   max_magnitude(a, b) the larger of two numbers without sign; NaN counts as larger than infinity
+///   scale2(x, n)        x * 2^n, rounded once, for integers |n| <= 252; a set without it has
 ///   pow2(t)             2^n where t = n + 1.5*2^23 and -126 <= n <= 127
 ///   swap_pairs(x)       lanes 2i and 2i+1 exchanged (kSize > 1)
 ///   load_f16/bf16/i8    from kSize values at any alignment
@@ -47,6 +50,10 @@ struct FloatOps<ScalarIsa> {
   static float fma(float a, float b, float c) { return std::fma(a, b, c); }
   static float div(float a, float b) { return a / b; }
   static float max(float a, float b) { return a > b ? a : b; }
+  static float max_magnitude(float a, float b) {
+    return std::bit_cast<std::int32_t>(a) > std::bit_cast<std::int32_t>(b) ? a : b;
+  }
+  static float min(float a, float b) { return a < b ? a : b; }
   static float pow2(float t) {
     return std::bit_cast<float>((std::bit_cast<std::uint32_t>(t) << 23) + 0x3F800000U);
   }
@@ -91,20 +98,25 @@ struct FloatOps<Avx2> : XsimdFloatOps<Avx2> {
   static Batch fma(Batch a, Batch b, Batch c) { return _mm256_fmadd_ps(a, b, c); }
   static Batch div(Batch a, Batch b) { return _mm256_div_ps(a, b); }
   static Batch max(Batch a, Batch b) { return _mm256_max_ps(a, b); }
+  static Batch max_magnitude(Batch a, Batch b) {
+    return _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
+  }
+  static Batch min(Batch a, Batch b) { return _mm256_min_ps(a, b); }
   static Batch pow2(Batch t) {
     const __m256i shifted = _mm256_slli_epi32(_mm256_castps_si256(t), 23);
     return _mm256_castsi256_ps(_mm256_add_epi32(shifted, _mm256_set1_epi32(0x3F800000)));
   }
   static Batch swap_pairs(Batch x) { return _mm256_permute_ps(x, 0xB1); }
-  static void sum4(const Batch* a, const Batch* b, const Batch* c, const Batch* d, float* out) {
-    const auto fold4 = [](__m256 x, __m256 y) {  // l[i] += l[i+4] of two
-      return _mm256_add_ps(_mm256_permute2f128_ps(x, y, 0x20), _mm256_permute2f128_ps(x, y, 0x31));
+  template <class Op>
+  static void fold4(Op op, const Batch* a, const Batch* b, const Batch* c, const Batch* d, float* out) {
+    const auto fold = [&](__m256 x, __m256 y) -> __m256 {  // l[i], l[i+4] of two
+      return op(_mm256_permute2f128_ps(x, y, 0x20), _mm256_permute2f128_ps(x, y, 0x31));
     };
-    const __m256 ab = fold4(a[0] + a[1], b[0] + b[1]), cd = fold4(c[0] + c[1], d[0] + d[1]);
-    const __m256 pairs = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xEE));
-    const __m256 sums = _mm256_add_ps(pairs, _mm256_permute_ps(pairs, 0xB1));  // a a c c | b b d d
-    _mm_storeu_ps(out, _mm_unpacklo_ps(_mm_permute_ps(_mm256_castps256_ps128(sums), 0xD8),
-                                       _mm_permute_ps(_mm256_extractf128_ps(sums, 1), 0xD8)));
+    const __m256 ab = fold(op(a[0], a[1]), op(b[0], b[1])), cd = fold(op(c[0], c[1]), op(d[0], d[1]));
+    const __m256 twos = op(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xEE));
+    const __m256 ones = op(twos, _mm256_permute_ps(twos, 0xB1));  // a a c c | b b d d
+    _mm_storeu_ps(out, _mm_unpacklo_ps(_mm_permute_ps(_mm256_castps256_ps128(ones), 0xD8),
+                                       _mm_permute_ps(_mm256_extractf128_ps(ones, 1), 0xD8)));
   }
   static Batch load_f16(const void* p) { return _mm256_cvtph_ps(load128(p)); }
   static Batch load_bf16(const void* p) {
@@ -134,20 +146,21 @@ struct FloatOps<Avx512> : XsimdFloatOps<Avx512> {
   static Batch fma(Batch a, Batch b, Batch c) { return _mm512_fmadd_ps(a, b, c); }
   static Batch div(Batch a, Batch b) { return _mm512_div_ps(a, b); }
   static Batch max(Batch a, Batch b) { return _mm512_max_ps(a, b); }
-  static Batch pow2(Batch t) {
-    const __m512i shifted = _mm512_slli_epi32(_mm512_castps_si512(t), 23);
-    return _mm512_castsi512_ps(_mm512_add_epi32(shifted, _mm512_set1_epi32(0x3F800000)));
+  static Batch max_magnitude(Batch a, Batch b) {
+    return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
   }
+  static Batch min(Batch a, Batch b) { return _mm512_min_ps(a, b); }
+  static Batch scale2(Batch x, Batch n) { return _mm512_scalef_ps(x, n); }
   static Batch swap_pairs(Batch x) { return _mm512_permute_ps(x, 0xB1); }
-  static void sum4(const Batch* a, const Batch* b, const Batch* c, const Batch* d, float* out) {
-    const auto fold8 = [](__m512 x, __m512 y) {  // l[i] += l[i+8] of two
-      return _mm512_add_ps(_mm512_shuffle_f32x4(x, y, 0x44), _mm512_shuffle_f32x4(x, y, 0xEE));
+  template <class Op>
+  static void fold4(Op op, const Batch* a, const Batch* b, const Batch* c, const Batch* d, float* out) {
+    const auto fold = [&](__m512 x, __m512 y) -> __m512 {  // l[i], l[i+8] of two
+      return op(_mm512_shuffle_f32x4(x, y, 0x44), _mm512_shuffle_f32x4(x, y, 0xEE));
     };
-    const __m512 ab = fold8(a[0], b[0]), cd = fold8(c[0], d[0]);
-    const __m512 fours =
-        _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xDD));
-    const __m512 twos = _mm512_add_ps(fours, _mm512_permute_ps(fours, 0xEE));
-    const __m512 ones = _mm512_add_ps(twos, _mm512_permute_ps(twos, 0xB1));
+    const __m512 ab = fold(a[0], b[0]), cd = fold(c[0], d[0]);
+    const __m512 fours = op(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xDD));
+    const __m512 twos = op(fours, _mm512_permute_ps(fours, 0xEE));
+    const __m512 ones = op(twos, _mm512_permute_ps(twos, 0xB1));
     _mm_storeu_ps(out, _mm512_castps512_ps128(_mm512_maskz_compress_ps(0x1111, ones)));
   }
   static Batch load_f16(const void* p) { return _mm512_cvtph_ps(load256(p)); }
@@ -176,18 +189,24 @@ struct FloatOps<Neon> : XsimdFloatOps<Neon> {
   static Batch fma(Batch a, Batch b, Batch c) { return vfmaq_f32(c, a, b); }
   static Batch div(Batch a, Batch b) { return vdivq_f32(a, b); }
   static Batch max(Batch a, Batch b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
+  static Batch max_magnitude(Batch a, Batch b) {
+    return vreinterpretq_f32_s32(vmaxq_s32(vreinterpretq_s32_f32(a), vreinterpretq_s32_f32(b)));
+  }
+  static Batch min(Batch a, Batch b) { return vbslq_f32(vcltq_f32(a, b), a, b); }
   static Batch pow2(Batch t) {
     const uint32x4_t shifted = vshlq_n_u32(vreinterpretq_u32_f32(t), 23);
     return vreinterpretq_f32_u32(vaddq_u32(shifted, vdupq_n_u32(0x3F800000U)));
   }
   static Batch swap_pairs(Batch x) { return vrev64q_f32(x); }
-  static void sum4(const Batch* a, const Batch* b, const Batch* c, const Batch* d, float* out) {
-    const auto fold = [](const Batch* x) -> float32x4_t { return (x[0] + x[2]) + (x[1] + x[3]); };
-    const auto fold2 = [](float32x4_t x, float32x4_t y) {  // l[i] += l[i+2] of two
+  template <class Op>
+  static void fold4(Op op, const Batch* a, const Batch* b, const Batch* c, const Batch* d, float* out) {
+    const auto fold = [&](const Batch* x) -> float32x4_t { return op(op(x[0], x[2]), op(x[1], x[3])); };
+    const auto fold2 = [&](float32x4_t x, float32x4_t y) -> float32x4_t {  // l[i], l[i+2] of two
       const float64x2_t p = vreinterpretq_f64_f32(x), q = vreinterpretq_f64_f32(y);
-      return vaddq_f32(vreinterpretq_f32_f64(vzip1q_f64(p, q)), vreinterpretq_f32_f64(vzip2q_f64(p, q)));
+      return op(vreinterpretq_f32_f64(vzip1q_f64(p, q)), vreinterpretq_f32_f64(vzip2q_f64(p, q)));
     };
-    vst1q_f32(out, vpaddq_f32(fold2(fold(a), fold(b)), fold2(fold(c), fold(d))));
+    const float32x4_t ab = fold2(fold(a), fold(b)), cd = fold2(fold(c), fold(d));
+    vst1q_f32(out, op(vuzp1q_f32(ab, cd), vuzp2q_f32(ab, cd)));
   }
   static Batch load_f16(const void* p) { return vcvt_f32_f16(vreinterpret_f16_u16(load64(p))); }
   static Batch load_bf16(const void* p) { return vreinterpretq_f32_u32(vshll_n_u16(load64(p), 16)); }

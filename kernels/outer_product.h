@@ -18,6 +18,9 @@ constexpr std::size_t groups_in_registers() {
   return fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
 }
 
+/// What sums begin with when nothing has been added yet.
+alignas(64) inline constexpr float kZeros[4 * kFloatLanes] = {};
+
 /// Operands: B's rows lie b_stride bytes apart; C's rows c_stride floats apart.
 struct OuterProduct {
   const float* const* a;  ///< one pointer per query, n values each
@@ -32,16 +35,17 @@ struct OuterProduct {
 template <class Isa, Stored type, std::size_t Queries, std::size_t Groups>
 void outer_product_block(const OuterProduct& job, std::size_t group) {
   using V = F32x16<Isa>;
-  const float* a[Queries];
-  V acc[Queries][Groups];
-  for (std::size_t q = 0; q < Queries; ++q) {
-    a[q] = job.a[q];
-    for (std::size_t g = 0; g < Groups; ++g)
-      acc[q][g] =
-          job.from_zero ? V::broadcast(0) : V::load(job.c + q * job.c_stride + (group + g) * kFloatLanes);
-  }
+  const std::size_t n = job.n, b_stride = job.b_stride, c_stride = job.c_stride;
   const std::byte* b = job.b + group * kFloatLanes * stored_bytes(type);
-  for (std::size_t i = 0; i < job.n; ++i, b += job.b_stride) {
+  float* const c = job.c + group * kFloatLanes;
+  const float* const start = job.from_zero ? kZeros : c;
+  const std::size_t start_stride = job.from_zero ? 0 : c_stride;
+  const float* a[Queries];
+  for (std::size_t q = 0; q < Queries; ++q) a[q] = job.a[q];
+  V acc[Queries][Groups];
+  for (std::size_t q = 0; q < Queries; ++q)
+    for (std::size_t g = 0; g < Groups; ++g) acc[q][g] = V::load(start + q * start_stride + g * kFloatLanes);
+  for (std::size_t i = 0; i < n; ++i, b += b_stride) {
     V row[Groups];
     for (std::size_t g = 0; g < Groups; ++g)
       row[g] = V::template load_as<type>(b + g * kFloatLanes * stored_bytes(type));
@@ -51,8 +55,7 @@ void outer_product_block(const OuterProduct& job, std::size_t group) {
     }
   }
   for (std::size_t q = 0; q < Queries; ++q)
-    for (std::size_t g = 0; g < Groups; ++g)
-      acc[q][g].store(job.c + q * job.c_stride + (group + g) * kFloatLanes);
+    for (std::size_t g = 0; g < Groups; ++g) acc[q][g].store(c + q * c_stride + g * kFloatLanes);
 }
 
 /// Columns [16*begin, 16*end) for Queries rows.

@@ -14,62 +14,122 @@ namespace cria {
 /// not. The first wins among equals.
 inline constexpr float kStepsTried[] = {127.0F, 126.5F, 126.0F};
 
-/// Quantizes Groups*16 values: q = round(x * (steps/amax)) in -127…127, returns d = amax/steps. All zero: d =
-/// 0, q = 0. A NaN or an infinity among them: d = NaN, q = 0.
+/// Blocks of Groups*16 values that are quantized together, so that their scales are computed in lanes.
 template <class Isa, std::size_t Groups>
-[[gnu::always_inline]] inline float quantize_values(const float* x, std::int8_t* q) {
+class BlockQuantizer {
   using V = F32x16<Isa>;
-  const V zero = V::broadcast(0), magic = V::broadcast(kRoundMagic);
-  V largest = zero, fault = zero;
-  for (std::size_t g = 0; g < Groups; ++g) {
-    const V v = V::load(x + g * kFloatLanes);
-    largest = max(abs(v), largest);
-    fault = fma(v, zero, fault);  // 0, or NaN for all that is not finite
+  static constexpr std::size_t kValues = Groups * kFloatLanes;
+
+ public:
+  static constexpr std::size_t kBlocks = kFloatLanes;  ///< at most this many at once
+
+  /// n blocks at x: q = round(x * (steps/amax)) in -127…127, d = amax/steps. All zero: d = 0, q = 0. A NaN or
+  /// an infinity among them: d = NaN, q = 0.
+  BlockQuantizer(const float* x, std::size_t n) : x_(x), n_(n) {
+    choose_first();
+    for (const float steps : kStepsTried) try_steps(steps);
   }
-  float amax = largest.max_lane() + fault.sum();
-  if (127.0F / amax == __builtin_inff()) amax = 0;
-  float best_factor = amax == 0 ? 0 : 127.0F / amax, best_d = amax / 127.0F, least = __builtin_inff();
-  for (const float steps : kStepsTried) {
-    const float d = amax / steps, factor = amax == 0 ? 0 : steps / amax;
-    const V scale = V::broadcast(factor), minus_d = V::broadcast(-d);
-    V squares = zero;
-    for (std::size_t g = 0; g < Groups; ++g) {
-      const V v = V::load(x + g * kFloatLanes);
-      const V error = fma(v * scale + magic - magic, minus_d, v);
-      squares = fma(error, error, squares);
+  [[nodiscard]] float d(std::size_t block) const { return d_[block]; }
+  /// Stores n × kValues; sums holds one sum per block, or with 16 groups one per group.
+  void store(std::int8_t* q, std::int16_t* sums) const {
+    constexpr std::size_t kSums = Groups == 2 ? 1 : Groups;
+    V lanes[4];
+    for (std::size_t i = 0; i < (n_ * kSums + 3) / 4 * 4; ++i) {
+      const std::size_t block = i / kSums, first = i % kSums * (Groups / kSums);
+      lanes[i % 4] = V::broadcast(0);
+      for (std::size_t g = first; block < n_ && g < first + Groups / kSums; ++g) {
+        const V rounded = round(values(block, g) * V::broadcast(factor_[block]));
+        rounded.store_i8(q + block * kValues + g * kFloatLanes);
+        lanes[i % 4] = lanes[i % 4] + rounded;
+      }
+      if (i % 4 == 3) put_sums(lanes, sums + i - 3, n_ * kSums - (i - 3));
     }
-    if (const float sum = squares.sum(); sum < least) {
-      least = sum;
-      best_d = d;
-      best_factor = factor;
+  }
+
+ private:
+  [[gnu::always_inline]] V values(std::size_t block, std::size_t group) const {
+    return V::load(x_ + block * kValues + group * kFloatLanes);
+  }
+  [[gnu::always_inline]] static V round(const V& v) {
+    const V magic = V::broadcast(kRoundMagic);
+    return v + magic - magic;
+  }
+  static void put_sums(const V (&lanes)[4], std::int16_t* sums, std::size_t n) {
+    float four[4];
+    V::sum4(lanes[0], lanes[1], lanes[2], lanes[3], four);
+    for (std::size_t i = 0; i < 4 && i < n; ++i)
+      sums[i] = four[i] == four[i] ? static_cast<std::int16_t>(four[i]) : std::int16_t{0};
+  }
+  /// Calls f(block, lanes) for each block to fill its lanes, and fold(lanes of four blocks, out) for every
+  /// four.
+  template <class F, class Fold>
+  [[gnu::always_inline]] void each_block(F f, Fold fold) const {
+    for (std::size_t block = 0; block < n_; block += 4) {
+      V lanes[4];
+      for (std::size_t i = 0; i < 4; ++i) {
+        lanes[i] = V::broadcast(0);
+        if (block + i < n_) f(block + i, lanes[i]);
+      }
+      fold(lanes, block);
     }
   }
-  const V scale = V::broadcast(best_factor);
-  for (std::size_t g = 0; g < Groups; ++g) {
-    (V::load(x + g * kFloatLanes) * scale + magic - magic).store_i8(q + g * kFloatLanes);
+
+  void choose_first() {
+    each_block(
+        [&](std::size_t block, V& lanes) {
+          for (std::size_t g = 0; g < Groups; ++g) lanes = max_magnitude(lanes, abs(values(block, g)));
+        },
+        [&](const V(&l)[4], std::size_t block) { V::max_magnitude4(l[0], l[1], l[2], l[3], amax_ + block); });
+    for (std::size_t i = 0; i < kBlocks; ++i) {
+      amax_[i] += amax_[i] - amax_[i];  // infinity becomes NaN
+      if (127.0F / amax_[i] == __builtin_inff()) amax_[i] = 0;
+      d_[i] = amax_[i] / 127.0F;
+      factor_[i] = amax_[i] == 0 ? 0 : 127.0F / amax_[i];
+      least_[i] = __builtin_inff();
+    }
   }
-  return best_d;
-}
-
-template <class Isa, std::size_t N>
-[[gnu::always_inline]] inline std::int16_t sum_i8(const std::int8_t* q) {
-  int sum = 0;
-  for (std::size_t i = 0; i < N; ++i) sum += q[i];
-  return static_cast<std::int16_t>(sum);
-}
-
-template <class Isa>
-void quantize_row_32(const float* x, std::size_t cols, std::int8_t* q, float* d, std::int16_t* sum) {
-  for (std::size_t b = 0; b < cols / 32; ++b) {
-    d[b] = quantize_values<Isa, 2>(x + b * 32, q + b * 32);
-    sum[b] = sum_i8<Isa, 32>(q + b * 32);
+  void try_steps(float steps) {
+    float d[kBlocks], factor[kBlocks], squares[kBlocks];
+    for (std::size_t i = 0; i < kBlocks; ++i) {
+      d[i] = amax_[i] / steps;
+      factor[i] = amax_[i] == 0 ? 0 : steps / amax_[i];
+      squares[i] = 0;
+    }
+    each_block(
+        [&](std::size_t block, V& lanes) {
+          const V scale = V::broadcast(factor[block]), minus_d = V::broadcast(-d[block]);
+          for (std::size_t g = 0; g < Groups; ++g) {
+            const V v = values(block, g), error = fma(round(v * scale), minus_d, v);
+            lanes = fma(error, error, lanes);
+          }
+        },
+        [&](const V(&l)[4], std::size_t block) { V::sum4(l[0], l[1], l[2], l[3], squares + block); });
+    for (std::size_t i = 0; i < kBlocks; ++i) {
+      const bool better = squares[i] < least_[i];
+      least_[i] = better ? squares[i] : least_[i];
+      d_[i] = better ? d[i] : d_[i];
+      factor_[i] = better ? factor[i] : factor_[i];
+    }
   }
-}
 
-template <class Isa>
-void quantize_row_256(const float* x, std::size_t cols, std::int8_t* q, float* d, std::int16_t* sum) {
-  for (std::size_t b = 0; b < cols / 256; ++b) d[b] = quantize_values<Isa, 16>(x + b * 256, q + b * 256);
-  for (std::size_t s = 0; s < cols / 16; ++s) sum[s] = sum_i8<Isa, 16>(q + s * 16);
+  const float* x_;
+  std::size_t n_;
+  alignas(64) float amax_[kBlocks] = {};
+  alignas(64) float d_[kBlocks], factor_[kBlocks], least_[kBlocks];  ///< the best so far
+};
+
+/// One row of cols values in blocks of Groups*16.
+template <class Isa, std::size_t Groups>
+void quantize_row(const float* x, std::size_t cols, std::int8_t* q, float* d, std::int16_t* sums) {
+  using Quantizer = BlockQuantizer<Isa, Groups>;
+  constexpr std::size_t kValues = Groups * kFloatLanes, kSums = Groups == 2 ? 1 : Groups;
+  const std::size_t blocks = cols / kValues;
+  for (std::size_t b = 0; b < blocks; b += Quantizer::kBlocks) {
+    const std::size_t n = blocks - b < Quantizer::kBlocks ? blocks - b : Quantizer::kBlocks;
+    const Quantizer quantizer(x + b * kValues, n);
+    quantizer.store(q + b * kValues, sums + b * kSums);
+    for (std::size_t i = 0; i < n; ++i) d[b + i] = quantizer.d(i);
+  }
 }
 
 /// KernelSet::quantize.
@@ -79,7 +139,7 @@ void quantize(const float* x, std::size_t x_stride, Activations& acts, std::size
   if (!blocks32 && acts.type != ActType::Q8x256) return;  // F32: a view of x itself
   const std::size_t q_stride = (acts.cols + 63) / 64 * 64, d_stride = acts.cols / (blocks32 ? 32 : 256),
                     sum_stride = acts.cols / (blocks32 ? 32 : 16);
-  const auto row = blocks32 ? quantize_row_32<Isa> : quantize_row_256<Isa>;
+  const auto row = blocks32 ? quantize_row<Isa, 2> : quantize_row<Isa, 16>;
   for (std::size_t t = t0; t < t1; ++t)
     row(x + t * x_stride, acts.cols, acts.q + t * q_stride, acts.d + t * d_stride, acts.sum + t * sum_stride);
 }

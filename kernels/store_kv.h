@@ -11,17 +11,31 @@
 
 namespace cria {
 
+/// Calls f(block, d, 32 × q) for every 32 of n values, the last ones padded with zeros.
+template <class Isa, class F>
+void quantize_head(const float* x, std::size_t n, F f) {
+  constexpr std::size_t kBlocks = 4;  // a head of 128 at once
+  for (std::size_t first = 0; first < n; first += kBlocks * 32) {
+    const std::size_t count = n - first < kBlocks * 32 ? n - first : kBlocks * 32, blocks = (count + 31) / 32;
+    alignas(64) float padded[kBlocks * 32] = {};
+    alignas(64) std::int8_t q[kBlocks * 32];
+    std::int16_t sums[kBlocks];
+    __builtin_memcpy(padded, x + first, count * sizeof(float));
+    const BlockQuantizer<Isa, 2> quantizer(padded, blocks);
+    quantizer.store(q, sums);
+    for (std::size_t b = 0; b < blocks; ++b) f(first / 32 + b, quantizer.d(b), q + b * 32);
+  }
+}
+
 template <class Isa>
 void store_value_row(KvType type, const float* v, std::size_t n, std::byte* row) {
   using V = F32x16<Isa>;
   if (type == KvType::Q8_0) {
-    for (std::size_t i = 0; i < n; i += 32, row += sizeof(BlockQ8_0)) {
-      alignas(64) float x[32] = {};
-      std::int8_t q[32];
-      __builtin_memcpy(x, v + i, (n - i < 32 ? n - i : 32) * sizeof(float));
-      F32x16<Isa>::store_one_f16(row, quantize_values<Isa, 2>(x, q));
-      __builtin_memcpy(row + sizeof(F16Bits), q, sizeof q);
-    }
+    quantize_head<Isa>(v, n, [&](std::size_t block, float d, const std::int8_t* q) {
+      std::byte* to = row + block * sizeof(BlockQ8_0);
+      V::store_one_f16(to, d);
+      __builtin_memcpy(to + sizeof(F16Bits), q, 32);
+    });
     return;
   }
   const std::size_t bytes = type == KvType::F16 ? 2 : 4;
@@ -50,14 +64,12 @@ void store_key(KvType type, const float* k, std::size_t n, std::byte* tile, std:
     }
     return;
   }
-  for (std::size_t i = 0; i < n; i += 32, tile += kQ8KeyBlockBytes) {
-    alignas(64) float x[32] = {};
-    std::int8_t q[32];
-    __builtin_memcpy(x, k + i, (n - i < 32 ? n - i : 32) * sizeof(float));
-    F32x16<Isa>::store_one_f16(tile + slot * sizeof(F16Bits), quantize_values<Isa, 2>(x, q));
-    for (std::size_t d = 0; d < 32; ++d)
-      reinterpret_cast<std::int8_t*>(tile + kQ8KeyBlockValues)[d * kKeyTile + slot] = q[d];
-  }
+  quantize_head<Isa>(k, n, [&](std::size_t block, float d, const std::int8_t* q) {
+    std::byte* to = tile + block * kQ8KeyBlockBytes;
+    V::store_one_f16(to + slot * sizeof(F16Bits), d);
+    auto* values = reinterpret_cast<std::int8_t*>(to + kQ8KeyBlockValues) + slot;
+    for (std::size_t i = 0; i < 32; ++i) values[i * kKeyTile] = q[i];
+  });
 }
 
 /// KernelSet::store_kv.
