@@ -85,10 +85,11 @@ std::string zsh_option(const OptionDescription& option) {
                             : option.choices.empty()
                                 ? ":value: "
                                 : ":value:(" + CLI::detail::join(option.choices, " ") + ")";
-  if (option.names.empty()) return "        " + quote("*" + value, "'\\''") + " \\\n";
+  const auto line = [](const std::string& spec) { return "        " + quote(spec, "'\\''") + " \\\n"; };
+  if (option.names.empty()) return line("*" + value);
+  const std::string rest = "[" + help + "]" + value;
   std::string text;
-  for (const std::string& name : option.names)
-    text += "        " + quote("*" + name + "[" + help + "]" + value, "'\\''") + " \\\n";
+  for (const std::string& name : option.names) text += line(std::string("*").append(name).append(rest));
   return text;
 }
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cmath>
 #include <cstdlib>
 
 namespace cria::tools {
@@ -68,7 +69,7 @@ void Progress::update(std::uint64_t done) {
   shown_ = true;
   constexpr std::size_t kWidth = 24;
   const auto filled = static_cast<std::size_t>(share * kWidth);
-  const auto left = static_cast<long>(spent / share - spent + 0.5);
+  const auto left = std::lround(spent / share - spent);
   const std::string rate = human_count(static_cast<std::uint64_t>(static_cast<double>(done) / spent));
   std::fprintf(stderr, "\r\033[K%s [%s%s] %2.0f %%  %s %s/s  %ld:%02ld left", what_.c_str(),
                std::string(filled, '#').c_str(), std::string(kWidth - filled, ' ').c_str(), 100 * share,

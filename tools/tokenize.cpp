@@ -20,13 +20,14 @@ constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
 /// A token's bytes on one line: quotes, backslashes, control characters and bytes that are no UTF-8 by
 /// themselves escaped.
 std::string quoted(const std::string& bytes) {
-  const std::string utf8 = nlohmann::json(bytes).dump(-1, ' ', false, kReplace);
+  std::string utf8 = nlohmann::json(bytes).dump(-1, ' ', false, kReplace);
   if (utf8.find("\xEF\xBF\xBD") == std::string::npos || bytes == "\xEF\xBF\xBD") return utf8;
   std::string out = "\"";
   for (const char c : bytes) {
     constexpr char kHex[] = "0123456789ABCDEF";
     const auto byte = static_cast<unsigned char>(c);
-    out += byte >= 0x80 ? std::string{'\\', 'x', kHex[byte >> 4], kHex[byte & 15]} : std::string(1, c);
+    const bool plain = byte >= 0x20 && byte < 0x7F && c != '"' && c != '\\';
+    out += plain ? std::string(1, c) : std::string{'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
   }
   return out + '"';
 }

@@ -12,7 +12,7 @@ namespace {
 
 /// A file with nested arrays, odd strings, and one tensor with the given values.
 std::string odd_file(const TempDirectory& directory, const std::vector<float>& values) {
-  const std::string path = directory.path("odd.gguf");
+  std::string path = directory.path("odd.gguf");
   GgufWriter writer(path);
   writer.set("general.architecture", std::string("odd"));
   writer.set("odd.bell", std::string("a\033[31m\x07"));

@@ -20,6 +20,7 @@ namespace {
 [[noreturn]] void become(std::vector<std::string> arguments, std::vector<std::string> environment) {
   std::vector<char*> argv;
   arguments.insert(arguments.begin(), CRIA_PROGRAM);
+  argv.reserve(arguments.size() + 1);
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
   for (std::string& entry : environment) putenv(entry.data());

@@ -49,7 +49,8 @@ TEST(Run, RefusesABadConversation) {
     const std::string file = directory.write("bad.json", text);
     const Result result = cria({"run", "--messages", file});
     EXPECT_EQ(result.code, 1) << text;
-    EXPECT_EQ(result.err, "cria: error: " + file + ": " + message + "\n");
+    EXPECT_EQ(result.err,
+              std::string("cria: error: ").append(file).append(": ").append(message).append("\n"));
     EXPECT_EQ(result.out, "") << text;
   }
 }
