@@ -98,13 +98,22 @@ struct RowLanes<Avx2> {
   }
   /// Two 8-byte entries per lane, by the first two of the 8 indices that store_indices() left for it.
   static Vec entries(const std::uint64_t* table, const std::uint16_t* i) {
-    const auto e = [&](int k) { return static_cast<long long>(table[i[k]]); };
-    return _mm256_setr_epi64x(e(0), e(1), e(8), e(9));
+    const auto pair =
+        [&](int k) {  // loads into both halves: a detour by general registers would cost shuffles
+          const auto low = _mm_castsi128_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(table + i[k])));
+          return _mm_castps_si128(_mm_loadh_pi(low, reinterpret_cast<const __m64*>(table + i[k + 1])));
+        };
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(pair(0)), pair(8), 1);
   }
   /// Four 4-byte entries per lane.
   static Vec entries(const std::uint32_t* table, const std::uint16_t* i) {
-    const auto e = [&](int k) { return static_cast<int>(table[i[k]]); };
-    return _mm256_setr_epi32(e(0), e(1), e(2), e(3), e(8), e(9), e(10), e(11));
+    const auto four = [&](int k) {
+      __m128i v = _mm_loadu_si32(table + i[k]);
+      v = _mm_insert_epi32(v, static_cast<int>(table[i[k + 1]]), 1);
+      v = _mm_insert_epi32(v, static_cast<int>(table[i[k + 2]]), 2);
+      return _mm_insert_epi32(v, static_cast<int>(table[i[k + 3]]), 3);
+    };
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(four(0)), four(8), 1);
   }
 
   static Vec madd16(Vec acc, Vec a, Vec b) { return _mm256_add_epi32(acc, _mm256_madd_epi16(a, b)); }
