@@ -68,6 +68,15 @@ void use_utf8() {
   if (std::strcmp(nl_langinfo(CODESET), "UTF-8") != 0) std::setlocale(LC_CTYPE, "C.UTF-8");
 }
 
+/// A prompt for libedit: sequences that take no room stand between \1. (One at the very end would be lost.)
+std::string escaped(std::string text) {
+  for (std::size_t at = 0; (at = text.find('\033', at)) != std::string::npos; at += 3) {
+    text.insert(text.find('m', at) + 1, 1, '\1');
+    text.insert(at, 1, '\1');
+  }
+  return text;
+}
+
 class TerminalReader : public LineReader {
  public:
   TerminalReader() : history_file_(history_path()) {
@@ -94,12 +103,10 @@ class TerminalReader : public LineReader {
   TerminalReader& operator=(const TerminalReader&) = delete;
 
   Read line(const std::string& prompt_text, std::string& out) override {
-    const std::string visible = styled(stdout, Style::Prompt, prompt_text);
-    prompt_ = visible == prompt_text
-                  ? visible
-                  : "\1" + visible.substr(0, visible.find(prompt_text)) + "\1" + prompt_text + "\1\033[0m\1";
+    prompt_ = escaped(styled(stdout, Style::Prompt, prompt_text)) + " ";
     interrupted_ = false;
-    el_set(edit_, EL_PREP_TERM, 1);  // else what is typed right after the prompt shows meets a cooked terminal
+    el_set(edit_, EL_PREP_TERM,
+           1);  // else what is typed right after the prompt shows meets a cooked terminal
     int n = 0;
     const char* text = el_gets(edit_, &n);
     if (interrupted_) {
@@ -164,11 +171,11 @@ std::unique_ptr<LineReader> LineReader::create(bool terminal) {
 }
 
 Read read_message(LineReader& reader, std::string& out) {
-  constexpr const char* kMore = ". ";
+  constexpr const char* kMore = ".";
   constexpr std::string_view kFence = "\"\"\"";
   out.clear();
   std::string line;
-  Read read = reader.line("> ", line);
+  Read read = reader.line(">", line);
   if (read != Read::Line) return read;
   if (line.starts_with(kFence)) {
     out = line.substr(kFence.size());

@@ -11,7 +11,7 @@ enum class Read { Line, Interrupt, End };
 class LineReader {
  public:
   virtual ~LineReader() = default;
-  /// The next line without its newline.
+  /// The next line without its newline. The prompt is shown with a space after it.
   virtual Read line(const std::string& prompt, std::string& out) = 0;
   /// Keeps a message for the history.
   virtual void remember(const std::string& message) = 0;

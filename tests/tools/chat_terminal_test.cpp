@@ -10,7 +10,6 @@ constexpr std::string_view kCtrlC = "\003", kCtrlD = "\004", kUp = "\033[A";
 
 class ChatTerminal : public ::testing::Test {
  protected:
-  /// With TERM=dumb libedit redraws little, so that the output is plain text.
   Child start(std::vector<std::string> more = {}) const {
     std::vector<std::string> arguments = {"chat", "--temp", "0"};
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -33,6 +32,12 @@ TEST_F(ChatTerminal, PromptsAnswersAndEndsWithCtrlD) {
   ASSERT_TRUE(child.wait_for("> "));
   child.send(kCtrlD);
   EXPECT_EQ(child.exit_code(), 0);
+}
+
+TEST_F(ChatTerminal, ColoursEndWithThePrompt) {
+  environment_[1] = "NO_COLOR=";
+  Child child = start();
+  EXPECT_TRUE(child.wait_for("\033[1;32m>\033[0m ")) << child.output();
 }
 
 TEST_F(ChatTerminal, CtrlCStopsTheAnswerNotTheProgram) {
