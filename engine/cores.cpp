@@ -1,4 +1,4 @@
-// How many threads are worth starting.
+// How many threads are worth starting, and where they run.
 #include <sched.h>
 
 #include <algorithm>
@@ -49,6 +49,16 @@ unsigned usable_cores() {
   const unsigned cores = physical_cores();
   const unsigned quota = quota_cores();
   return quota > 0 ? std::min(cores, quota) : cores;
+}
+
+bool step_aside(int cpu) {
+  if (sched_getcpu() != cpu) return true;
+  cpu_set_t mask;
+  if (sched_getaffinity(0, sizeof mask, &mask) != 0) return false;
+  cpu_set_t others = mask;
+  CPU_CLR(static_cast<unsigned>(cpu), &others);
+  if (CPU_COUNT(&others) == 0 || sched_setaffinity(0, sizeof others, &others) != 0) return false;
+  return sched_setaffinity(0, sizeof mask, &mask) == 0;  // it may go where it likes from here
 }
 
 }  // namespace cria

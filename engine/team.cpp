@@ -2,6 +2,7 @@
 
 #include <oneapi/tbb/global_control.h>
 #include <oneapi/tbb/task_arena.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <cassert>
@@ -11,8 +12,9 @@
 namespace cria {
 namespace {
 
-constexpr auto kLinger = std::chrono::microseconds(50);  // about what sampling a token takes
-constexpr unsigned kSpins = 500;  // polls before a waiting thread offers its core to others
+// How long a thread polls before it sleeps: longer than the steps of a token that have but one chunk, and
+// than sampling a token.
+constexpr auto kPatience = std::chrono::microseconds(50);
 
 void pause() noexcept {
 #if defined(__x86_64__)
@@ -22,20 +24,18 @@ void pause() noexcept {
 #endif
 }
 
-// Waits by polling; politely once it takes longer, as the thread waited for may need this very core.
-class Patience {
- public:
-  void wait() noexcept {
-    if (++polls_ < kSpins) {
+// Polls until done() or kPatience is over; returns whether it is done.
+template <class Done>
+bool poll(Done&& done) {
+  const auto start = std::chrono::steady_clock::now();
+  do {
+    for (int i = 0; i < 32; ++i) {
+      if (done()) return true;
       pause();
-    } else {
-      std::this_thread::yield();
     }
-  }
-
- private:
-  unsigned polls_ = 0;
-};
+  } while (std::chrono::steady_clock::now() - start < kPatience);
+  return false;
+}
 
 constexpr std::uint64_t pack(std::uint32_t epoch, std::size_t begin, std::size_t end) {
   return std::uint64_t{epoch} << 32 | begin << 16 | end;
@@ -65,13 +65,14 @@ Team::Team(unsigned max_threads)
 
 Team::~Team() {
   closing_ = true;
-  Patience patience;
-  while (workers_.load(std::memory_order_acquire) != 0) patience.wait();
+  ring();
+  while (workers_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
 }
 
 Team::Evaluation Team::begin(unsigned threads) {
   assert(threads > 0 && threads <= max_threads_);
   threads_.store(threads, std::memory_order_relaxed);
+  caller_cpu_.store(sched_getcpu(), std::memory_order_relaxed);
   return Evaluation(*this);
 }
 
@@ -94,21 +95,28 @@ void Team::run(std::size_t chunks, Function function, void* context) {
   call_workers();
   function_ = function;
   context_ = context;
-  remaining_.store(chunks, std::memory_order_relaxed);
+  remaining_.store(static_cast<std::uint32_t>(chunks), std::memory_order_relaxed);
   ++epoch_;
   for (unsigned seat = threads; seat-- > 0;) {
     const auto range = pack(epoch_, chunks * seat / threads, chunks * (seat + 1) / threads);
     seats_[seat].range.store(range, std::memory_order_release);
   }
+  ring();
   remaining_.fetch_sub(help(0), std::memory_order_release);
-  Patience patience;
-  while (remaining_.load(std::memory_order_acquire) != 0) patience.wait();
+  if (poll([this] { return remaining_.load(std::memory_order_acquire) == 0; })) return;
+  while (const std::uint32_t left = remaining_.load(std::memory_order_acquire)) remaining_.wait(left);
+}
+
+// Wakes those who sleep; costs no system call if none does.
+void Team::ring() {
+  bell_.fetch_add(1);
+  bell_.notify_all();
 }
 
 // Takes and runs chunks, one's own first, until none is left; returns how many. The region cannot end before
 // they are subtracted from remaining_, so function_ and context_ hold still once a chunk is taken.
-std::size_t Team::help(unsigned seat) {
-  std::size_t done = 0;
+std::uint32_t Team::help(unsigned seat) {
+  std::uint32_t done = 0;
   const unsigned threads = this->threads();
   for (unsigned i = 0; i < threads; ++i) {
     auto& range = seats_[(seat + i) % threads].range;
@@ -135,29 +143,29 @@ void Team::worker() {
 }
 
 void Team::stay(unsigned seat) {
-  using Clock = std::chrono::steady_clock;
-  std::uint64_t seen = 0;
-  Clock::time_point idle_since = Clock::now();
-  for (unsigned polls = 1; !closing_.load(std::memory_order_relaxed); ++polls) {
-    if (seat >= threads()) return;
-    const std::uint64_t range = seats_[seat].range.load(std::memory_order_acquire);
-    if (range >> 32 != seen) {
-      seen = range >> 32;
-      const std::size_t done = help(seat);
-      if (done > 0) remaining_.fetch_sub(done, std::memory_order_release);
-      polls = 0;
-      idle_since = {};
-    } else if (polls % 64 != 0) {
-      pause();
-    } else if (active_.load(std::memory_order_acquire)) {
-      if (polls > kSpins) std::this_thread::yield();
-      idle_since = {};
-    } else if (idle_since == Clock::time_point{}) {
-      idle_since = Clock::now();
-    } else if (Clock::now() - idle_since > kLinger) {
-      return;
-    }
+  std::uint64_t epoch = 0;
+  while (wait_for_region(seat, epoch)) {
+    const std::uint32_t done = help(seat);
+    if (done > 0 && remaining_.fetch_sub(done, std::memory_order_acq_rel) == done) remaining_.notify_one();
   }
+}
+
+// Waits until the seat's epoch is another one. False: it is time to leave. On a shared machine schedulers
+// like to leave a thread on the core of the one that woke it, where it takes turns of milliseconds with the
+// very thread it waits for: so it steps aside.
+bool Team::wait_for_region(unsigned seat, std::uint64_t& epoch) {
+  const auto leaves = [&] { return closing_.load(std::memory_order_relaxed) || seat >= threads(); };
+  const auto changed = [&] { return seats_[seat].range.load(std::memory_order_acquire) >> 32 != epoch; };
+  if (step_aside(caller_cpu_.load(std::memory_order_relaxed))) poll([&] { return changed() || leaves(); });
+  for (;;) {
+    const std::uint32_t bell = bell_.load();
+    if (leaves()) return false;
+    if (changed()) break;
+    if (!active_.load(std::memory_order_acquire)) return false;
+    bell_.wait(bell);
+  }
+  epoch = seats_[seat].range.load(std::memory_order_acquire) >> 32;
+  return true;
 }
 
 }  // namespace cria

@@ -13,15 +13,19 @@ namespace cria {
 /// cgroup's CPU quota.
 unsigned usable_cores();
 
+/// Moves the calling thread to another CPU, if it runs on this one and may run elsewhere. False if it cannot.
+bool step_aside(int cpu);
+
 /// Threads of a oneTBB arena. They come when an evaluation begins, stay while one region follows the other,
-/// and leave when there has been nothing to do for kLinger, so that an idle session costs nothing.
+/// and leave soon after it, so that an idle session costs nothing.
 ///
 /// A region is n chunks. Each seat (thread) owns a static range of them; who has finished his own takes what
 /// others have not begun. So a region ends even if oneTBB sends no worker at all, a thread that the system
 /// has put to sleep delays one chunk and not a quarter of the work, and results cannot depend on who
 /// computes, as chunks do not.
 ///
-/// Cost of an empty region: see bench/README.md and `team_bench`.
+/// A region costs about 550 ns beyond its work with two threads (tests/engine/team_bench, 2 virtual cores of
+/// a Xeon with AMX, where a cache line travels to the other core and back in 130 ns), 2 ns with one thread.
 class Team {
  public:
   explicit Team(unsigned max_threads);
@@ -33,7 +37,10 @@ class Team {
   class [[nodiscard]] Evaluation {
    public:
     explicit Evaluation(Team& team) : team_(team) { team_.active_.store(true, std::memory_order_release); }
-    ~Evaluation() { team_.active_.store(false, std::memory_order_release); }
+    ~Evaluation() {
+      team_.active_.store(false, std::memory_order_release);
+      team_.ring();
+    }
     Evaluation(const Evaluation&) = delete;
     Evaluation& operator=(const Evaluation&) = delete;
 
@@ -70,22 +77,28 @@ class Team {
 
   void run(std::size_t chunks, Function function, void* context);
   void call_workers();
+  void ring();
   void worker();
   void stay(unsigned seat);
-  std::size_t help(unsigned seat);
+  bool wait_for_region(unsigned seat, std::uint64_t& epoch);
+  std::uint32_t help(unsigned seat);
 
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<Seat[]> seats_;
   const unsigned max_threads_;
   std::uint32_t epoch_ = 0;
-  Function function_ =
-      nullptr;  // of the current region: written before its ranges, read after a chunk was taken
-  void* context_ = nullptr;
   alignas(64) std::atomic<unsigned> threads_{1};
   std::atomic<bool> active_{false};
   std::atomic<bool> closing_{false};
-  std::atomic<unsigned> workers_{0};                   // called and not yet gone
-  alignas(64) std::atomic<std::size_t> remaining_{0};  // chunks of the region that are not finished
+  std::atomic<int> caller_cpu_{-1};   // where the last evaluation began
+  std::atomic<unsigned> workers_{0};  // called and not yet gone
+  // Changes with every region: what sleeping workers wait for.
+  alignas(64) std::atomic<std::uint32_t> bell_{0};
+  // The region: written before its ranges, read after a chunk was taken; remaining_ counts chunks that are
+  // not finished.
+  alignas(64) Function function_ = nullptr;
+  void* context_ = nullptr;
+  std::atomic<std::uint32_t> remaining_{0};
 };
 
 }  // namespace cria
