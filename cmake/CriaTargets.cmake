@@ -18,6 +18,7 @@ function(cria_room name)
   target_link_libraries(cria_${name} PRIVATE $<BUILD_INTERFACE:cria_flags>)
   target_include_directories(cria_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
                                                  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/cria>)
+  target_compile_features(cria_${name} PUBLIC cxx_std_20)
   set_target_properties(cria_${name} PROPERTIES EXPORT_NAME ${name})
 endfunction()
 
