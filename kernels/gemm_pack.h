@@ -56,8 +56,10 @@ class PanelPacker {
   }
 
  private:
-  /// The next panel's bytes: rows lie too far apart for the hardware to see them coming.
-  static void prefetch(const std::byte* const* rows, std::size_t offset, std::size_t bytes) {
+  /// The next panel's bytes: rows lie too far apart for the hardware to see them coming. (Inlined, or GCC
+  /// drops the call.)
+  [[gnu::always_inline]] static void prefetch(const std::byte* const* rows, std::size_t offset,
+                                              std::size_t bytes) {
     for (std::size_t i = 0; i < kGemmRows; ++i) {
       for (std::size_t line = 0; line < bytes + 63; line += 64)
         __builtin_prefetch(rows[i] + offset + line, 0, 2);
