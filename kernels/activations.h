@@ -13,17 +13,18 @@ enum class ActType : std::uint8_t {
   Q8x256,  ///< int8 with a float scale per 256 values and an integer sum per 16
 };
 
-/// A view of n_tokens rows of cols values; the memory belongs to the caller (engine's arena). Rows of every array start at
-/// token*stride of that array. Arrays that a type does not use are null.
+/// A view of n_tokens rows of cols values; the memory belongs to the caller (engine's arena). Rows of every
+/// array start at token*stride of that array. Arrays that a type does not use are null.
 struct Activations {
   ActType type = ActType::None;
   std::size_t n_tokens = 0;
-  std::size_t cols = 0;             ///< multiple of 32 (Q8x32) or 256 (Q8x256)
-  const float* f32 = nullptr;       ///< F32: [n_tokens][f32_stride]
+  std::size_t cols = 0;        ///< multiple of 32 (Q8x32) or 256 (Q8x256)
+  const float* f32 = nullptr;  ///< F32: [n_tokens][f32_stride]
   std::size_t f32_stride = 0;
-  std::int8_t* q = nullptr;         ///< Q8*: [n_tokens][cols rounded up to 64], 64-byte aligned
-  float* d = nullptr;               ///< Q8x32: [n_tokens][cols/32]; Q8x256: [n_tokens][cols/256]
-  std::int16_t* sum = nullptr;      ///< Q8x32: [n_tokens][cols/32] sums of 32; Q8x256: [n_tokens][cols/16] sums of 16
+  std::int8_t* q = nullptr;  ///< Q8*: [n_tokens][cols rounded up to 64], 64-byte aligned
+  float* d = nullptr;        ///< Q8x32: [n_tokens][cols/32]; Q8x256: [n_tokens][cols/256]
+  std::int16_t* sum =
+      nullptr;  ///< Q8x32: [n_tokens][cols/32] sums of 32; Q8x256: [n_tokens][cols/16] sums of 16
 
   [[nodiscard]] std::size_t q_stride() const { return (cols + 63) / 64 * 64; }
   [[nodiscard]] std::size_t d_stride() const { return type == ActType::Q8x32 ? cols / 32 : cols / 256; }

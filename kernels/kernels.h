@@ -14,19 +14,20 @@ namespace cria {
 
 /// One matrix product out[t][r] = residual[t][r] + Σ_k W[r][k]·x[t][k] over all tokens t of x.
 struct MatMulJob {
-  const std::byte* weights;      ///< row 0 of W in its file format, any alignment
-  std::size_t row_bytes;         ///< bytes from one row to the next
-  std::size_t rows;              ///< rows of W
-  std::size_t cols;              ///< values per row, a multiple of the block
-  const Activations* x;          ///< n_tokens × cols, of the type that the kernel wants
-  float* out;                    ///< out[t*out_stride + r]
-  std::size_t out_stride;        ///< floats between tokens
+  const std::byte* weights;         ///< row 0 of W in its file format, any alignment
+  std::size_t row_bytes;            ///< bytes from one row to the next
+  std::size_t rows;                 ///< rows of W
+  std::size_t cols;                 ///< values per row, a multiple of the block
+  const Activations* x;             ///< n_tokens × cols, of the type that the kernel wants
+  float* out;                       ///< out[t*out_stride + r]
+  std::size_t out_stride;           ///< floats between tokens
   const float* residual = nullptr;  ///< same layout as out; may be out itself; null: none
 };
 
-/// Computes rows [row_begin, row_end) of a job for every token; any split into row ranges gives the same bits.
-/// scratch: matmul_scratch_bytes(cols) bytes, 64-byte aligned, private to the calling thread.
-using MatMulFn = void (*)(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch);
+/// Computes rows [row_begin, row_end) of a job for every token; any split into row ranges gives the same
+/// bits. scratch: matmul_scratch_bytes(cols) bytes, 64-byte aligned, private to the calling thread.
+using MatMulFn = void (*)(const MatMulJob& job, std::size_t row_begin, std::size_t row_end,
+                          std::byte* scratch);
 
 /// Upper bound of the scratch any matmul kernel wants for rows of `cols` values.
 std::size_t matmul_scratch_bytes(std::size_t cols) noexcept;
@@ -34,8 +35,8 @@ std::size_t matmul_scratch_bytes(std::size_t cols) noexcept;
 inline constexpr std::size_t kRowTile = 32;
 
 struct MatMulKernel {
-  ActType act = ActType::None;   ///< how activations must be given
-  MatMulFn run = nullptr;        ///< null: the type cannot be a weight matrix
+  ActType act = ActType::None;  ///< how activations must be given
+  MatMulFn run = nullptr;       ///< null: the type cannot be a weight matrix
 };
 
 struct AttentionJob;  // kernels/attention.h
@@ -43,28 +44,34 @@ struct KvStoreJob;    // kernels/kv_layout.h
 
 /// Every kernel of one instruction set.
 struct KernelSet {
-  std::string_view isa;          ///< "scalar", "avx2", "avx512vnni", "amx", "neon"
+  std::string_view isa;  ///< "scalar", "avx2", "avx512vnni", "amx", "neon"
   MatMulKernel (*matmul)(DType type);
 
-  /// Fills tokens [t0, t1) of acts (its type says how) from the same rows of x: acts.cols values each, x_stride floats apart.
+  /// Fills tokens [t0, t1) of acts (its type says how) from the same rows of x: acts.cols values each,
+  /// x_stride floats apart.
   void (*quantize)(const float* x, std::size_t x_stride, Activations& acts, std::size_t t0, std::size_t t1);
   /// y = x·rms(x)·w over n values; y may be x.
   void (*rms_norm)(const float* x, const float* w, float eps, float* y, std::size_t n);
-  /// Rotates heads×head_dim values in place; cos_sin holds n_rot/2 pairs (cos, sin); half_split: pairs (i, i+n_rot/2), else (2i, 2i+1).
-  void (*rope)(float* x, std::size_t n_heads, std::size_t head_dim, std::size_t n_rot, bool half_split, const float* cos_sin);
+  /// Rotates heads×head_dim values in place; cos_sin holds n_rot/2 pairs (cos, sin); half_split: pairs (i,
+  /// i+n_rot/2), else (2i, 2i+1).
+  void (*rope)(float* x, std::size_t n_heads, std::size_t head_dim, std::size_t n_rot, bool half_split,
+               const float* cos_sin);
   /// gate = silu(gate)·up
   void (*silu_mul)(float* gate, const float* up, std::size_t n);
   /// y += x
   void (*add)(float* y, const float* x, std::size_t n);
   /// In place: x = exp(x - max)/Σ
   void (*softmax)(float* x, std::size_t n);
-  /// Converts and scatters the new keys and values of a layer into its cache, for kv heads [head_begin, head_end).
+  /// Converts and scatters the new keys and values of a layer into its cache, for kv heads [head_begin,
+  /// head_end).
   void (*store_kv)(const KvStoreJob& job, std::size_t head_begin, std::size_t head_end);
   /// One (kv head, range of tokens) of attention, see kernels/attention.h.
-  void (*attention)(const AttentionJob& job, std::size_t kv_head, std::size_t token_begin, std::size_t token_end, std::byte* scratch);
+  void (*attention)(const AttentionJob& job, std::size_t kv_head, std::size_t token_begin,
+                    std::size_t token_end, std::byte* scratch);
 
-  /// The machine's limits (kernels/peak.h): loops of int8 dot products, of a matrix unit where the kernels use one, and of float32 FMA,
-  /// each returning the multiply-adds that its rounds do; and a streaming read. Null: none.
+  /// The machine's limits (kernels/peak.h): loops of int8 dot products, of a matrix unit where the kernels
+  /// use one, and of float32 FMA, each returning the multiply-adds that its rounds do; and a streaming read.
+  /// Null: none.
   std::uint64_t (*int8_peak)(std::uint64_t rounds) = nullptr;
   std::uint64_t (*matrix_peak)(std::uint64_t rounds) = nullptr;
   std::uint64_t (*float_peak)(std::uint64_t rounds) = nullptr;
