@@ -16,6 +16,9 @@ namespace cria {
 /// Queries that share one conversion of a tile to float32: it costs little, and their outputs stay in L2.
 inline constexpr std::size_t kQueryChunk = 96;
 
+/// Up to so many (the heads that often share a kv head) read an f16 tile where it lies.
+inline constexpr std::size_t kDirectQueries = 8;
+
 /// Per-thread work memory, laid out in the caller's scratch.
 struct AttentionScratch {
   float *keys, *values;  ///< a tile in float32: [head_dim][kKeyTile], [kKeyTile][value_dim rounded up]
@@ -39,6 +42,7 @@ struct KvTile {
   Stored type;
   const std::byte *keys, *values;
   std::size_t key_stride, value_stride;  ///< bytes from one dim to the next, from one position to the next
+  std::size_t key_bytes, value_bytes;    ///< from this tile to the next
 };
 
 /// Keys [begin, end) of a tile.
@@ -51,8 +55,8 @@ struct KeyRange {
 template <class Isa>
 class Attention {
   using V = F32x16<Isa>;
-  static constexpr std::size_t kSlots =
-      (kMaxQueries + 3) / 4 * 4;  ///< queries of a block, folded four at a time
+  static constexpr std::size_t kQueries = kMaxQueries;           ///< of a block
+  static constexpr std::size_t kSlots = (kQueries + 3) / 4 * 4;  ///< folded four at a time
 
  public:
   Attention(const AttentionJob& job, std::size_t kv_head, std::size_t token_begin, std::byte* scratch)
@@ -72,10 +76,10 @@ class Attention {
       scratch_.sum[i] = 0;
     }
     for (std::size_t i = 0; i < n * stride_; ++i) scratch_.out[i] = 0;
-    const std::size_t blocks = (n + kMaxQueries - 1) / kMaxQueries;
+    const std::size_t blocks = (n + kQueries - 1) / kQueries;
     const std::size_t last_tile = position(end - 1) / kKeyTile;
     for (std::size_t tile = first_key(position(begin)) / kKeyTile; tile <= last_tile; ++tile) {
-      const KvTile kv = load_tile(tile, n > kMaxQueries, position(end - 1) + 1 - tile * kKeyTile);
+      const KvTile kv = load_tile(tile, n > kDirectQueries, position(end - 1) + 1 - tile * kKeyTile);
       for (std::size_t b = 0; b < blocks; ++b) block(kv, tile, begin, n * b / blocks, n * (b + 1) / blocks);
     }
     for (std::size_t i = 0; i < n; ++i) finish(begin + i, i);
@@ -98,13 +102,15 @@ class Attention {
   /// The tile where it lies, or converted to float32 if many queries will read it. n_keys: positions in use
   /// from its start.
   KvTile load_tile(std::size_t tile, bool shared, std::size_t n_keys) {
-    const std::size_t row_bytes = value_row_bytes(job_.kv_type, job_.value_dim);
-    const std::byte* keys =
-        job_.k + kv_head_ * job_.k_head_bytes + tile * key_tile_bytes(job_.kv_type, job_.head_dim);
-    const std::byte* values = job_.v + kv_head_ * job_.v_head_bytes + tile * kKeyTile * row_bytes;
-    if (job_.kv_type == KvType::F32) return {Stored::F32, keys, values, kKeyTile * sizeof(float), row_bytes};
+    const std::size_t row_bytes = value_row_bytes(job_.kv_type, job_.value_dim),
+                      value_bytes = kKeyTile * row_bytes,
+                      key_bytes = key_tile_bytes(job_.kv_type, job_.head_dim);
+    const std::byte* keys = job_.k + kv_head_ * job_.k_head_bytes + tile * key_bytes;
+    const std::byte* values = job_.v + kv_head_ * job_.v_head_bytes + tile * value_bytes;
+    if (job_.kv_type == KvType::F32)
+      return {Stored::F32, keys, values, kKeyTile * sizeof(float), row_bytes, key_bytes, value_bytes};
     if (job_.kv_type == KvType::F16 && !shared)
-      return {Stored::F16, keys, values, kKeyTile * sizeof(F16Bits), row_bytes};
+      return {Stored::F16, keys, values, kKeyTile * sizeof(F16Bits), row_bytes, key_bytes, value_bytes};
     const std::size_t rows = n_keys < kKeyTile ? n_keys : kKeyTile;
     if (job_.kv_type == KvType::F16) {
       convert_f16(keys, scratch_.keys, job_.head_dim * kKeyTile);
@@ -115,9 +121,13 @@ class Attention {
       for (std::size_t i = 0; i < rows; ++i)
         convert_q8_values(values + i * row_bytes, scratch_.values + i * stride_);
     }
-    return {Stored::F32, reinterpret_cast<const std::byte*>(scratch_.keys),
-            reinterpret_cast<const std::byte*>(scratch_.values), kKeyTile * sizeof(float),
-            stride_ * sizeof(float)};
+    return {Stored::F32,
+            reinterpret_cast<const std::byte*>(scratch_.keys),
+            reinterpret_cast<const std::byte*>(scratch_.values),
+            kKeyTile * sizeof(float),
+            stride_ * sizeof(float),
+            0,
+            0};
   }
 
   static void convert_f16(const std::byte* from, float* to, std::size_t n) {
@@ -125,12 +135,14 @@ class Attention {
       V::template load_as<Stored::F16>(from + i * sizeof(F16Bits)).store(to + i);
   }
   void convert_q8_keys(const std::byte* tile) {
-    for (std::size_t d = 0; d < job_.head_dim; ++d) {
-      const std::byte* block = tile + d / 32 * kQ8KeyBlockBytes;
-      const auto* q = reinterpret_cast<const std::int8_t*>(block + kQ8KeyBlockValues) + d % 32 * kKeyTile;
-      for (std::size_t i = 0; i < kKeyTile; i += kFloatLanes)
-        (V::template load_as<Stored::F16>(block + i * sizeof(F16Bits)) * V::load_i8(q + i))
-            .store(scratch_.keys + d * kKeyTile + i);
+    for (std::size_t first = 0; first < job_.head_dim; first += 32, tile += kQ8KeyBlockBytes) {
+      const std::size_t dims = job_.head_dim - first < 32 ? job_.head_dim - first : 32;
+      for (std::size_t key = 0; key < kKeyTile; key += kFloatLanes) {
+        const V scale = V::template load_as<Stored::F16>(tile + key * sizeof(F16Bits));
+        const auto* q = reinterpret_cast<const std::int8_t*>(tile + kQ8KeyBlockValues) + key;
+        for (std::size_t d = 0; d < dims; ++d)
+          (scale * V::load_i8(q + d * kKeyTile)).store(scratch_.keys + (first + d) * kKeyTile + key);
+      }
     }
   }
   void convert_q8_values(const std::byte* row, float* to) {
@@ -150,11 +162,11 @@ class Attention {
     }
   }
 
-  /// One tile for queries [begin + first, begin + last), at most kMaxQueries.
+  /// One tile for queries [begin + first, begin + last), at most kQueries.
   void block(const KvTile& kv, std::size_t tile, std::size_t begin, std::size_t first, std::size_t last) {
     const std::size_t n = last - first;
-    KeyRange keys[kMaxQueries], all{kKeyTile, 0}, common{0, kKeyTile};  // all: union, common: intersection
-    const float* rows[kMaxQueries];
+    KeyRange keys[kQueries], all{kKeyTile, 0}, common{0, kKeyTile};  // all: union, common: intersection
+    const float* rows[kQueries];
     for (std::size_t i = 0; i < n; ++i) {
       const std::size_t query = begin + first + i;
       rows[i] = job_.q + token(query) * job_.q_stride + head(query) * job_.head_dim;
@@ -166,8 +178,9 @@ class Attention {
       if (keys[i].end > all.end) all.end = keys[i].end;
     }
     if (all.empty()) return;
-    alignas(64) float scores[kMaxQueries][kKeyTile];
-    outer_product(kv, n, {rows, job_.head_dim, kv.keys, kv.key_stride, scores[0], kKeyTile, true},
+    alignas(64) float scores[kQueries][kKeyTile];
+    outer_product(kv, n,
+                  {rows, job_.head_dim, kv.keys, kv.key_stride, scores[0], kKeyTile, true, kv.key_bytes},
                   all.begin / kFloatLanes, (all.end + kFloatLanes - 1) / kFloatLanes);
     softmax_step(scores, keys, n, first);
     accumulate(kv, scores, keys, common, n, first);
@@ -225,11 +238,11 @@ class Attention {
                   std::size_t n, std::size_t first) {
     const auto add = [&](std::size_t i, std::size_t count, std::size_t from, std::size_t to) {
       if (from >= to) return;
-      const float* rows[kMaxQueries];
+      const float* rows[kQueries];
       for (std::size_t j = 0; j < count; ++j) rows[j] = weights[i + j] + from;
       outer_product(kv, count,
                     {rows, to - from, kv.values + from * kv.value_stride, kv.value_stride,
-                     scratch_.out + (first + i) * stride_, stride_, false},
+                     scratch_.out + (first + i) * stride_, stride_, false, kv.value_bytes},
                     0, out_groups_);
     };
     if (common.empty()) {

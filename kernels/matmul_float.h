@@ -14,19 +14,24 @@
 
 namespace cria {
 
-/// Register block: rows × tokens sums and their operands fit the register file.
+/// Register blocks, rows × tokens. From a panel one register of the 16 lanes is walked at a time, straight
+/// from the file all.
 template <class Isa>
 struct FloatBlock {
-  static constexpr std::size_t kRows = 3, kTokens = 2;
+  static constexpr std::size_t kRows = 4, kTokens = 6, kDirectRows = 3, kDirectTokens = 2;
+};
+template <>
+struct FloatBlock<Avx2> {
+  static constexpr std::size_t kRows = 3, kTokens = 4, kDirectRows = 3, kDirectTokens = 2;
 };
 template <>
 struct FloatBlock<Avx512> {
-  static constexpr std::size_t kRows = 4, kTokens = 6;
+  static constexpr std::size_t kRows = 4, kTokens = 6, kDirectRows = 4, kDirectTokens = 6;
 };
 
 inline constexpr std::size_t kPanelRowUnit = 12;      ///< a multiple of every kRows
 inline constexpr std::size_t kPanelRows = 120;        ///< rows converted together, at most
-inline constexpr std::size_t kPanelBytes = 3U << 19;   ///< of float32 weights: most of a large L2 cache
+inline constexpr std::size_t kPanelBytes = 3U << 19;  ///< of float32 weights: most of a large L2 cache
 inline constexpr std::size_t kPiece = 512;            ///< columns
 inline constexpr std::size_t kMaxBlockTokens = 6;
 
@@ -49,8 +54,11 @@ constexpr std::size_t float_matmul_scratch_bytes(std::size_t cols) {
 template <class Isa, Stored type>
 class FloatMatMul {
   using V = F32x16<Isa>;
-  static constexpr std::size_t kRows = FloatBlock<Isa>::kRows, kTokens = FloatBlock<Isa>::kTokens;
-  static constexpr std::size_t kDirectTokens = 6;  ///< up to here a panel costs more than it saves
+  using Ops = FloatOps<Isa>;
+  using Part = typename Ops::Batch;
+  using Block = FloatBlock<Isa>;
+  static constexpr std::size_t kRows = Block::kRows, kPart = Ops::kSize;
+  static constexpr std::size_t kFewTokens = 6;  ///< up to here a panel costs more than it saves
   template <std::size_t Rows, std::size_t Tokens>
   using Sums = V[Rows][Tokens];
 
@@ -62,12 +70,10 @@ class FloatMatMul {
         tokens_(sums_ + panel_rows(job.cols) * kMaxBlockTokens * kFloatLanes) {}
 
   void run(std::size_t begin, std::size_t end) {
-    if (job_.x->n_tokens <= kDirectTokens) {
-      in_blocks<kTokens>(job_.x->n_tokens, [&](auto tokens, std::size_t t) {
-        std::size_t row = begin;
-        for (; row + kRows <= end; row += kRows) direct_block<kRows, tokens>(row, t);
-        for (; row < end; ++row) direct_block<1, tokens>(row, t);
-      });
+    if (job_.x->n_tokens <= kFewTokens) {
+      std::size_t row = begin;
+      for (; row + Block::kDirectRows <= end; row += Block::kDirectRows) direct_rows<Block::kDirectRows>(row);
+      for (; row < end; ++row) direct_rows<1>(row);
       return;
     }
     const std::size_t step = panel_rows(job_.cols);
@@ -95,83 +101,104 @@ class FloatMatMul {
     job_.out[at] = job_.residual == nullptr ? sum : job_.residual[at] + sum;
   }
   /// One step of 16 columns; rows are loaded one at a time, which leaves registers for the sums.
-  template <std::size_t Rows, std::size_t Tokens, class LoadRow>
-  [[gnu::always_inline]] static void multiply_add(LoadRow load_row, const V (&x)[Tokens],
+  template <std::size_t Rows, std::size_t Tokens, class LoadRow, class LoadToken>
+  [[gnu::always_inline]] static void multiply_add(LoadRow load_row, LoadToken load_token,
                                                   Sums<Rows, Tokens>& sums) {
+    V x[Tokens];
+    CRIA_UNROLL
+    for (std::size_t j = 0; j < Tokens; ++j) x[j] = load_token(j);
+    CRIA_UNROLL
     for (std::size_t i = 0; i < Rows; ++i) {
       const V w = load_row(i);
+      CRIA_UNROLL
       for (std::size_t j = 0; j < Tokens; ++j) sums[i][j] = fma(w, x[j], sums[i][j]);
     }
   }
 
-  /// Rows [row, row + Rows) for Tokens tokens, straight from the file.
+  /// Rows [row, row + Rows) for all tokens, straight from the file.
+  template <std::size_t Rows>
+  void direct_rows(std::size_t row) {
+    in_blocks<Block::kDirectTokens>(job_.x->n_tokens,
+                                    [&](auto tokens, std::size_t t) { direct_block<Rows, tokens>(row, t); });
+  }
   template <std::size_t Rows, std::size_t Tokens>
   void direct_block(std::size_t row, std::size_t t) {
     const std::byte* weights = job_.weights + row * job_.row_bytes;
-    const float* x = token(t);
-    const std::size_t cols = job_.cols;
+    const float* tokens = token(t);
+    const std::size_t cols = job_.cols, row_bytes = job_.row_bytes, x_stride = job_.x->f32_stride;
     Sums<Rows, Tokens> sums;
-    for (auto& row_sums : sums)
-      for (V& sum : row_sums) sum = V::broadcast(0);
-    V v[Tokens];
+    CRIA_UNROLL
+    for (std::size_t i = 0; i < Rows; ++i) {
+      CRIA_UNROLL
+      for (std::size_t j = 0; j < Tokens; ++j) sums[i][j] = V::broadcast(0);
+    }
     std::size_t k = 0;
-    const auto at = [&](std::size_t i) { return weights + i * job_.row_bytes + k * stored_bytes(type); };
+    const auto w = [&](std::size_t i) { return weights + i * row_bytes + k * stored_bytes(type); };
+    const auto x = [&](std::size_t j) { return tokens + j * x_stride + k; };
     for (; k + kFloatLanes <= cols; k += kFloatLanes) {
-      for (std::size_t j = 0; j < Tokens; ++j) v[j] = V::load(x + j * job_.x->f32_stride + k);
-      multiply_add([&](std::size_t i) { return V::template load_as<type>(at(i)); }, v, sums);
+      multiply_add([&](std::size_t i) { return V::template load_as<type>(w(i)); },
+                   [&](std::size_t j) { return V::load(x(j)); }, sums);
     }
     if (const std::size_t tail = cols - k; tail > 0) {
-      for (std::size_t j = 0; j < Tokens; ++j) v[j] = V::load_partial(x + j * job_.x->f32_stride + k, tail);
-      multiply_add([&](std::size_t i) { return V::template load_partial_as<type>(at(i), tail); }, v, sums);
+      multiply_add([&](std::size_t i) { return V::template load_partial_as<type>(w(i), tail); },
+                   [&](std::size_t j) { return V::load_partial(x(j), tail); }, sums);
     }
-    for (std::size_t i = 0; i < Rows; ++i)
+    CRIA_UNROLL
+    for (std::size_t i = 0; i < Rows; ++i) {
+      CRIA_UNROLL
       for (std::size_t j = 0; j < Tokens; ++j) put(row + i, t + j, sums[i][j].sum());
+    }
   }
 
   void panel_times_tokens(std::size_t row, std::size_t n) {
     groups_ = (n + kRows - 1) / kRows;
     for (std::size_t i = 0; i < groups_ * kRows; ++i)
       pack_row(i, i < n ? job_.weights + (row + i) * job_.row_bytes : nullptr);
-    in_blocks<kTokens>(job_.x->n_tokens, [&](auto tokens, std::size_t t) {
+    in_blocks<Block::kTokens>(job_.x->n_tokens, [&](auto tokens, std::size_t t) {
       for (std::size_t k = 0; k < job_.cols; k += kPiece) piece<tokens>(t, k);
       for (std::size_t j = 0; j < tokens; ++j)
         finish(row, n, t + j, sums_ + j * kFloatLanes, tokens * kFloatLanes);
     });
   }
 
-  /// Columns of the piece that starts at column k, padded to whole lanes.
-  [[nodiscard]] std::size_t piece_cols(std::size_t k) const {
-    return padded_cols(job_.cols - k < kPiece ? job_.cols - k : kPiece);
+  /// Groups of 16 columns in the piece that starts at column k.
+  [[nodiscard]] std::size_t steps(std::size_t k) const {
+    return padded_cols(job_.cols - k < kPiece ? job_.cols - k : kPiece) / kFloatLanes;
   }
-  /// Panel: [piece][group of kRows rows][16 columns][row][16].
+  /// Panel: [piece][group of kRows rows][part][step][row][kPart].
   float* panel_piece(std::size_t k, std::size_t group) {
-    return panel_ + kRows * (k * groups_ + group * piece_cols(k));
+    return panel_ + kRows * (k * groups_ + group * steps(k) * kFloatLanes);
+  }
+  /// One number of [part][step][row or token][kPart]: where part 0 of a step goes, and how far apart the
+  /// parts are.
+  static void store_parts(const V& v, float* to, std::size_t stride) {
+    for (std::size_t p = 0; p < V::kParts; ++p) Ops::store(to + p * stride, v.part[p]);
   }
 
   /// Row i of the panel; zeros without weights.
   void pack_row(std::size_t i, const std::byte* w) {
     for (std::size_t k = 0; k < job_.cols; k += kPiece) {
-      float* to = panel_piece(k, i / kRows) + i % kRows * kFloatLanes;
-      for (std::size_t c = 0; c < piece_cols(k); c += kFloatLanes, to += kRows * kFloatLanes) {
-        const std::size_t at = k + c, left = job_.cols - at;
+      const std::size_t n = steps(k);
+      float* to = panel_piece(k, i / kRows) + i % kRows * kPart;
+      for (std::size_t step = 0; step < n; ++step, to += kRows * kPart) {
+        const std::size_t at = k + step * kFloatLanes, left = job_.cols - at;
         const V v = w == nullptr ? V::broadcast(0)
                     : left >= kFloatLanes
                         ? V::template load_as<type>(w + at * stored_bytes(type))
                         : V::template load_partial_as<type>(w + at * stored_bytes(type), left);
-        v.store(to);
+        store_parts(v, to, n * kRows * kPart);
       }
     }
   }
-  /// tokens_: [16 columns][token][16] of the piece at column k.
+  /// tokens_: [part][step][token][kPart] of the piece at column k.
   template <std::size_t Tokens>
   void pack_tokens(std::size_t t, std::size_t k) {
-    const std::size_t cols = job_.cols - k < kPiece ? job_.cols - k : kPiece,
-                      whole = cols / kFloatLanes * kFloatLanes;
+    const std::size_t n = steps(k), whole = (job_.cols - k) / kFloatLanes, stride = n * Tokens * kPart;
     for (std::size_t j = 0; j < Tokens; ++j) {
       const float* x = token(t + j) + k;
-      float* to = tokens_ + j * kFloatLanes;
-      for (std::size_t c = 0; c < whole; c += kFloatLanes) V::load(x + c).store(to + c * Tokens);
-      if (whole < cols) V::load_partial(x + whole, cols - whole).store(to + whole * Tokens);
+      float* to = tokens_ + j * kPart;
+      for (std::size_t step = 0; step < n; ++step, x += kFloatLanes, to += Tokens * kPart)
+        store_parts(step < whole ? V::load(x) : V::load_partial(x, job_.cols % kFloatLanes), to, stride);
     }
   }
   /// Asks for what pack_tokens will read next, a few lines for each of the groups that the present piece has.
@@ -191,22 +218,41 @@ class FloatMatMul {
   template <std::size_t Tokens>
   void piece(std::size_t t, std::size_t k) {
     pack_tokens<Tokens>(t, k);
+    const std::size_t n = steps(k);
     for (std::size_t group = 0; group < groups_; ++group) {
       prefetch_tokens<Tokens>(t, k, group);
-      float* saved = sums_ + group * kRows * Tokens * kFloatLanes;
       const float *w = panel_piece(k, group), *x = tokens_;
-      Sums<kRows, Tokens> sums;
-      for (std::size_t i = 0; i < kRows; ++i)
-        for (std::size_t j = 0; j < Tokens; ++j)
-          sums[i][j] = k == 0 ? V::broadcast(0) : V::load(saved + (i * Tokens + j) * kFloatLanes);
-      for (const float* const end = w + piece_cols(k) * kRows; w != end;
-           w += kRows * kFloatLanes, x += Tokens * kFloatLanes) {
-        V tokens[Tokens];
-        for (std::size_t j = 0; j < Tokens; ++j) tokens[j] = V::load(x + j * kFloatLanes);
-        multiply_add([&](std::size_t i) { return V::load(w + i * kFloatLanes); }, tokens, sums);
+      float* saved = sums_ + group * kRows * Tokens * kFloatLanes;
+      for (std::size_t part = 0; part < V::kParts;
+           ++part, saved += kPart, w += n * kRows * kPart, x += n * Tokens * kPart)
+        block<Tokens>(w, x, n, k == 0, saved);
+    }
+  }
+  /// One register of the lanes: saved[row][token] += w[step][row]·x[step][token].
+  template <std::size_t Tokens>
+  static void block(const float* w, const float* x, std::size_t n_steps, bool first, float* saved) {
+    Part sums[kRows][Tokens];
+    CRIA_UNROLL
+    for (std::size_t i = 0; i < kRows; ++i) {
+      CRIA_UNROLL
+      for (std::size_t j = 0; j < Tokens; ++j)
+        sums[i][j] = first ? Ops::broadcast(0) : Ops::load(saved + (i * Tokens + j) * kFloatLanes);
+    }
+    for (std::size_t step = 0; step < n_steps; ++step, w += kRows * kPart, x += Tokens * kPart) {
+      Part tokens[Tokens];
+      CRIA_UNROLL
+      for (std::size_t j = 0; j < Tokens; ++j) tokens[j] = Ops::load(x + j * kPart);
+      CRIA_UNROLL
+      for (std::size_t i = 0; i < kRows; ++i) {
+        const Part row = Ops::load(w + i * kPart);
+        CRIA_UNROLL
+        for (std::size_t j = 0; j < Tokens; ++j) sums[i][j] = Ops::fma(row, tokens[j], sums[i][j]);
       }
-      for (std::size_t i = 0; i < kRows; ++i)
-        for (std::size_t j = 0; j < Tokens; ++j) sums[i][j].store(saved + (i * Tokens + j) * kFloatLanes);
+    }
+    CRIA_UNROLL
+    for (std::size_t i = 0; i < kRows; ++i) {
+      CRIA_UNROLL
+      for (std::size_t j = 0; j < Tokens; ++j) Ops::store(saved + (i * Tokens + j) * kFloatLanes, sums[i][j]);
     }
   }
 

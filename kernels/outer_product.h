@@ -29,33 +29,48 @@ struct OuterProduct {
   std::size_t b_stride;
   float* c;
   std::size_t c_stride;
-  bool from_zero;  ///< C is overwritten, as if it had been 0
+  bool from_zero;     ///< C is overwritten, as if it had been 0
+  std::size_t ahead;  ///< B + ahead will be wanted soon, if B comes from far away (F16)
 };
 
 template <class Isa, Stored type, std::size_t Queries, std::size_t Groups>
 void outer_product_block(const OuterProduct& job, std::size_t group) {
   using V = F32x16<Isa>;
   const std::size_t n = job.n, b_stride = job.b_stride, c_stride = job.c_stride;
+  [[maybe_unused]] const std::size_t ahead = job.ahead;
   const std::byte* b = job.b + group * kFloatLanes * stored_bytes(type);
   float* const c = job.c + group * kFloatLanes;
   const float* const start = job.from_zero ? kZeros : c;
   const std::size_t start_stride = job.from_zero ? 0 : c_stride;
   const float* a[Queries];
-  for (std::size_t q = 0; q < Queries; ++q) a[q] = job.a[q];
   V acc[Queries][Groups];
-  for (std::size_t q = 0; q < Queries; ++q)
+  CRIA_UNROLL
+  for (std::size_t q = 0; q < Queries; ++q) {
+    a[q] = job.a[q];
+    CRIA_UNROLL
     for (std::size_t g = 0; g < Groups; ++g) acc[q][g] = V::load(start + q * start_stride + g * kFloatLanes);
+  }
   for (std::size_t i = 0; i < n; ++i, b += b_stride) {
     V row[Groups];
+    if constexpr (type == Stored::F16) {
+      for (std::size_t line = 0; line < Groups * kFloatLanes * 2; line += 64)
+        __builtin_prefetch(b + ahead + line, 0, 2);
+    }
+    CRIA_UNROLL
     for (std::size_t g = 0; g < Groups; ++g)
       row[g] = V::template load_as<type>(b + g * kFloatLanes * stored_bytes(type));
+    CRIA_UNROLL
     for (std::size_t q = 0; q < Queries; ++q) {
       const V factor = V::broadcast(a[q][i]);
+      CRIA_UNROLL
       for (std::size_t g = 0; g < Groups; ++g) acc[q][g] = fma(factor, row[g], acc[q][g]);
     }
   }
-  for (std::size_t q = 0; q < Queries; ++q)
+  CRIA_UNROLL
+  for (std::size_t q = 0; q < Queries; ++q) {
+    CRIA_UNROLL
     for (std::size_t g = 0; g < Groups; ++g) acc[q][g].store(c + q * c_stride + g * kFloatLanes);
+  }
 }
 
 /// Columns [16*begin, 16*end) for Queries rows.
@@ -68,13 +83,10 @@ void outer_product(const OuterProduct& job, std::size_t begin, std::size_t end) 
 }
 
 /// The same for n_queries = 1 … kMaxQueries rows.
-template <class Isa, Stored type>
+template <class Isa, Stored type, std::size_t Queries = kMaxQueries>
 void outer_product(std::size_t n_queries, const OuterProduct& job, std::size_t begin, std::size_t end) {
-  using Fn = void (*)(const OuterProduct&, std::size_t, std::size_t);
-  static constexpr Fn kByQueries[] = {outer_product<Isa, type, 1>, outer_product<Isa, type, 2>,
-                                      outer_product<Isa, type, 3>, outer_product<Isa, type, 4>,
-                                      outer_product<Isa, type, 5>, outer_product<Isa, type, 6>};
-  kByQueries[n_queries - 1](job, begin, end);
+  if (n_queries == Queries) return outer_product<Isa, type, Queries>(job, begin, end);
+  if constexpr (Queries > 1) outer_product<Isa, type, Queries - 1>(n_queries, job, begin, end);
 }
 
 }  // namespace cria
