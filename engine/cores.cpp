@@ -2,6 +2,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <set>
 #include <string>
@@ -40,7 +41,7 @@ unsigned quota_cores() {
   double quota = 0;
   double period = 0;
   if (!(in >> quota >> period) || quota <= 0 || period <= 0) return 0;
-  return std::max(1U, static_cast<unsigned>(quota / period + 0.5));
+  return std::max(1U, static_cast<unsigned>(std::lround(quota / period)));
 }
 
 }  // namespace

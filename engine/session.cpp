@@ -63,7 +63,7 @@ void Session::State::eval(std::span<const TokenId> added, std::size_t first_want
       const std::size_t end = std::min(n, begin + plan.shape.logit_rows);
       const std::span<const float> rows = executor.logits(begin, end);
       if (!all_finite(rows)) blame_node();
-      const std::size_t n_vocab = rows.size() / (end - begin);
+      const std::size_t n_vocab = model.config().n_vocab;
       for (std::size_t i = begin; i < end; ++i)
         on_logits(done + i, rows.subspan((i - begin) * n_vocab, n_vocab));
     }

@@ -26,7 +26,7 @@ bool step_aside(int cpu);
 ///
 /// A region costs about 550 ns beyond its work with two threads (tests/engine/team_bench, 2 virtual cores of
 /// a Xeon with AMX, where a cache line travels to the other core and back in 130 ns), 2 ns with one thread.
-class Team {
+class Team {  // NOLINT(*.Padding): what different threads write lies in different cache lines
  public:
   explicit Team(unsigned max_threads);
   ~Team();
@@ -83,21 +83,22 @@ class Team {
   bool wait_for_region(unsigned seat, std::uint64_t& epoch);
   std::uint32_t help(unsigned seat);
 
+  // Read by all, seldom written.
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<Seat[]> seats_;
   const unsigned max_threads_;
-  std::uint32_t epoch_ = 0;
-  alignas(64) std::atomic<unsigned> threads_{1};
+  std::atomic<unsigned> threads_{1};
+  std::atomic<unsigned> workers_{0};  // called and not yet gone
+  std::atomic<int> caller_cpu_{-1};   // where the last evaluation began
   std::atomic<bool> active_{false};
   std::atomic<bool> closing_{false};
-  std::atomic<int> caller_cpu_{-1};   // where the last evaluation began
-  std::atomic<unsigned> workers_{0};  // called and not yet gone
   // Changes with every region: what sleeping workers wait for.
   alignas(64) std::atomic<std::uint32_t> bell_{0};
-  // The region: written before its ranges, read after a chunk was taken; remaining_ counts chunks that are
-  // not finished.
+  // The region: function_ and context_ are written before its ranges and read after a chunk was taken;
+  // remaining_ counts chunks that are not finished.
   alignas(64) Function function_ = nullptr;
   void* context_ = nullptr;
+  std::uint32_t epoch_ = 0;
   std::atomic<std::uint32_t> remaining_{0};
 };
 

@@ -137,7 +137,8 @@ struct TinyModel {
         writer.write(std::as_bytes(std::span(values)));
       } else {
         std::vector<std::byte> blocks(dtype_info(t.dtype).bytes(values.size()));
-        fill_random_weights(t.dtype, values.size(), blocks.data(), seed);
+        if (dtype_info(t.dtype).dot != DotClass::None)
+          fill_random_weights(t.dtype, values.size(), blocks.data(), seed);
         writer.write(blocks);
       }
     }
