@@ -3,8 +3,10 @@
 #include <cstdlib>
 
 #include "kernels/isa_sets.h"
-#if defined(CRIA_HAS_AMX)
+#if defined(CRIA_HAS_AVX2)
 #include <cpuid.h>
+#endif
+#if defined(CRIA_HAS_AMX)
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -17,10 +19,13 @@ namespace cria {
 namespace {
 
 #if defined(CRIA_HAS_AVX2)
-// The compiler's test asks CPUID for the instructions and XGETBV whether the system saves their registers.
+// The compiler's test asks CPUID for the instructions and XGETBV whether the system saves their registers;
+// F16C is not among the names that Clang knows.
 bool has_avx2() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
   __builtin_cpu_init();
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
 }
 
 bool has_avx512() {
