@@ -54,10 +54,10 @@ class Gemv {
   }
 
  private:
-  /// Into the second-level cache, a little at a time: a burst of prefetches stalls the loads between them. (GCC takes a
-  /// function that only prefetches for one without effects, unless it is inlined early.)
+  /// Into the second-level cache, a little at a time: a burst of prefetches stalls the loads between them.
+  /// (GCC takes a function that only prefetches for one without effects, unless it is inlined early.)
   template <std::size_t Bytes>
-  [[gnu::always_inline]] static void fetch(const std::byte* p) {
+  CRIA_INLINE static void fetch(const std::byte* p) {
     for (std::size_t i = 0; i < Bytes; i += 64) __builtin_prefetch(p + i, 0, 2);
   }
 
@@ -66,18 +66,17 @@ class Gemv {
     fetch<kRowGroup * W::kBytes>(ahead);
     Vec sums[T][V::kPacks];
     for (std::size_t k = 0; k < V::kPacks; ++k) {
-      W::weights(
-          rows + k, offset, [&](int, Vec w0, Vec w1) __attribute__((always_inline)) {
-            for (int t = 0; t < T; ++t) {
-              const std::int8_t* q = x.q + (first + t) * x.q_stride() + b * 32;
-              const Vec a0 = V::same(q), a1 = V::same(q + 16);
-              if constexpr (W::kFull) {
-                sums[t][k] = V::dot_full(V::zero(), w0, a0, w1, a1);
-              } else {
-                sums[t][k] = V::template dot<W::kMax>(V::zero(), w0, a0, w1, a1);
-              }
-            }
-          });
+      W::weights(rows + k, offset, [&](int, Vec w0, Vec w1) CRIA_INLINE {
+        for (int t = 0; t < T; ++t) {
+          const std::int8_t* q = x.q + (first + t) * x.q_stride() + b * 32;
+          const Vec a0 = V::same(q), a1 = V::same(q + 16);
+          if constexpr (W::kFull) {
+            sums[t][k] = V::dot_full(V::zero(), w0, a0, w1, a1);
+          } else {
+            sums[t][k] = V::template dot<W::kMax>(V::zero(), w0, a0, w1, a1);
+          }
+        }
+      });
     }
     const Float8 d = W::d(rows, offset);
     for (int t = 0; t < T; ++t) {
@@ -126,15 +125,14 @@ class Gemv {
           for (int i = 0; i < kScaleVecs; ++i) mins[t][k] = V::madd16(mins[t][k], min[i], a[i]);
         }
       }
-      W::weights(
-          rows + k, offset, [&](int j, Vec w0, Vec w1) __attribute__((always_inline)) {
-            constexpr std::size_t kPart = kRowGroup * W::kBytes / (8 * V::kPacks);
-            fetch<kPart>(ahead + (8 * k + j) * kPart);
-            for (int t = 0; t < T; ++t) {
-              const std::int8_t* q = values[t] + 32 * j;
-              sum[t] = add_products(sum[t], j, w0, V::same(q), w1, V::same(q + 16), scale);
-            }
-          });
+      W::weights(rows + k, offset, [&](int j, Vec w0, Vec w1) CRIA_INLINE {
+        constexpr std::size_t kPart = kRowGroup * W::kBytes / (8 * V::kPacks);
+        fetch<kPart>(ahead + (8 * k + j) * kPart);
+        for (int t = 0; t < T; ++t) {
+          const std::int8_t* q = values[t] + 32 * j;
+          sum[t] = add_products(sum[t], j, w0, V::same(q), w1, V::same(q + 16), scale);
+        }
+      });
       for (int t = 0; t < T; ++t) sums[t][k] = sum[t];
     }
     const Float8 d = W::d(rows, offset);
@@ -164,8 +162,8 @@ class Gemv {
 
 /// Rows [row_begin, row_end) of a job for tokens [first, first + T).
 template <class Isa, DType type, int T>
-[[gnu::flatten]] void gemv_tokens(const MatMulJob& job, std::size_t row_begin, std::size_t row_end,
-                                  std::size_t first) {
+CRIA_FLATTEN void gemv_tokens(const MatMulJob& job, std::size_t row_begin, std::size_t row_end,
+                              std::size_t first) {
   using V = RowLanes<Isa>;
   for (std::size_t r = row_begin; r < row_end; r += kRowGroup) {
     const std::size_t n = std::min(kRowGroup, row_end - r);

@@ -32,7 +32,7 @@ template <class V, class Block, int zero>
 struct LaneNibbles : LaneBlock32<V, Block> {
   static constexpr int kZero = zero, kMax = 15;
   template <class F>
-  [[gnu::always_inline]] static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
+  CRIA_INLINE static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
     const Nibbles<V> q(rows, offset + offsetof(Block, lo));
     f(0, q.low, q.high);
   }
@@ -46,9 +46,9 @@ struct LaneType<V, DType::Q8_0> : LaneBlock32<V, BlockQ8_0> {
   static constexpr bool kFull = true;
   static constexpr int kZero = V::kBias, kMax = 255;
   template <class F>
-  [[gnu::always_inline]] static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
+  CRIA_INLINE static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
     const auto bias = V::splat8(V::kBias);
-    const auto q = [&](std::size_t i) __attribute__((always_inline)) {
+    const auto q = [&](std::size_t i) CRIA_INLINE {
       return V::add8(V::load(rows, offset + offsetof(BlockQ8_0, q) + i), bias);
     };
     f(0, q(0), q(16));
@@ -73,7 +73,7 @@ template <class V, class Block, int zero>
 struct LaneFiveBits : LaneBlock32<V, Block> {
   static constexpr int kZero = zero, kMax = 31;
   template <class F>
-  [[gnu::always_inline]] static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
+  CRIA_INLINE static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
     const FifthBits<V> hi(rows, offset + offsetof(Block, hi));
     const Nibbles<V> q(rows, offset + offsetof(Block, lo));
     f(0, hi.add(q.low, hi.first), hi.add(q.high, hi.second));
@@ -118,7 +118,7 @@ struct LaneType<V, DType::IQ4_NL> : LaneBlock32<V, BlockIQ4_NL> {
   static constexpr bool kFull = true;
   static constexpr int kZero = V::kBias, kMax = 255;
   template <class F>
-  [[gnu::always_inline]] static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
+  CRIA_INLINE static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
     const Iq4Nibbles<V> q(rows, offset + offsetof(BlockIQ4_NL, lo));
     f(0, q.low, q.high);
   }

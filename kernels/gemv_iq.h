@@ -25,7 +25,7 @@ struct Iq1Codes {
 /// sixteen per lane and vector (one vector of groups of eight values, two of groups of four); top: their
 /// higher bits. w: the entries' bytes.
 template <class V, class Book, class Vec, std::size_t N, class F>
-[[gnu::always_inline]] inline void look_up(const Vec (&index)[N], const Vec (&top)[N], F&& f) {
+CRIA_INLINE inline void look_up(const Vec (&index)[N], const Vec (&top)[N], F&& f) {
   if constexpr (V::kPermutes) {
     V::template look_up<Book>(index, top, f);
   } else {
@@ -36,10 +36,10 @@ template <class V, class Book, class Vec, std::size_t N, class F>
       V::store_indices(indices[2 * v + 1], V::zip_high8(index[v], top[v]));
     }
     keep_in_memory(indices);
-    const auto entries = [&](int i) __attribute__((always_inline)) {
+    const auto entries = [&](int i) CRIA_INLINE {
       return V::entries(Book::entries.data(), indices[i * kPerLane / 8] + i * kPerLane % 8);
     };
-    unroll<4>([&](auto j) __attribute__((always_inline)) { f(j, entries(2 * j), entries(2 * j + 1)); });
+    unroll<4>([&](auto j) CRIA_INLINE { f(j, entries(2 * j), entries(2 * j + 1)); });
   }
 }
 
@@ -56,15 +56,14 @@ struct LaneCodebook : LaneBlock256<V, Block, scale_count> {
   }
 
   template <class F>
-  [[gnu::always_inline]] static void weights(RowPtr rows, std::size_t offset, F&& f) {
-    unroll<2>([&](auto half) __attribute__((always_inline)) {
+  CRIA_INLINE static void weights(RowPtr rows, std::size_t offset, F&& f) {
+    unroll<2>([&](auto half) CRIA_INLINE {
       Vec index[Type::kIndexVecs], top[Type::kIndexVecs];
       const typename V::Signs signs = V::signs(Type::half(rows, offset, half, index, top));
-      look_up<V, typename Type::Book>(
-          index, top, [&](auto j, Vec w0, Vec w1) __attribute__((always_inline)) {
-            f(4 * half + j, V::template with_signs<2 * j>(w0, signs, V::splat8(zero)),
-              V::template with_signs<2 * j + 1>(w1, signs, V::splat8(zero)));
-          });
+      look_up<V, typename Type::Book>(index, top, [&](auto j, Vec w0, Vec w1) CRIA_INLINE {
+        f(4 * half + j, V::template with_signs<2 * j>(w0, signs, V::splat8(zero)),
+          V::template with_signs<2 * j + 1>(w1, signs, V::splat8(zero)));
+      });
     });
   }
 
@@ -229,17 +228,15 @@ struct LaneType<V, DType::IQ3_S> : LaneCodebook<V, LaneType<V, DType::IQ3_S>, Bl
 
 /// The codebook of IQ1, by eight int16 indices of each lane: f(j, w0, w1) for j = 0, 1.
 template <class V, class Vec, class F>
-[[gnu::always_inline]] inline void look_up_wide(Vec index, F&& f) {
+CRIA_INLINE inline void look_up_wide(Vec index, F&& f) {
   if constexpr (V::kPermutes) {
     V::template look_up_wide<Iq1Codes>(index, f);
   } else {
     std::uint16_t indices[8 * V::kLanes];
     V::store_indices(indices, index);
     keep_in_memory(indices);
-    const auto entries = [&](int i) __attribute__((always_inline)) {
-      return V::entries(kIq1Grid.data(), indices + 2 * i);
-    };
-    unroll<2>([&](auto j) __attribute__((always_inline)) { f(j, entries(2 * j), entries(2 * j + 1)); });
+    const auto entries = [&](int i) CRIA_INLINE { return V::entries(kIq1Grid.data(), indices + 2 * i); };
+    unroll<2>([&](auto j) CRIA_INLINE { f(j, entries(2 * j), entries(2 * j + 1)); });
   }
 }
 
@@ -256,17 +253,16 @@ struct LaneTernaryCodebook : LaneBlock256<V, Block, scale_count> {
   /// Type::top(rows, offset, v): for eight groups of each lane as int16, the top bits of the index in bits
   /// 8…10, the sign of the offset in bit 11.
   template <class F>
-  [[gnu::always_inline]] static void weights(RowPtr rows, std::size_t offset, F&& f) {
-    unroll<2>([&](auto half) __attribute__((always_inline)) {
+  CRIA_INLINE static void weights(RowPtr rows, std::size_t offset, F&& f) {
+    unroll<2>([&](auto half) CRIA_INLINE {
       const Vec low = V::load(rows, offset + offsetof(Block, index) + 16 * half);
       for (int v = 0; v < 2; ++v) {
         const Vec top = Type::top(rows, offset, 2 * half + v);
         const Vec wide = v == 0 ? V::zip_low8(low, V::zero()) : V::zip_high8(low, V::zero());
         const Vec index = V::bit_or(wide, V::bit_and(top, V::splat16(0x700)));
-        look_up_wide<V>(
-            index, [&](auto j, Vec w0, Vec w1) __attribute__((always_inline)) {
-              f(4 * half + 2 * v + j, with_offset<2 * j>(w0, top), with_offset<2 * j + 1>(w1, top));
-            });
+        look_up_wide<V>(index, [&](auto j, Vec w0, Vec w1) CRIA_INLINE {
+          f(4 * half + 2 * v + j, with_offset<2 * j>(w0, top), with_offset<2 * j + 1>(w1, top));
+        });
       }
     });
   }

@@ -56,8 +56,8 @@ template <class V>
 struct LaneType<V, DType::Q4_K> : LaneScalesAndMins<V, BlockQ4_K> {
   static constexpr int kMax = 15;
   template <class F>
-  [[gnu::always_inline]] static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
-    unroll<4>([&](auto j) __attribute__((always_inline)) {
+  CRIA_INLINE static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
+    unroll<4>([&](auto j) CRIA_INLINE {
       const Nibbles<V> a(rows, offset + offsetof(BlockQ4_K, lo) + 32 * j);
       const Nibbles<V> b(rows, offset + offsetof(BlockQ4_K, lo) + 32 * j + 16);
       f(2 * j, a.low, b.low);
@@ -71,10 +71,10 @@ struct LaneType<V, DType::Q5_K> : LaneScalesAndMins<V, BlockQ5_K> {
   using Vec = typename V::Vec;
   static constexpr int kMax = 31;
   template <class F>
-  [[gnu::always_inline]] static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
+  CRIA_INLINE static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
     const Vec top0 = V::load(rows, offset + offsetof(BlockQ5_K, hi));
     const Vec top1 = V::load(rows, offset + offsetof(BlockQ5_K, hi) + 16);
-    unroll<4>([&](auto j) __attribute__((always_inline)) {
+    unroll<4>([&](auto j) CRIA_INLINE {
       const Nibbles<V> a(rows, offset + offsetof(BlockQ5_K, lo) + 32 * j);
       const Nibbles<V> b(rows, offset + offsetof(BlockQ5_K, lo) + 32 * j + 16);
       f(2 * j, join<2 * j>(a.low, top0), join<2 * j>(b.low, top1));
@@ -92,11 +92,11 @@ struct LaneType<V, DType::Q5_K> : LaneScalesAndMins<V, BlockQ5_K> {
 /// 256 two-bit numbers: per half of 128, bits 2j and 2j+1 of byte l are number 32j + l. f(half, j, first 16,
 /// next 16), j by compile time.
 template <class V, class F>
-[[gnu::always_inline]] inline void two_bits(typename V::RowPtr rows, std::size_t offset, F&& f) {
-  unroll<2>([&](auto half) __attribute__((always_inline)) {
+CRIA_INLINE inline void two_bits(typename V::RowPtr rows, std::size_t offset, F&& f) {
+  unroll<2>([&](auto half) CRIA_INLINE {
     const auto a = V::load(rows, offset + 32 * half), b = V::load(rows, offset + 32 * half + 16),
                mask = V::splat8(3);
-    unroll<4>([&](auto j) __attribute__((always_inline)) {
+    unroll<4>([&](auto j) CRIA_INLINE {
       f(half, j, V::template take<2 * j>(a, mask), V::template take<2 * j>(b, mask));
     });
   });
@@ -113,12 +113,9 @@ struct LaneType<V, DType::Q2_K> : LaneBlock256<V, BlockQ2_K, 16> {
   static void scales(RowPtr rows, std::size_t offset, Vec (&s)[2]) { nibbles<0>(rows, offset, s); }
   static void mins(RowPtr rows, std::size_t offset, Vec (&m)[2]) { nibbles<4>(rows, offset, m); }
   template <class F>
-  [[gnu::always_inline]] static void weights(RowPtr rows, std::size_t offset, F&& f) {
-    two_bits<V>(
-        rows,
-        offset + offsetof(BlockQ2_K, q), [&](int half, int j, Vec w0, Vec w1) __attribute__((always_inline)) {
-          f(4 * half + j, w0, w1);
-        });
+  CRIA_INLINE static void weights(RowPtr rows, std::size_t offset, F&& f) {
+    two_bits<V>(rows, offset + offsetof(BlockQ2_K, q),
+                [&](int half, int j, Vec w0, Vec w1) CRIA_INLINE { f(4 * half + j, w0, w1); });
   }
 
  private:
@@ -145,18 +142,16 @@ struct LaneType<V, DType::Q3_K> : LaneBlock256<V, BlockQ3_K, 16> {
     s[1] = join(V::template shr16<4>(low), V::template shr16<4>(top));
   }
   template <class F>
-  [[gnu::always_inline]] static void weights(RowPtr rows, std::size_t offset, F&& f) {
+  CRIA_INLINE static void weights(RowPtr rows, std::size_t offset, F&& f) {
     const Vec top0 = V::load(rows, offset + offsetof(BlockQ3_K, hi));
     const Vec top1 = V::load(rows, offset + offsetof(BlockQ3_K, hi) + 16);
-    two_bits<V>(
-        rows, offset + offsetof(BlockQ3_K, lo),
-        [&](int half, auto j, Vec w0, Vec w1) __attribute__((always_inline)) {
-          if (half == 0) {
-            f(j, third<j>(w0, top0), third<j>(w1, top1));
-          } else {
-            f(4 + j, third<4 + j>(w0, top0), third<4 + j>(w1, top1));
-          }
-        });
+    two_bits<V>(rows, offset + offsetof(BlockQ3_K, lo), [&](int half, auto j, Vec w0, Vec w1) CRIA_INLINE {
+      if (half == 0) {
+        f(j, third<j>(w0, top0), third<j>(w1, top1));
+      } else {
+        f(4 + j, third<4 + j>(w0, top0), third<4 + j>(w1, top1));
+      }
+    });
   }
 
  private:
@@ -186,8 +181,8 @@ struct LaneType<V, DType::Q6_K> : LaneBlock256<V, BlockQ6_K, 16> {
     s[1] = V::widen_high(bytes);
   }
   template <class F>
-  [[gnu::always_inline]] static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
-    unroll<2>([&](auto half) __attribute__((always_inline)) {
+  CRIA_INLINE static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
+    unroll<2>([&](auto half) CRIA_INLINE {
       const std::size_t lo = offset + offsetof(BlockQ6_K, lo) + 64 * half;
       const Nibbles<V> a(rows, lo), b(rows, lo + 16), c(rows, lo + 32), e(rows, lo + 48);
       const Vec top0 = V::load(rows, offset + offsetof(BlockQ6_K, hi) + 32 * half);
@@ -222,8 +217,8 @@ struct LaneType<V, DType::IQ4_XS> : LaneBlock256<V, BlockIQ4_XS, 8> {
                     V::splat16(32));
   }
   template <class F>
-  [[gnu::always_inline]] static void weights(RowPtr rows, std::size_t offset, F&& f) {
-    unroll<8>([&](auto j) __attribute__((always_inline)) {
+  CRIA_INLINE static void weights(RowPtr rows, std::size_t offset, F&& f) {
+    unroll<8>([&](auto j) CRIA_INLINE {
       const Iq4Nibbles<V> q(rows, offset + offsetof(BlockIQ4_XS, lo) + 16 * j);
       f(j, q.low, q.high);
     });

@@ -9,10 +9,9 @@ template <class V>
 struct LaneType<V, DType::TQ2_0> : LaneBlock256<V, BlockTQ2_0, 0> {
   static constexpr int kZero = 1, kMax = 3;
   template <class F>
-  [[gnu::always_inline]] static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
-    two_bits<V>(
-        rows, offset + offsetof(BlockTQ2_0, q),
-        [&](int half, int j, auto w0, auto w1) __attribute__((always_inline)) { f(4 * half + j, w0, w1); });
+  CRIA_INLINE static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
+    two_bits<V>(rows, offset + offsetof(BlockTQ2_0, q),
+                [&](int half, int j, auto w0, auto w1) CRIA_INLINE { f(4 * half + j, w0, w1); });
   }
 };
 
@@ -24,13 +23,13 @@ struct LaneType<V, DType::TQ1_0> : LaneBlock256<V, BlockTQ1_0, 0> {
   using Vec = typename V::Vec;
   static constexpr int kZero = 1, kMax = 2;
   template <class F>
-  [[gnu::always_inline]] static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
+  CRIA_INLINE static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
     const Vec bias = V::splat8(0x80);
-    const auto bytes = [&](std::size_t i) __attribute__((always_inline)) {
+    const auto bytes = [&](std::size_t i) CRIA_INLINE {
       return V::bit_xor(V::load(rows, offset + offsetof(BlockTQ1_0, q) + i), bias);
     };
     Vec a = bytes(0), b = bytes(16), c = bytes(32);
-    unroll<5>([&](auto n) __attribute__((always_inline)) {
+    unroll<5>([&](auto n) CRIA_INLINE {
       f(n, trit(a), trit(b));
       a = thrice(a);
       b = thrice(b);

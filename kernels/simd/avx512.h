@@ -109,7 +109,7 @@ struct RowLanes<Avx512> {
   /// Codebooks are looked up by permuting their codes, see look_up() in gemv_iq.h.
   static constexpr bool kPermutes = true;
   template <class Book, std::size_t N, class F>
-  [[gnu::always_inline]] static void look_up(const Vec (&index)[N], const Vec (&top)[N], F&& f) {
+  CRIA_INLINE static void look_up(const Vec (&index)[N], const Vec (&top)[N], F&& f) {
     Vec codes[2 * N];
     for (std::size_t v = 0; v < N; ++v) {
       const __mmask64 bits[3] = {_mm512_movepi8_mask(index[v]), _mm512_test_epi8_mask(top[v], splat8(1)),
@@ -119,7 +119,7 @@ struct RowLanes<Avx512> {
       codes[2 * v] = zip_low8(low, high);
       codes[2 * v + 1] = zip_high8(low, high);
     }
-    unroll<4>([&](auto j) __attribute__((always_inline)) {
+    unroll<4>([&](auto j) CRIA_INLINE {
       if constexpr (N == 1) {
         const Vec c = codes[j / 2];
         f(j, digits<Book, 2>(lookup(c, same(&kPairOfCodes<8 * (j % 2)>))),
@@ -132,11 +132,11 @@ struct RowLanes<Avx512> {
   }
   /// For a codebook too large to permute: its codes are gathered by the eight int16 of each lane.
   template <class Book, class F>
-  [[gnu::always_inline]] static void look_up_wide(Vec index, F&& f) {
+  CRIA_INLINE static void look_up_wide(Vec index, F&& f) {
     const auto gather = [](Vec i) { return _mm512_i32gather_epi32(i, Book::codes.data(), 2); };
     const Vec codes[2] = {gather(_mm512_unpacklo_epi16(index, zero())),
                           gather(_mm512_unpackhi_epi16(index, zero()))};
-    unroll<2>([&](auto j) __attribute__((always_inline)) {
+    unroll<2>([&](auto j) CRIA_INLINE {
       f(j, digits<Book, 2>(lookup(codes[j], same(&kPairOfDwords<0>))),
         digits<Book, 2>(lookup(codes[j], same(&kPairOfDwords<8>))));
     });

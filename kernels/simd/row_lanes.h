@@ -9,6 +9,23 @@
 
 #include "kernels/simd/isa.h"
 
+// A kernel is fast when type code and vocabulary melt into one loop. Sanitizers and debuggers want the
+// functions: inlining everything under ASan takes the compiler minutes and gigabytes.
+#if defined(__has_feature)
+#define CRIA_SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define CRIA_SANITIZED 1
+#else
+#define CRIA_SANITIZED 0
+#endif
+#if defined(__OPTIMIZE__) && !CRIA_SANITIZED
+#define CRIA_INLINE __attribute__((always_inline))
+#define CRIA_FLATTEN __attribute__((flatten))
+#else
+#define CRIA_INLINE
+#define CRIA_FLATTEN
+#endif
+
 namespace cria {
 
 /// Rows that are walked together; 8 rows are kPacks vectors, and lane l of vector k belongs to row k +
@@ -17,10 +34,8 @@ inline constexpr std::size_t kRowGroup = 8;
 
 /// Calls f(0), f(1), … f(N - 1) with compile-time numbers.
 template <int N, class F>
-[[gnu::always_inline]] inline void unroll(F f) {
-  [&]<int... I>(std::integer_sequence<int, I...>) __attribute__((always_inline)) {
-    (f(std::integral_constant<int, I>{}), ...);
-  }
+CRIA_INLINE inline void unroll(F f) {
+  [&]<int... I>(std::integer_sequence<int, I...>) CRIA_INLINE { (f(std::integral_constant<int, I>{}), ...); }
   (std::make_integer_sequence<int, N>{});
 }
 
@@ -41,7 +56,7 @@ inline constexpr LaneConstant<std::uint8_t> kBitOfByte = {
 /// Keeps an array in memory, to be read piece by piece after a vector was stored there. Left to itself, GCC
 /// takes the pieces out of the vector by shuffles.
 template <class T>
-[[gnu::always_inline]] inline void keep_in_memory(T& array) {
+CRIA_INLINE inline void keep_in_memory(T& array) {
   asm("" : "+m"(array));
 }
 
