@@ -22,7 +22,7 @@ TEST_P(Gemm, MoreTokensThanOnePass) {
 }
 
 TEST_P(Gemm, ExtremeBytesAndActivations) {
-  const auto all_equal = [this](auto fill, auto q) {
+  const auto all_equal = [](auto fill, auto q) {
     expect_equal(GetParam(), {17, 9, 34}, true, false, fill, q);
   };
   for (const int byte : {0x00, 0x7F, 0x80, 0xFF, 0x55, 0xAA})
