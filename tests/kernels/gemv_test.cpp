@@ -16,10 +16,8 @@ TEST_P(Gemv, EveryShape) {
 }
 
 TEST_P(Gemv, EveryAlignment) {
-  // Rows of one to 64 blocks end at the fence, so that their starts run through the alignments that the
-  // block's size allows; an odd number of bytes is missing from none.
-  for (std::size_t rows = 1; rows <= 33; ++rows)
-    expect_equal(GetParam(), {rows, 1, 1}, true, false, random_blocks(), random_values());
+  for (std::size_t gap = 0; gap < 64; ++gap)
+    expect_equal(GetParam(), {9, 2, 1}, true, false, random_blocks(), random_values(), gap);
 }
 
 TEST_P(Gemv, ExtremeBytesAndActivations) {

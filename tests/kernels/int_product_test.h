@@ -55,13 +55,15 @@ inline void set_scales(DType type, std::byte* block, std::uint16_t bits) {
   }
 }
 
-/// Memory between two pages that must not be touched: `bytes` long, flush with the first or the last of them.
+/// Memory between two pages that must not be touched: `bytes` long, `gap` bytes from the first or the last of
+/// them.
 class Fenced {
  public:
-  Fenced(std::size_t bytes, bool at_end) : bytes_((bytes + kPage - 1) / kPage * kPage + 2 * kPage) {
+  Fenced(std::size_t bytes, bool at_end, std::size_t gap)
+      : bytes_((bytes + gap + kPage - 1) / kPage * kPage + 2 * kPage) {
     memory_ = static_cast<std::byte*>(mmap(nullptr, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     EXPECT_EQ(mprotect(memory_ + kPage, bytes_ - 2 * kPage, PROT_READ | PROT_WRITE), 0);
-    data_ = at_end ? memory_ + bytes_ - kPage - bytes : memory_ + kPage;
+    data_ = at_end ? memory_ + bytes_ - kPage - gap - bytes : memory_ + kPage + gap;
   }
   ~Fenced() { munmap(memory_, bytes_); }
   Fenced(const Fenced&) = delete;
@@ -103,12 +105,13 @@ struct Inputs {
   }
 };
 
-/// fill(block) makes each block, q(i) each activation.
+/// fill(block) makes each block, q(i) each activation; the weights end (or start) gap bytes from memory that
+/// may not be touched.
 template <class Fill, class Q>
-void expect_equal(DType type, Shape s, bool at_end, bool residual, Fill fill, Q q) {
+void expect_equal(DType type, Shape s, bool at_end, bool residual, Fill fill, Q q, std::size_t gap = 0) {
   const DTypeInfo& info = dtype_info(type);
   const std::size_t cols = s.blocks * info.block_values, row_bytes = info.bytes(cols);
-  Fenced weights(s.rows * row_bytes, at_end);
+  Fenced weights(s.rows * row_bytes, at_end, gap);
   for (std::size_t b = 0; b < s.rows * s.blocks; ++b) fill(weights.data() + b * info.block_bytes);
   const MatMulKernel reference = scalar_matmul(type);
   const Inputs in(reference.act, s, cols, q);
