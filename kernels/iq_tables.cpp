@@ -1,5 +1,6 @@
-// The codebooks as codes: a digit per value (lowest first) of two bits (groups of eight) or three bits (groups of four), which
-// stands for one of the few magnitudes that the type uses. Expanded to bytes when compiled.
+// The codebooks as codes: a digit per value (lowest first) of two bits (groups of eight) or three bits
+// (groups of four), which stands for one of the few magnitudes that the type uses. Expanded to bytes when
+// compiled.
 #include "kernels/iq_tables.h"
 
 namespace cria {
@@ -391,10 +392,12 @@ constexpr CodePlanes<N> split(const std::array<std::uint16_t, N>& codes) {
 
 }  // namespace
 
-constinit const std::array<std::uint64_t, 256> kIq2xxsGrid = expand<std::uint64_t>(kIq2xxsCodes, 2, kIq2Levels);
+constinit const std::array<std::uint64_t, 256> kIq2xxsGrid =
+    expand<std::uint64_t>(kIq2xxsCodes, 2, kIq2Levels);
 constinit const std::array<std::uint64_t, 512> kIq2xsGrid = expand<std::uint64_t>(kIq2xsCodes, 2, kIq2Levels);
 constinit const std::array<std::uint64_t, 1024> kIq2sGrid = expand<std::uint64_t>(kIq2sCodes, 2, kIq2Levels);
-constinit const std::array<std::uint32_t, 256> kIq3xxsGrid = expand<std::uint32_t>(kIq3xxsCodes, 3, kIq3xxsLevels);
+constinit const std::array<std::uint32_t, 256> kIq3xxsGrid =
+    expand<std::uint32_t>(kIq3xxsCodes, 3, kIq3xxsLevels);
 constinit const std::array<std::uint32_t, 512> kIq3sGrid = expand<std::uint32_t>(kIq3sCodes, 3, kIq3sLevels);
 constinit const std::array<std::uint64_t, 2048> kIq1Grid = expand<std::uint64_t>(kIq1AllCodes, 2, kIq1Levels);
 
