@@ -43,7 +43,11 @@ struct FloatOps<ScalarIsa> {
   using Batch = float;
   static constexpr std::size_t kSize = 1;
 
-  static float load(const float* p) { return *p; }
+  static float load(const float* p) {  // of any alignment, as the vectors' load
+    float x;
+    std::memcpy(&x, p, sizeof x);
+    return x;
+  }
   static void store(float* p, float x) { *p = x; }
   static float broadcast(float x) { return x; }
   static float abs(float x) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0x7FFFFFFFU); }

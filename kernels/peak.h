@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <xsimd/xsimd.hpp>
 
+#include "kernels/float_convert.h"
 #include "kernels/simd/isa.h"
 
 namespace cria {
@@ -81,7 +82,7 @@ std::uint64_t float_peak(std::uint64_t rounds) {
   auto operand = Batch(0.F).data;
   for (std::uint64_t i = 0; i < rounds; ++i) {
     keep(operand);
-    for (auto& a : acc) a = xsimd::fma(Batch(operand), Batch(operand), a);
+    for (auto& a : acc) a = FloatOps<Isa>::fma(Batch(operand), Batch(operand), a);
   }
   for (auto& a : acc) keep(a.data);
   return rounds * kPeakChains * Batch::size;

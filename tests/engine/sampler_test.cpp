@@ -197,7 +197,8 @@ TEST(Sampler, SeedsReproduceAndDiffer) {
     options.seed = seed;
     Sampler sampler(options, logits.size());
     std::vector<TokenId> drawn;
-    for (int i = 0; i < 20; ++i) drawn.push_back(sampler.next(logits, {}));
+    drawn.reserve(20);
+    while (drawn.size() < 20) drawn.push_back(sampler.next(logits, {}));
     return drawn;
   };
   EXPECT_EQ(run(5), run(5));
@@ -253,7 +254,7 @@ TEST(Sampler, RepeatPenaltyMakesNegativeLogitsSmaller) {
 
 TEST(Sampler, FiltersAreApplied) {
   const std::vector<float> logits = random_logits(100, 3);
-  const auto drawn = [&](SamplerOptions options) {
+  const auto drawn = [&](const SamplerOptions& options) {
     Sampler sampler(options, logits.size());
     std::set<TokenId> seen;
     for (int i = 0; i < 3000; ++i) seen.insert(sampler.next(logits, {}));
