@@ -136,6 +136,7 @@ class Bench {
   void add(const std::string& kind, std::size_t n, std::size_t depth, unsigned threads,
            const std::vector<double>& times) {
     std::vector<double> rates;
+    rates.reserve(times.size());
     for (const double time : times) rates.push_back(static_cast<double>(n) / time);
     const auto count = static_cast<double>(rates.size());
     double mean = 0, square = 0;
