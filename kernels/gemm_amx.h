@@ -41,7 +41,7 @@ struct GemmKernel<Amx> {
     Session& operator=(const Session&) = delete;
   };
 
-  static constexpr PanelBytes bytes(const DecodeTraits& t) {
+  static constexpr PanelBytes bytes(const DecodeTraits& t, bool) {
     const Range r = scaled_range(t);
     return r.max - r.min <= 255 ? PanelBytes::Scaled : PanelBytes::Digits;
   }

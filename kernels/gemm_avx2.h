@@ -1,24 +1,32 @@
-// The GEMM micro-kernel of AVX2: 8 rows × 4 tokens, products summed in int16 as far as the type's range
-// allows.
+// The GEMM micro-kernel of AVX2: 16 rows × 3 tokens in registers. Bytes are multiplied in pairs and summed in
+// int16 as long as the type's range allows; types that need all eight bits are multiplied as int16.
 #pragma once
 
 #include <immintrin.h>
 
+#include <algorithm>
+#include <bit>
+
 #include "kernels/gemm_panel.h"
 #include "kernels/simd/isa.h"
+#include "kernels/simd/row_lanes.h"
 
 namespace cria {
 
 template <>
 struct GemmKernel<Avx2> {
-  static constexpr std::size_t kTokens = 4;
+  static constexpr std::size_t kTokens = 3, kHalves = 2;  ///< of a tile; a half is 8 rows, one vector
+  static constexpr std::size_t kChunk =
+      8 * kTokens;  ///< tokens that pass while a panel stays in the nearest cache
   static constexpr bool kSigned = false, kSumsInt16 = true;
   struct Session {
     explicit Session(PanelShape) {}
   };
 
-  /// Products of scaled bytes would leave no room in an int16.
-  static constexpr PanelBytes bytes(const DecodeTraits&) { return PanelBytes::Weights; }
+  /// Scaled bytes would leave no room in an int16, and bytes of the full range none for even two products.
+  static constexpr PanelBytes bytes(const DecodeTraits&, bool full) {
+    return full ? PanelBytes::Words : PanelBytes::Weights;
+  }
   static constexpr int scaled_zero(const DecodeTraits&) { return 0; }
 
   static void transpose(__m256i (&v)[4]) {
@@ -44,13 +52,19 @@ struct GemmKernel<Avx2> {
 
   template <PanelShape shape>
   static void run(const TokenSlice& x, GemmScratch& s, std::size_t n_panels) {
-    for (std::size_t t = 0; t < x.n_tokens; t += kTokens) {
+    for (std::size_t chunk = 0; chunk < x.n_tokens; chunk += kChunk) {
+      Words words[kChunk / kTokens];
+      const std::size_t end = std::min(chunk + kChunk, x.n_tokens);
       for (std::size_t p = 0; p < n_panels; ++p) {
-        for (std::size_t lane = 0; lane < kGemmRows; lane += 8) {
-          if constexpr (shape.blocks32)
-            blocks32<shape>(x, t, s.panel[p], lane, s.acc[p] + t);
-          else
-            super256<shape>(x, t, s.panel[p], lane, s.acc[p] + t);
+        for (std::size_t t = chunk; t < end; t += kTokens) {
+          const Tile tile(x, t, shape.bytes == PanelBytes::Words ? &words[(t - chunk) / kTokens] : nullptr,
+                          p == 0);
+          for (std::size_t row = 0; row < kGemmRows; row += 8 * kHalves) {
+            if constexpr (shape.blocks32)
+              blocks32<shape>(x, tile, s.panel[p], row, s.acc[p] + t);
+            else
+              super256<shape>(x, tile, s.panel[p], row, s.acc[p] + t);
+          }
         }
       }
     }
@@ -58,122 +72,180 @@ struct GemmKernel<Avx2> {
 
  private:
   using Acc = float[kGemmRows];
-  using Sums = __m256i[kTokens];
+  using Sums = __m256i[kTokens][kHalves];
+  /// Activations as int16: the even columns, then the odd ones.
+  struct alignas(32) Words {
+    std::int16_t at[kTokens][2][kGemmCols / 2];
+  };
+  static constexpr std::size_t kOddWords = sizeof(Words::at[0][0]);
 
-  static std::size_t token(const TokenSlice& x, std::size_t t) { return t < x.n_tokens ? t : x.n_tokens - 1; }
+  /// The activations of three tokens; the last token is repeated to fill a tile.
+  struct Tile {
+    std::size_t token[kTokens];
+    const std::int8_t* q[kTokens];
+    Tile(const TokenSlice& x, std::size_t first, Words* words, bool fill) {
+      for (std::size_t t = 0; t < kTokens; ++t) {
+        token[t] = std::min(first + t, x.n_tokens - 1);
+        q[t] = x.q + token[t] * x.q_stride;
+        if (words == nullptr) continue;
+        if (fill) widen(q[t], x.cols, words->at[t]);
+        q[t] = reinterpret_cast<const std::int8_t*>(words->at[t]);
+      }
+    }
+  };
+  static void widen(const std::int8_t* q, std::size_t n, std::int16_t (&words)[2][kGemmCols / 2]) {
+    for (std::size_t i = 0; i < n; i += 32) {
+      const __m256i v = load(q + i);
+      store(words[0] + i / 2, _mm256_srai_epi16(_mm256_slli_epi16(v, 8), 8));
+      store(words[1] + i / 2, _mm256_srai_epi16(v, 8));
+    }
+  }
+
+  static __m256i load(const void* p) { return _mm256_load_si256(static_cast<const __m256i*>(p)); }
   static __m256i splat(const void* p) {
     std::int32_t bits;
     __builtin_memcpy(&bits, p, sizeof bits);
     return _mm256_set1_epi32(bits);
   }
+  static void clear(Sums& sums) {
+    for (auto& token : sums)
+      for (auto& half : token) half = _mm256_setzero_si256();
+  }
+  /// Calls f(token, half) for every vector of a tile.
+  template <class F>
+  CRIA_INLINE static void each(F f) {
+    unroll<kTokens>([&](auto t) CRIA_INLINE { unroll<kHalves>([&](auto h) CRIA_INLINE { f(t, h); }); });
+  }
 
-  /// How many products of pairs fit in an int16.
+  /// How many sums of two products fit in an int16, as a power of two.
   template <PanelShape shape>
-  static constexpr std::size_t kRun = shape.max == 255 ? 1 : 32767 / (2 * 127 * shape.max);
+  static constexpr std::size_t kRun = std::bit_floor(32767U / (2 * 127 * shape.max));
 
   /// sums += scale * the products of 4n columns from panel row k on.
   template <PanelShape shape, std::size_t n>
-  [[gnu::always_inline]] static void dot(const Panel& panel, std::size_t k, std::size_t lane,
-                                         const std::int8_t* const (&q)[kTokens], __m256i scale, Sums& sums) {
-    constexpr std::size_t kStep = kRun<shape> < n ? kRun<shape> : n;
+  CRIA_INLINE static void dot(const Panel& panel, std::size_t k, std::size_t row, const Tile& tile,
+                              const __m256i (&scale)[kHalves], Sums& sums) {
+    constexpr std::size_t kStep = std::min(kRun<shape>, n);
+    static_assert(n % kStep == 0);
     for (std::size_t i = k; i < k + n; i += kStep) {
       Sums pairs;
-      for (std::size_t j = 0; j < kStep && i + j < k + n; ++j) {
-        const __m256i w = _mm256_load_si256(reinterpret_cast<const __m256i*>(panel.q[0][i + j][lane]));
-        for (std::size_t t = 0; t < kTokens; ++t) {
-          const __m256i p = products<shape>(w, splat(q[t] + 4 * (i + j)));
-          pairs[t] = j == 0 ? p : _mm256_add_epi16(pairs[t], p);
-        }
-      }
-      for (std::size_t t = 0; t < kTokens; ++t)
-        sums[t] = _mm256_add_epi32(sums[t], _mm256_madd_epi16(pairs[t], scale));
+      unroll<kStep>([&](auto j) CRIA_INLINE {
+        const __m256i w[kHalves] = {load(panel.q[0][i + j][row]), load(panel.q[0][i + j][row + 8])};
+        each([&](auto t, auto h) CRIA_INLINE {
+          const __m256i p = _mm256_maddubs_epi16(w[h], splat(tile.q[t] + 4 * (i + j)));
+          pairs[t][h] = j == 0 ? p : _mm256_add_epi16(pairs[t][h], p);
+          pin(pairs[t][h]);
+        });
+      });
+      each([&](auto t, auto h) CRIA_INLINE {
+        sums[t][h] = _mm256_add_epi32(sums[t][h], _mm256_madd_epi16(pairs[t][h], scale[h]));
+      });
     }
   }
-  /// Sums of two products. Bytes of any size are signed: |w| may be 128, and 2*128*127 fits.
-  template <PanelShape shape>
-  static __m256i products(__m256i w, __m256i a) {
-    if constexpr (shape.max == 255) return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(a, w));
-    return _mm256_maddubs_epi16(w, a);
+  /// sums += the products of 4n columns, weights and activations as int16.
+  template <std::size_t n>
+  CRIA_INLINE static void dot_words(const Panel& panel, std::size_t k, std::size_t row, const Tile& tile,
+                                    Sums& sums) {
+    constexpr std::size_t kStep = 8;
+    for (std::size_t i = k; i < k + n; i += kStep) {
+      unroll<2 * kStep>([&](auto j) CRIA_INLINE {
+        constexpr std::size_t kOdd = j % 2, kAt = j / 2;
+        const __m256i w[kHalves] = {load(panel.q[kOdd][i + kAt][row]), load(panel.q[kOdd][i + kAt][row + 8])};
+        each([&](auto t, auto h) CRIA_INLINE {
+          const __m256i p = _mm256_madd_epi16(w[h], splat(tile.q[t] + kOdd * kOddWords + 4 * (i + kAt)));
+          sums[t][h] = _mm256_add_epi32(sums[t][h], p);
+          pin(sums[t][h]);
+        });
+      });
+    }
   }
 
   template <PanelShape shape>
-  static void super256(const TokenSlice& x, std::size_t first, const Panel& panel, std::size_t lane,
-                       Acc* acc) {
-    const std::int8_t* q[kTokens];
+  static void super256(const TokenSlice& x, const Tile& tile, const Panel& panel, std::size_t row, Acc* acc) {
     Sums sums;
-    for (std::size_t t = 0; t < kTokens; ++t) {
-      q[t] = x.q + token(x, first + t) * x.q_stride;
-      sums[t] = _mm256_setzero_si256();
-    }
-    constexpr std::size_t kScales = shape.scales == 0 ? 1 : shape.scales, kStep = kGemmCols / 4 / kScales;
-    for (std::size_t j = 0; j < kScales; ++j) {
-      const __m256i scale = shape.scales == 0 ? _mm256_set1_epi16(1) : load(panel.scale[j] + lane);
-      dot<shape, kStep>(panel, j * kStep, lane, q, scale, sums);
-    }
-    for (std::size_t t = 0; t < kTokens; ++t) {
-      const std::size_t at = token(x, first + t);
-      const std::int16_t* const sum = x.sum + at * x.sum_stride;
-      if constexpr (shape.zero != 0)
-        sums[t] = _mm256_sub_epi32(sums[t], _mm256_mullo_epi32(scaled_sums<shape.scales>(panel, lane, sum),
-                                                               _mm256_set1_epi32(shape.zero)));
-      const __m256 d = _mm256_set1_ps(x.d[at * x.d_stride]);
-      float* const out = acc[t] + lane;
-      const __m256 scale = _mm256_mul_ps(_mm256_load_ps(panel.d[0] + lane), d);
-      __m256 result = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(sums[t]), _mm256_load_ps(out));
-      if constexpr (shape.mins != 0) {
-        const __m256 min = _mm256_cvtepi32_ps(scaled_sums<shape.mins>(panel, lane, sum));
-        result = _mm256_fnmadd_ps(_mm256_mul_ps(_mm256_load_ps(panel.m[0] + lane), d), min, result);
+    clear(sums);
+    if constexpr (shape.bytes == PanelBytes::Words) {
+      dot_words<kGemmCols / 4>(panel, 0, row, tile, sums);
+    } else {
+      constexpr std::size_t kScales = shape.scales == 0 ? 1 : shape.scales, kStep = kGemmCols / 4 / kScales;
+      for (std::size_t j = 0; j < kScales; ++j) {
+        __m256i scale[kHalves];
+        for (std::size_t h = 0; h < kHalves; ++h)
+          scale[h] = shape.scales == 0 ? _mm256_set1_epi16(1) : load(panel.scale[j] + row + 8 * h);
+        dot<shape, kStep>(panel, j * kStep, row, tile, scale, sums);
       }
-      _mm256_store_ps(out, result);
     }
-  }
-  static __m256i load(const std::int32_t* p) {
-    return _mm256_load_si256(reinterpret_cast<const __m256i*>(p));
+    Sums correction;
+    if constexpr (shape.zero != 0) {
+      weigh_sums<shape.scales>(x, tile, panel, row, correction);
+      each([&](auto t, auto h) CRIA_INLINE {
+        sums[t][h] =
+            _mm256_sub_epi32(sums[t][h], _mm256_mullo_epi32(correction[t][h], _mm256_set1_epi32(shape.zero)));
+      });
+    }
+    if constexpr (shape.mins != 0) weigh_sums<shape.mins>(x, tile, panel, row, correction);
+    each([&](auto t, auto h) CRIA_INLINE {
+      const std::size_t lane = row + 8 * h;
+      const __m256 d = _mm256_set1_ps(x.d[tile.token[t] * x.d_stride]);
+      const __m256 scale = _mm256_mul_ps(_mm256_load_ps(panel.d[0] + lane), d);
+      __m256 result = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(sums[t][h]), _mm256_load_ps(acc[t] + lane));
+      if constexpr (shape.mins != 0)
+        result = _mm256_fnmadd_ps(_mm256_mul_ps(_mm256_load_ps(panel.m[0] + lane), d),
+                                  _mm256_cvtepi32_ps(correction[t][h]), result);
+      _mm256_store_ps(acc[t] + lane, result);
+    });
   }
 
   /// Sums of activations times the n factors (scales or mins) of panel.min; n = 0: factors of 1.
   template <int n>
-  static __m256i scaled_sums(const Panel& panel, std::size_t lane, const std::int16_t* sum) {
-    alignas(32) std::int16_t sums[16];
-    __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sum));
-    if constexpr (n == 8)
-      v = _mm256_castsi128_si256(_mm_hadd_epi16(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)));
-    _mm256_store_si256(reinterpret_cast<__m256i*>(sums), v);
-    __m256i total = _mm256_setzero_si256();
-    for (int p = 0; p < (n == 0 ? 8 : n / 2); ++p) {
-      const __m256i factors = n == 0 ? _mm256_set1_epi16(1) : load(panel.min[p] + lane);
-      total = _mm256_add_epi32(total, _mm256_madd_epi16(factors, splat(sums + 2 * p)));
+  CRIA_INLINE static void weigh_sums(const TokenSlice& x, const Tile& tile, const Panel& panel,
+                                     std::size_t row, Sums& out) {
+    alignas(32) std::int16_t sums[kTokens][16];
+    for (std::size_t t = 0; t < kTokens; ++t) {
+      __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x.sum + tile.token[t] * x.sum_stride));
+      if constexpr (n == 8)
+        v = _mm256_castsi128_si256(_mm_hadd_epi16(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)));
+      store(sums[t], v);
     }
-    return total;
+    clear(out);
+    for (int p = 0; p < (n == 0 ? 8 : n / 2); ++p) {
+      __m256i factors[kHalves];
+      for (std::size_t h = 0; h < kHalves; ++h)
+        factors[h] = n == 0 ? _mm256_set1_epi16(1) : load(panel.min[p] + row + 8 * h);
+      each([&](auto t, auto h) CRIA_INLINE {
+        out[t][h] = _mm256_add_epi32(out[t][h], _mm256_madd_epi16(factors[h], splat(sums[t] + 2 * p)));
+      });
+    }
   }
 
   template <PanelShape shape>
-  static void blocks32(const TokenSlice& x, std::size_t first, const Panel& panel, std::size_t lane,
-                       Acc* acc) {
-    std::size_t at[kTokens];
-    const std::int8_t* q[kTokens];
-    __m256 total[kTokens];
-    for (std::size_t t = 0; t < kTokens; ++t) {
-      at[t] = token(x, first + t);
-      q[t] = x.q + at[t] * x.q_stride;
-      total[t] = _mm256_load_ps(acc[t] + lane);
-    }
+  static void blocks32(const TokenSlice& x, const Tile& tile, const Panel& panel, std::size_t row, Acc* acc) {
+    __m256 total[kTokens][kHalves];
+    each([&](auto t, auto h) CRIA_INLINE { total[t][h] = _mm256_load_ps(acc[t] + row + 8 * h); });
     for (std::size_t b = 0; b < x.cols / 32; ++b) {
       Sums sums;
-      for (std::size_t t = 0; t < kTokens; ++t)
-        sums[t] = _mm256_set1_epi32(-shape.zero * x.sum[at[t] * x.sum_stride + b]);
-      dot<shape, 8>(panel, 8 * b, lane, q, _mm256_set1_epi16(1), sums);
-      for (std::size_t t = 0; t < kTokens; ++t) {
-        const float d = x.d[at[t] * x.d_stride + b];
-        const __m256 scale = _mm256_mul_ps(_mm256_load_ps(panel.d[b] + lane), _mm256_set1_ps(d));
-        total[t] = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(sums[t]), total[t]);
-        if constexpr (shape.mins != 0) {
-          const float sum = d * static_cast<float>(x.sum[at[t] * x.sum_stride + b]);
-          total[t] = _mm256_fmadd_ps(_mm256_load_ps(panel.m[b] + lane), _mm256_set1_ps(sum), total[t]);
-        }
+      if constexpr (shape.bytes == PanelBytes::Words) {
+        clear(sums);
+        dot_words<8>(panel, 8 * b, row, tile, sums);
+      } else {
+        each([&](auto t, auto h) CRIA_INLINE {
+          sums[t][h] = _mm256_set1_epi32(-shape.zero * x.sum[tile.token[t] * x.sum_stride + b]);
+        });
+        const __m256i one = _mm256_set1_epi16(1), ones[kHalves] = {one, one};
+        dot<shape, 8>(panel, 8 * b, row, tile, ones, sums);
       }
+      each([&](auto t, auto h) CRIA_INLINE {
+        const float d = x.d[tile.token[t] * x.d_stride + b];
+        const __m256 scale = _mm256_mul_ps(_mm256_load_ps(panel.d[b] + row + 8 * h), _mm256_set1_ps(d));
+        total[t][h] = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(sums[t][h]), total[t][h]);
+        if constexpr (shape.mins != 0) {
+          const float sum = d * static_cast<float>(x.sum[tile.token[t] * x.sum_stride + b]);
+          total[t][h] =
+              _mm256_fmadd_ps(_mm256_load_ps(panel.m[b] + row + 8 * h), _mm256_set1_ps(sum), total[t][h]);
+        }
+      });
     }
-    for (std::size_t t = 0; t < kTokens; ++t) _mm256_store_ps(acc[t] + lane, total[t]);
+    each([&](auto t, auto h) CRIA_INLINE { _mm256_store_ps(acc[t] + row + 8 * h, total[t][h]); });
   }
 };
 

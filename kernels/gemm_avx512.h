@@ -16,7 +16,7 @@ struct GemmKernel<Avx512> {
     explicit Session(PanelShape) {}
   };
 
-  static constexpr PanelBytes bytes(const DecodeTraits& t) {
+  static constexpr PanelBytes bytes(const DecodeTraits& t, bool) {
     const Range r = scaled_range(t);
     return r.max - r.min <= 255 ? PanelBytes::Scaled : PanelBytes::Weights;
   }

@@ -16,10 +16,12 @@ constexpr PanelShape panel_shape() {
   constexpr int kBias = GemmKernel<Isa>::kSigned ? 0 : W::kZero;
   constexpr int kMax = GemmKernel<Isa>::kSumsInt16 ? W::kMax : 255;
   if constexpr (!W::kSuper) {
+    constexpr PanelBytes kBytes = W::kFull ? GemmKernel<Isa>::bytes(traits, true) : PanelBytes::Weights;
+    if constexpr (kBytes == PanelBytes::Words) return {kBytes, true, 0, 255, 0, traits.has_min ? 1 : 0};
     return {PanelBytes::Weights, true, kBias, kMax, 0, traits.has_min ? 1 : 0};
   } else {
     constexpr int kMins = traits.has_min ? W::kScales : 0;
-    constexpr PanelBytes kBytes = GemmKernel<Isa>::bytes(traits);
+    constexpr PanelBytes kBytes = GemmKernel<Isa>::bytes(traits, W::kFull);
     if constexpr (kBytes == PanelBytes::Weights) return {kBytes, false, kBias, kMax, W::kScales, kMins};
     return {kBytes, false, kBytes == PanelBytes::Scaled ? GemmKernel<Isa>::scaled_zero(traits) : 0,
             255,    0,     kMins};
@@ -34,6 +36,7 @@ class PanelPacker {
   using Kernel = GemmKernel<Isa>;
   static constexpr PanelShape kShape = panel_shape<Isa, type>();
   static constexpr DecodeTraits kTraits = decode_traits(type);
+  static constexpr bool kWords = kShape.bytes == PanelBytes::Words;
   static constexpr int kScaleVecs = W::kSuper && W::kScales == 16 ? 2 : 1;
   static constexpr int kBias = W::kZero;                ///< what the decoder added to the weights
   static constexpr std::size_t kWidth = 4 * V::kLanes;  ///< rows transposed together
@@ -83,7 +86,7 @@ class PanelPacker {
   /// Vector i of a transposition holds rows i, i + 4, i + 8 …, so that the transposed lanes are in order.
   static void pack_lanes(const std::byte* const* rows, std::size_t offset, std::size_t b, std::size_t lane,
                          Panel& panel) {
-    constexpr int kDigits = kShape.bytes == PanelBytes::Digits ? 2 : 1;
+    constexpr int kDigits = kShape.bytes == PanelBytes::Digits || kWords ? 2 : 1;
     Vec q[kDigits][W::kSuper ? 16 : 2][4], scale[kScaleVecs][4], min[kScaleVecs][4];
     for (std::size_t i = 0; i < 4; ++i) {
       const std::byte* at[kRowGroup] = {};
@@ -132,6 +135,8 @@ class PanelPacker {
       *out[0] = kShape.zero == kBias ? w : V::sub8(w, V::splat8(kBias - kShape.zero));
     } else {
       constexpr int kPerScale = W::kScales == 8 ? 2 : 1;
+      constexpr int kBias = kWords ? 128 : PanelPacker::kBias;
+      if constexpr (kWords) w = V::add8(w, V::splat8(kBias - PanelPacker::kBias));
       Vec even = V::bit_and(w, V::splat16(0xFF)), odd = V::template shr16<8>(w),
           offset = V::splat16(kShape.zero);
       if constexpr (W::kScales == 0) {
@@ -145,6 +150,11 @@ class PanelPacker {
       }
       even = V::add16(even, offset);
       odd = V::add16(odd, offset);
+      if constexpr (kWords) {
+        *out[0] = even;
+        *out[1] = odd;
+        return;
+      }
       *out[0] = V::bit_or(V::bit_and(even, V::splat16(0xFF)), V::template shl16<8>(odd));
       if constexpr (kShape.bytes == PanelBytes::Digits) {
         // hi = (v + 128) >> 8 goes with lo = the low byte as a signed number.

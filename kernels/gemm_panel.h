@@ -22,6 +22,7 @@ enum class PanelBytes : std::uint8_t {
   Weights,  ///< q + zero
   Scaled,   ///< q*scale + zero: no scales are left to apply
   Digits,   ///< q*scale = lo + 256*hi, two signed bytes in two panels
+  Words,    ///< q*scale as int16: columns 4k and 4k + 2 in the first panel, 4k + 1 and 4k + 3 in the second
 };
 
 /// What a panel holds: the compile-time half of a type. Structural, so that types of equal shape share one

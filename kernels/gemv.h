@@ -17,9 +17,10 @@ namespace cria {
 ///   kBytes                      of a block
 ///   kZero, kMax                 what is added to every weight; the largest w (<= 127 unless kFull)
 ///   kFull                       w is a signed weight + V::kBias, for the dot products of that name
-///   d(rows, offset)             Float8 of the 8 rows of the group; likewise offset_of() of Blocks32, dmin()
-///   of Super256 weights(rows, offset, f)    calls f(j, w0, w1) for each 32 weights j: w0 the first 16, w1
-///   the others
+///   kMagnitude, magnitudes()    optional: weights() with magnitudes up to kMagnitude, and masks where they
+///   are negative d(rows, offset)             Float8 of the 8 rows of the group; likewise offset_of() of
+///   Blocks32, dmin() of Super256 weights(rows, offset, f)    calls f(j, w0, w1) for each 32 weights j: w0
+///   the first 16, w1 the others
 /// and of Super256 types (kScales int16 per block: 16, 8 or 0):
 ///   scales(rows, offset, s)     fills kScales/8 vectors; mins(…) likewise for types that have them
 template <class V, DType type>
@@ -33,6 +34,8 @@ class Gemv {
   using Vec = typename V::Vec;
   using Float8 = typename V::Float8;
   static constexpr DecodeTraits kTraits = decode_traits(type);
+  static constexpr bool kMagnitudes = V::kNegates && requires { W::kMagnitude; };
+  static constexpr int kZero = kMagnitudes ? 0 : W::kZero;
 
  public:
   using Rows = const std::byte* [kRowGroup];
@@ -54,16 +57,19 @@ class Gemv {
   }
 
  private:
-  /// Into the second-level cache, a little at a time: a burst of prefetches stalls the loads between them.
-  /// (GCC takes a function that only prefetches for one without effects, unless it is inlined early.)
-  template <std::size_t Bytes>
-  CRIA_INLINE static void fetch(const std::byte* p) {
-    for (std::size_t i = 0; i < Bytes; i += 64) __builtin_prefetch(p + i, 0, 2);
+  /// Part `part` of `Parts` of the lines in Bytes from p on, into the second-level cache: a burst of
+  /// prefetches stalls the loads between them. (GCC takes a function that only prefetches for one without
+  /// effects, unless it is inlined early.)
+  template <std::size_t Bytes, int Parts>
+  CRIA_INLINE static void fetch(const std::byte* p, int part) {
+    constexpr int kLines = (Bytes + 63) / 64;
+    for (int line = part * kLines / Parts; line < (part + 1) * kLines / Parts; ++line)
+      __builtin_prefetch(p + 64 * line, 0, 2);
   }
 
   static void block(const Rows& rows, std::size_t offset, const std::byte* ahead, const Activations& x,
                     std::size_t first, std::size_t b, Float8 (&acc)[T]) {
-    fetch<kRowGroup * W::kBytes>(ahead);
+    fetch<kRowGroup * W::kBytes, 1>(ahead, 0);
     Vec sums[T][V::kPacks];
     for (std::size_t k = 0; k < V::kPacks; ++k) {
       W::weights(rows + k, offset, [&](int, Vec w0, Vec w1) CRIA_INLINE {
@@ -102,37 +108,51 @@ class Gemv {
   static void super_block(const Rows& rows, std::size_t offset, const std::byte* ahead, const Activations& x,
                           std::size_t first, std::size_t b, Float8 (&acc)[T]) {
     constexpr int kScaleVecs = W::kScales == 16 ? 2 : 1;
-    Vec sums[T][V::kPacks], mins[T][V::kPacks];
+    Vec sums[T][V::kPacks], mins[T][V::kPacks], a[T][kScaleVecs];
     const std::int8_t* values[T];
-    for (int t = 0; t < T; ++t) values[t] = x.q + (first + t) * x.q_stride() + b * 256;
+    for (int t = 0; t < T; ++t) {
+      values[t] = x.q + (first + t) * x.q_stride() + b * 256;
+      if constexpr (kZero != 0 || kTraits.has_min)
+        load_sums(x.sum + (first + t) * x.sum_stride() + b * 16, a[t]);
+    }
     for (std::size_t k = 0; k < V::kPacks; ++k) {
       Vec scale[kScaleVecs], correction[kScaleVecs], min[kScaleVecs];
       if constexpr (W::kScales == 0) {
-        correction[0] = V::splat16(-W::kZero);
+        correction[0] = V::splat16(-kZero);
       } else {
         W::scales(rows + k, offset, scale);
-        for (int i = 0; i < kScaleVecs; ++i) correction[i] = V::mul16(scale[i], V::splat16(-W::kZero));
+        for (int i = 0; i < kScaleVecs && kZero != 0; ++i)
+          correction[i] = V::mul16(scale[i], V::splat16(-kZero));
       }
       if constexpr (kTraits.has_min) W::mins(rows + k, offset, min);
       Vec sum[T];
       for (int t = 0; t < T; ++t) {
-        Vec a[kScaleVecs];
-        load_sums(x.sum + (first + t) * x.sum_stride() + b * 16, a);
         sum[t] = V::zero();
-        for (int i = 0; i < kScaleVecs && W::kZero != 0; ++i) sum[t] = V::madd16(sum[t], correction[i], a[i]);
+        for (int i = 0; i < kScaleVecs && kZero != 0; ++i) sum[t] = V::madd16(sum[t], correction[i], a[t][i]);
         if constexpr (kTraits.has_min) {
           mins[t][k] = V::zero();
-          for (int i = 0; i < kScaleVecs; ++i) mins[t][k] = V::madd16(mins[t][k], min[i], a[i]);
+          for (int i = 0; i < kScaleVecs; ++i) mins[t][k] = V::madd16(mins[t][k], min[i], a[t][i]);
         }
       }
-      W::weights(rows + k, offset, [&](int j, Vec w0, Vec w1) CRIA_INLINE {
-        constexpr std::size_t kPart = kRowGroup * W::kBytes / (8 * V::kPacks);
-        fetch<kPart>(ahead + (8 * k + j) * kPart);
+      const auto add = [&](int j, Vec w0, Vec w1, auto sign) CRIA_INLINE {
+        constexpr std::size_t kPack = kRowGroup * W::kBytes / V::kPacks;
+        fetch<kPack, 8>(ahead + k * kPack, j);
         for (int t = 0; t < T; ++t) {
           const std::int8_t* q = values[t] + 32 * j;
-          sum[t] = add_products(sum[t], j, w0, V::same(q), w1, V::same(q + 16), scale);
+          sum[t] = add_products(sum[t], j, w0, sign(0, V::same(q)), w1, sign(1, V::same(q + 16)), scale);
+          pin(sum[t]);
         }
-      });
+      };
+      if constexpr (kMagnitudes) {
+        W::magnitudes(rows + k, offset, [&](int j, Vec w0, Vec negative0, Vec w1, Vec negative1) CRIA_INLINE {
+          add(j, w0, w1,
+              [&](int i, Vec q) CRIA_INLINE { return V::negate(q, i == 0 ? negative0 : negative1); });
+        });
+      } else {
+        W::weights(rows + k, offset, [&](int j, Vec w0, Vec w1) CRIA_INLINE {
+          add(j, w0, w1, [](int, Vec q) CRIA_INLINE { return q; });
+        });
+      }
       for (int t = 0; t < T; ++t) sums[t][k] = sum[t];
     }
     const Float8 d = W::d(rows, offset);
@@ -145,17 +165,21 @@ class Gemv {
   }
 
   /// sum + the products of 32 weights times their scale or scales.
+  static constexpr int kMax = [] {
+    if constexpr (kMagnitudes) return W::kMagnitude;
+    return W::kMax;
+  }();
   static Vec add_products(Vec sum, int j, Vec w0, Vec a0, Vec w1, Vec a1, const Vec* scale) {
     if constexpr (W::kScales == 16) {
       const Vec s = scale[j / 4];
-      sum = V::template scaled_dot<W::kMax>(sum, w0, a0, V::scale(s, 2 * j % 8));
-      return V::template scaled_dot<W::kMax>(sum, w1, a1, V::scale(s, 2 * j % 8 + 1));
+      sum = V::template scaled_dot<kMax>(sum, w0, a0, V::scale(s, 2 * j % 8));
+      return V::template scaled_dot<kMax>(sum, w1, a1, V::scale(s, 2 * j % 8 + 1));
     } else if constexpr (W::kScales == 8 && W::kFull) {
       return V::scaled_dot_full(sum, w0, a0, w1, a1, V::scale(scale[0], j));
     } else if constexpr (W::kScales == 8) {
-      return V::template scaled_dot<W::kMax>(sum, w0, a0, w1, a1, V::scale(scale[0], j));
+      return V::template scaled_dot<kMax>(sum, w0, a0, w1, a1, V::scale(scale[0], j));
     } else {
-      return V::template dot<W::kMax>(sum, w0, a0, w1, a1);
+      return V::template dot<kMax>(sum, w0, a0, w1, a1);
     }
   }
 };

@@ -29,18 +29,32 @@ CRIA_INLINE inline void look_up(const Vec (&index)[N], const Vec (&top)[N], F&& 
   if constexpr (V::kPermutes) {
     V::template look_up<Book>(index, top, f);
   } else {
-    constexpr int kPerLane = N == 1 ? 2 : 4;  // entries in sixteen bytes
-    std::uint16_t indices[2 * N][8 * V::kLanes];
+    constexpr int kPerLane = N == 1 ? 2 : 4;     // entries in sixteen bytes
+    std::uint64_t indices[2 * N][V::kLanes][2];  // four in each
     for (std::size_t v = 0; v < N; ++v) {
-      V::store_indices(indices[2 * v], V::zip_low8(index[v], top[v]));
-      V::store_indices(indices[2 * v + 1], V::zip_high8(index[v], top[v]));
+      V::take_indices(indices[2 * v], V::zip_low8(index[v], top[v]));
+      V::take_indices(indices[2 * v + 1], V::zip_high8(index[v], top[v]));
     }
-    keep_in_memory(indices);
     const auto entries = [&](int i) CRIA_INLINE {
-      return V::entries(Book::entries.data(), indices[i * kPerLane / 8] + i * kPerLane % 8);
+      const int first = i * kPerLane;
+      return V::entries(Book::entries.data(), [&](int lane, int n) CRIA_INLINE {
+        return indices[first / 8][lane][first % 8 / 4] >> (16 * (first % 4 + n)) & 0xFFFF;
+      });
     };
     unroll<4>([&](auto j) CRIA_INLINE { f(j, entries(2 * j), entries(2 * j + 1)); });
   }
+}
+
+/// The same where a type's index(block, g) reads the index of group g of 4 or 8 values from the block itself.
+template <class V, class Type, int half, class F>
+CRIA_INLINE inline void look_up_in_place(typename V::RowPtr rows, std::size_t offset, F&& f) {
+  constexpr int kPerLane = Type::kIndexVecs == 1 ? 2 : 4;
+  const auto entries = [&](int i) CRIA_INLINE {
+    return V::entries(Type::Book::entries.data(), [&](int lane, int n) CRIA_INLINE {
+      return Type::index(rows[lane * V::kPacks] + offset, (8 * half + i) * kPerLane + n);
+    });
+  };
+  unroll<4>([&](auto j) CRIA_INLINE { f(j, entries(2 * j), entries(2 * j + 1)); });
 }
 
 /// What IQ2 and IQ3 types share: w = kZero ± magnitude. Type::half() fills the codebook indices of 128 values
@@ -57,13 +71,31 @@ struct LaneCodebook : LaneBlock256<V, Block, scale_count> {
 
   template <class F>
   CRIA_INLINE static void weights(RowPtr rows, std::size_t offset, F&& f) {
+    entries(rows, offset, [&](int at, auto j, Vec w0, Vec w1, const auto& signs) CRIA_INLINE {
+      f(at, V::template with_signs<2 * j>(w0, signs, V::splat8(zero)),
+        V::template with_signs<2 * j + 1>(w1, signs, V::splat8(zero)));
+    });
+  }
+  static constexpr int kMagnitude = zero;
+  template <class F>
+  CRIA_INLINE static void magnitudes(RowPtr rows, std::size_t offset, F&& f) {
+    entries(rows, offset, [&](int at, auto j, Vec w0, Vec w1, const auto& signs) CRIA_INLINE {
+      f(at, w0, V::template negative<2 * j>(signs), w1, V::template negative<2 * j + 1>(signs));
+    });
+  }
+
+ private:
+  /// f(which 32, which of the half's four, entries, signs of the half).
+  template <class F>
+  CRIA_INLINE static void entries(RowPtr rows, std::size_t offset, F&& f) {
     unroll<2>([&](auto half) CRIA_INLINE {
       Vec index[Type::kIndexVecs], top[Type::kIndexVecs];
       const typename V::Signs signs = V::signs(Type::half(rows, offset, half, index, top));
-      look_up<V, typename Type::Book>(index, top, [&](auto j, Vec w0, Vec w1) CRIA_INLINE {
-        f(4 * half + j, V::template with_signs<2 * j>(w0, signs, V::splat8(zero)),
-          V::template with_signs<2 * j + 1>(w1, signs, V::splat8(zero)));
-      });
+      const auto give = [&](auto j, Vec w0, Vec w1) CRIA_INLINE { f(4 * half + j, j, w0, w1, signs); };
+      if constexpr (!V::kPermutes && requires { Type::index(rows[0], 0); })
+        look_up_in_place<V, Type, half>(rows, offset, give);
+      else
+        look_up<V, typename Type::Book>(index, top, give);
     });
   }
 
@@ -113,6 +145,9 @@ struct LaneType<V, DType::IQ2_XXS> : LaneCodebook<V, LaneType<V, DType::IQ2_XXS>
       signs[h] = V::odd_dwords(sub(rows, offset, 2 * h), sub(rows, offset, 2 * h + 1));
     s[0] = LaneType::odd_scales_of_tops(signs[0], signs[1]);
   }
+  static std::size_t index(const std::byte* block, int g) {
+    return static_cast<std::size_t>(block[offsetof(BlockIQ2_XXS, sub) + 8 * (g / 4) + g % 4]);
+  }
   static Vec half(RowPtr rows, std::size_t offset, int h, Vec* index, Vec* top) {
     const Vec a = sub(rows, offset, 2 * h), b = sub(rows, offset, 2 * h + 1);
     index[0] = V::even_dwords(a, b);
@@ -138,6 +173,11 @@ struct LaneType<V, DType::IQ2_XS> : LaneCodebook<V, LaneType<V, DType::IQ2_XS>, 
     const Vec tail = V::load(rows, offset + sizeof(BlockIQ2_XS) - 16);
     s[0] = LaneType::odd_scales(tail, LaneType::template kNibblesFrom<8>);
     s[1] = LaneType::odd_scales(tail, LaneType::template kNibblesFrom<12>);
+  }
+  static std::size_t index(const std::byte* block, int g) {
+    std::uint16_t q;
+    std::memcpy(&q, block + offsetof(BlockIQ2_XS, q) + 2 * g, sizeof q);
+    return q & 511U;
   }
   static Vec half(RowPtr rows, std::size_t offset, int h, Vec* index, Vec* top) {
     const std::size_t at = offset + offsetof(BlockIQ2_XS, q) + 32 * h;
@@ -188,6 +228,9 @@ struct LaneType<V, DType::IQ3_XXS> : LaneCodebook<V, LaneType<V, DType::IQ3_XXS>
   static void scales(RowPtr rows, std::size_t offset, Vec (&s)[1]) {
     s[0] = LaneType::odd_scales_of_tops(signs_scales(rows, offset, 0), signs_scales(rows, offset, 1));
   }
+  static std::size_t index(const std::byte* block, int g) {
+    return static_cast<std::size_t>(block[offsetof(BlockIQ3_XXS, index) + g]);
+  }
   static Vec half(RowPtr rows, std::size_t offset, int h, Vec* index, Vec* top) {
     const std::size_t at = offset + offsetof(BlockIQ3_XXS, index) + 32 * h;
     for (int v = 0; v < 2; ++v) {
@@ -232,10 +275,13 @@ CRIA_INLINE inline void look_up_wide(Vec index, F&& f) {
   if constexpr (V::kPermutes) {
     V::template look_up_wide<Iq1Codes>(index, f);
   } else {
-    std::uint16_t indices[8 * V::kLanes];
-    V::store_indices(indices, index);
-    keep_in_memory(indices);
-    const auto entries = [&](int i) CRIA_INLINE { return V::entries(kIq1Grid.data(), indices + 2 * i); };
+    std::uint64_t indices[V::kLanes][2];  // four in each
+    V::take_indices(indices, index);
+    const auto entries = [&](int i) CRIA_INLINE {
+      return V::entries(kIq1Grid.data(), [&](int lane, int n) CRIA_INLINE {
+        return indices[lane][i / 2] >> (16 * (2 * (i % 2) + n)) & 0xFFFF;
+      });
+    };
     unroll<2>([&](auto j) CRIA_INLINE { f(j, entries(2 * j), entries(2 * j + 1)); });
   }
 }
@@ -256,24 +302,21 @@ struct LaneTernaryCodebook : LaneBlock256<V, Block, scale_count> {
   CRIA_INLINE static void weights(RowPtr rows, std::size_t offset, F&& f) {
     unroll<2>([&](auto half) CRIA_INLINE {
       const Vec low = V::load(rows, offset + offsetof(Block, index) + 16 * half);
-      for (int v = 0; v < 2; ++v) {
+      unroll<2>([&](auto v) CRIA_INLINE {
         const Vec top = Type::top(rows, offset, 2 * half + v);
         const Vec wide = v == 0 ? V::zip_low8(low, V::zero()) : V::zip_high8(low, V::zero());
         const Vec index = V::bit_or(wide, V::bit_and(top, V::splat16(0x700)));
+        const Vec offsets = V::sub8(V::splat8(kZero + 1), V::template take<2>(top, V::splat8(2)));
         look_up_wide<V>(index, [&](auto j, Vec w0, Vec w1) CRIA_INLINE {
-          f(4 * half + 2 * v + j, with_offset<2 * j>(w0, top), with_offset<2 * j + 1>(w1, top));
+          f(4 * half + 2 * v + j, V::add8(w0, V::lookup(offsets, V::same(&kHighBytes<8 * j>))),
+            V::add8(w1, V::lookup(offsets, V::same(&kHighBytes<8 * j + 4>))));
         });
-      }
+      });
     });
   }
 
  private:
-  /// Sixteen values of two groups, those of int16 2i and 2i + 1 of top.
-  template <int i>
-  static Vec with_offset(Vec entries, Vec top) {
-    const Vec minus = V::lookup(top, V::same(&kHighBytes<4 * i>));
-    return V::add8(entries, V::sub8(V::splat8(kZero + 1), V::template take<2>(minus, V::splat8(2))));
-  }
+  /// The high bytes of two int16, eight times each.
   template <int first>
   static constexpr LaneConstant<std::uint8_t> kHighBytes = {
       {first + 1, first + 1, first + 1, first + 1, first + 1, first + 1, first + 1, first + 1, first + 3,

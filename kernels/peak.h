@@ -8,6 +8,7 @@
 
 #include "kernels/float_convert.h"
 #include "kernels/simd/isa.h"
+#include "kernels/simd/row_lanes.h"
 
 namespace cria {
 
@@ -33,9 +34,7 @@ struct DotUnit<Avx2> {
   static constexpr int kMacs = 32;
   static Acc zero() { return _mm256_setzero_si256(); }
   static Acc step(Acc acc, Acc a) {
-    const __m256i pairs =
-        _mm256_maddubs_epi16(a, _mm256_or_si256(acc, a));  // depends on acc: not hoisted out of the loop
-    return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, a));
+    return _mm256_add_epi32(acc, _mm256_madd_epi16(_mm256_maddubs_epi16(a, a), a));
   }
 };
 #elif defined(__ARM_FEATURE_DOTPROD)
@@ -48,28 +47,20 @@ struct DotUnit<Neon> {
 };
 #endif
 
-/// Keeps a value (and so the work behind it) alive without storing it.
-template <class T>
-inline void keep(T& value) {
-#if defined(__x86_64__)
-  asm volatile("" : "+v"(value));
-#else
-  asm volatile("" : "+w"(value));
-#endif
-}
-
 /// Runs the int8 dot loop; returns the multiply-adds done.
 template <class Isa>
 std::uint64_t int8_peak(std::uint64_t rounds) {
   using Unit = DotUnit<Isa>;
   typename Unit::Acc acc[kPeakChains];
-  for (auto& a : acc) a = Unit::zero();
+  unroll<kPeakChains>([&](auto c) CRIA_INLINE { acc[c] = Unit::zero(); });
   auto operand = Unit::zero();
   for (std::uint64_t i = 0; i < rounds; ++i) {
-    keep(operand);
-    for (auto& a : acc) a = Unit::step(a, operand);
+    unroll<kPeakChains>([&](auto c) CRIA_INLINE {
+      pin(operand);  // else its products are the same every time
+      acc[c] = Unit::step(acc[c], operand);
+      pin(acc[c]);  // one chain after the other: GCC would begin them all and spill
+    });
   }
-  for (auto& a : acc) keep(a);
   return rounds * kPeakChains * Unit::kMacs;
 }
 
@@ -78,13 +69,15 @@ template <class Isa>
 std::uint64_t float_peak(std::uint64_t rounds) {
   using Batch = xsimd::batch<float, typename Isa::Arch>;
   Batch acc[kPeakChains];
-  for (auto& a : acc) a = Batch(0.F);
+  unroll<kPeakChains>([&](auto c) CRIA_INLINE { acc[c] = Batch(0.F); });
   auto operand = Batch(0.F).data;
   for (std::uint64_t i = 0; i < rounds; ++i) {
-    keep(operand);
-    for (auto& a : acc) a = FloatOps<Isa>::fma(Batch(operand), Batch(operand), a);
+    pin(operand);
+    unroll<kPeakChains>([&](auto c) CRIA_INLINE {
+      acc[c] = FloatOps<Isa>::fma(Batch(operand), Batch(operand), acc[c]);
+      pin(acc[c].data);
+    });
   }
-  for (auto& a : acc) keep(a.data);
   return rounds * kPeakChains * Batch::size;
 }
 
@@ -102,7 +95,7 @@ void read_peak(const std::byte* bytes, std::size_t n) {
       acc[j / Batch::size % 4] = acc[j / Batch::size % 4] ^
                                  Batch::load_aligned(reinterpret_cast<const std::uint8_t*>(bytes + i + j));
   }
-  for (auto& a : acc) keep(a.data);
+  for (auto& a : acc) pin(a.data);
 }
 
 }  // namespace cria

@@ -65,9 +65,17 @@ struct RowLanes<Avx2> {
   /// offset + w, or offset - w where the bits of bytes 2i and 2i + 1 say so.
   template <int i>
   static Vec with_signs(Vec w, Signs signs, Vec offset) {
-    const Vec m = has_bits(lookup(signs, same(&kSpread<2 * i>)), same(&kBitOfByte));
+    const Vec m = negative<i>(signs);
     return add8(bit_xor(w, m), sub8(offset, m));
   }
+  /// 0xFF where they say so.
+  template <int i>
+  static Vec negative(Signs signs) {
+    return has_bits(lookup(signs, same(&kSpread<2 * i>)), same(&kBitOfByte));
+  }
+  /// Activations take a sign as cheaply as weights do, and magnitudes need no zero.
+  static constexpr bool kNegates = true;
+  static Vec negate(Vec a, Vec negative) { return sub8(bit_xor(a, negative), negative); }
   /// How many of a, b are less than v, all signed bytes.
   static Vec count_less(Vec v, Vec a, Vec b) {
     return sub8(sub8(zero(), _mm256_cmpgt_epi8(v, a)), _mm256_cmpgt_epi8(v, b));
@@ -93,27 +101,39 @@ struct RowLanes<Avx2> {
                   bit_or(part(_mm256_slli_epi32(v, 2), 0x7F0000), part(_mm256_slli_epi32(v, 3), 0x7F000000)));
   }
   static constexpr bool kPermutes = false;
-  static void store_indices(std::uint16_t* p, Vec v) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v);
+  /// The sixteen-bit indices of each lane, four in a number. Not by memory: small loads from a fresh vector
+  /// are slow.
+  static void take_indices(std::uint64_t (&words)[kLanes][2], Vec v) {
+    const __m128i lanes[kLanes] = {_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)};
+    unroll<kLanes>([&](auto l) CRIA_INLINE {
+      words[l][0] = static_cast<std::uint64_t>(_mm_cvtsi128_si64(lanes[l]));
+      words[l][1] = static_cast<std::uint64_t>(_mm_extract_epi64(lanes[l], 1));
+      asm("" : "+r"(words[l][0]), "+r"(words[l][1]));
+    });
   }
-  /// Two 8-byte entries per lane, by the first two of the 8 indices that store_indices() left for it.
-  static Vec entries(const std::uint64_t* table, const std::uint16_t* i) {
+  /// Two 8-byte entries per lane; index(lane, n): which.
+  template <class F>
+  CRIA_INLINE static Vec entries(const std::uint64_t* table, F index) {
     const auto pair =
-        [&](int k) {  // loads into both halves: a detour by general registers would cost shuffles
-          const auto low = _mm_castsi128_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(table + i[k])));
-          return _mm_castps_si128(_mm_loadh_pi(low, reinterpret_cast<const __m64*>(table + i[k + 1])));
-        };
-    return _mm256_inserti128_si256(_mm256_castsi128_si256(pair(0)), pair(8), 1);
+        [&](int lane)
+            CRIA_INLINE {  // loads into both halves: a detour by general registers would cost shuffles
+              const auto low =
+                  _mm_castsi128_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(table + index(lane, 0))));
+              return _mm_castps_si128(
+                  _mm_loadh_pi(low, reinterpret_cast<const __m64*>(table + index(lane, 1))));
+            };
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(pair(0)), pair(1), 1);
   }
   /// Four 4-byte entries per lane.
-  static Vec entries(const std::uint32_t* table, const std::uint16_t* i) {
-    const auto four = [&](int k) {
-      __m128i v = _mm_loadu_si32(table + i[k]);
-      v = _mm_insert_epi32(v, static_cast<int>(table[i[k + 1]]), 1);
-      v = _mm_insert_epi32(v, static_cast<int>(table[i[k + 2]]), 2);
-      return _mm_insert_epi32(v, static_cast<int>(table[i[k + 3]]), 3);
+  template <class F>
+  CRIA_INLINE static Vec entries(const std::uint32_t* table, F index) {
+    const auto four = [&](int lane) CRIA_INLINE {
+      __m128i v = _mm_loadu_si32(table + index(lane, 0));
+      v = _mm_insert_epi32(v, static_cast<int>(table[index(lane, 1)]), 1);
+      v = _mm_insert_epi32(v, static_cast<int>(table[index(lane, 2)]), 2);
+      return _mm_insert_epi32(v, static_cast<int>(table[index(lane, 3)]), 3);
     };
-    return _mm256_inserti128_si256(_mm256_castsi128_si256(four(0)), four(8), 1);
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(four(0)), four(1), 1);
   }
 
   static Vec madd16(Vec acc, Vec a, Vec b) { return _mm256_add_epi32(acc, _mm256_madd_epi16(a, b)); }

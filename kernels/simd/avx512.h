@@ -107,7 +107,7 @@ struct RowLanes<Avx512> {
     return bit_and(_mm512_multishift_epi64_epi8(from, v), splat8(0x7F));
   }
   /// Codebooks are looked up by permuting their codes, see look_up() in gemv_iq.h.
-  static constexpr bool kPermutes = true;
+  static constexpr bool kPermutes = true, kNegates = false;
   template <class Book, std::size_t N, class F>
   CRIA_INLINE static void look_up(const Vec (&index)[N], const Vec (&top)[N], F&& f) {
     Vec codes[2 * N];

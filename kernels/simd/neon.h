@@ -95,15 +95,22 @@ struct RowLanes<Neon> {
     return bit_or(bit_or(part(bits, 0x7F), part(vshlq_n_u32(bits, 1), 0x7F00)),
                   bit_or(part(vshlq_n_u32(bits, 2), 0x7F0000), part(vshlq_n_u32(bits, 3), 0x7F000000)));
   }
-  static constexpr bool kPermutes = false;
-  static void store_indices(std::uint16_t* p, Vec v) { vst1q_u16(p, u16(v)); }
-  /// Two 8-byte entries per lane, by the first two of the 8 indices that store_indices() left for it.
-  static Vec entries(const std::uint64_t* table, const std::uint16_t* i) {
-    return vreinterpretq_u8_u64(vcombine_u64(vcreate_u64(table[i[0]]), vcreate_u64(table[i[1]])));
+  static constexpr bool kPermutes = false, kNegates = false;
+  /// Sixteen-bit indices, four in a number.
+  static void take_indices(std::uint64_t (&words)[kLanes][2], Vec v) {
+    vst1q_u64(words[0], vreinterpretq_u64_u8(v));
   }
-  /// Four 4-byte entries per lane.
-  static Vec entries(const std::uint32_t* table, const std::uint16_t* i) {
-    const std::uint32_t e[4] = {table[i[0]], table[i[1]], table[i[2]], table[i[3]]};
+  /// Two 8-byte entries; index(0, n): which.
+  template <class F>
+  CRIA_INLINE static Vec entries(const std::uint64_t* table, F index) {
+    return vreinterpretq_u8_u64(
+        vcombine_u64(vcreate_u64(table[index(0, 0)]), vcreate_u64(table[index(0, 1)])));
+  }
+  /// Four 4-byte entries.
+  template <class F>
+  CRIA_INLINE static Vec entries(const std::uint32_t* table, F index) {
+    const std::uint32_t e[4] = {table[index(0, 0)], table[index(0, 1)], table[index(0, 2)],
+                                table[index(0, 3)]};
     return vec(vld1q_u32(e));
   }
 

@@ -60,6 +60,17 @@ CRIA_INLINE inline void keep_in_memory(T& array) {
   asm("" : "+m"(array));
 }
 
+/// Fixes a register's value at this place of the program. Left to itself, GCC reorders sums of many products
+/// so that it must spill them.
+template <class T>
+CRIA_INLINE inline void pin(T& value) {
+#if defined(__x86_64__)
+  asm volatile("" : "+v"(value));
+#else
+  asm volatile("" : "+w"(value));
+#endif
+}
+
 /// Specialised in simd/avx2.h, simd/avx512.h, simd/neon.h with these static members (on 8-bit elements unless
 /// a number says otherwise; `rows` points at the row pointers of a group, offset by the vector's number):
 ///
