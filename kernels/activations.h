@@ -21,14 +21,22 @@ struct Activations {
   std::size_t cols = 0;        ///< multiple of 32 (Q8x32) or 256 (Q8x256)
   const float* f32 = nullptr;  ///< F32: [n_tokens][f32_stride]
   std::size_t f32_stride = 0;
-  std::int8_t* q = nullptr;  ///< Q8*: [n_tokens][cols rounded up to 64], 64-byte aligned
+  std::int8_t* q = nullptr;  ///< Q8*: [n_tokens][q_stride()], 64-byte aligned
   float* d = nullptr;        ///< Q8x32: [n_tokens][cols/32]; Q8x256: [n_tokens][cols/256]
   std::int16_t* sum =
       nullptr;  ///< Q8x32: [n_tokens][cols/32] sums of 32; Q8x256: [n_tokens][cols/16] sums of 16
 
-  [[nodiscard]] std::size_t q_stride() const { return (cols + 63) / 64 * 64; }
-  [[nodiscard]] std::size_t d_stride() const { return type == ActType::Q8x32 ? cols / 32 : cols / 256; }
-  [[nodiscard]] std::size_t sum_stride() const { return type == ActType::Q8x32 ? cols / 32 : cols / 16; }
+  /// An odd number of cache lines, so that the same columns of many tokens do not compete for a few sets of a
+  /// cache. (Inlined: units of other instruction sets call these too, and the linker keeps any one copy.)
+  [[nodiscard, gnu::always_inline]] inline std::size_t q_stride() const {
+    return ((cols + 63) / 64 | 1) * 64;
+  }
+  [[nodiscard, gnu::always_inline]] inline std::size_t d_stride() const {
+    return type == ActType::Q8x32 ? cols / 32 : cols / 256;
+  }
+  [[nodiscard, gnu::always_inline]] inline std::size_t sum_stride() const {
+    return type == ActType::Q8x32 ? cols / 32 : cols / 16;
+  }
 
   /// Bytes of memory that n_tokens × cols of a type need (0 for F32, which points at the values themselves).
   static std::size_t bytes(ActType type, std::size_t n_tokens, std::size_t cols);

@@ -107,14 +107,13 @@ struct GemmKernel<Avx2> {
     __builtin_memcpy(&bits, p, sizeof bits);
     return _mm256_set1_epi32(bits);
   }
-  static void clear(Sums& sums) {
-    for (auto& token : sums)
-      for (auto& half : token) half = _mm256_setzero_si256();
-  }
   /// Calls f(token, half) for every vector of a tile.
   template <class F>
   CRIA_INLINE static void each(F f) {
     unroll<kTokens>([&](auto t) CRIA_INLINE { unroll<kHalves>([&](auto h) CRIA_INLINE { f(t, h); }); });
+  }
+  CRIA_INLINE static void clear(Sums& sums) {
+    each([&](auto t, auto h) CRIA_INLINE { sums[t][h] = _mm256_setzero_si256(); });
   }
 
   /// How many sums of two products fit in an int16, as a power of two.
@@ -170,8 +169,9 @@ struct GemmKernel<Avx2> {
       constexpr std::size_t kScales = shape.scales == 0 ? 1 : shape.scales, kStep = kGemmCols / 4 / kScales;
       for (std::size_t j = 0; j < kScales; ++j) {
         __m256i scale[kHalves];
-        for (std::size_t h = 0; h < kHalves; ++h)
+        unroll<kHalves>([&](auto h) CRIA_INLINE {
           scale[h] = shape.scales == 0 ? _mm256_set1_epi16(1) : load(panel.scale[j] + row + 8 * h);
+        });
         dot<shape, kStep>(panel, j * kStep, row, tile, scale, sums);
       }
     }
@@ -210,8 +210,9 @@ struct GemmKernel<Avx2> {
     clear(out);
     for (int p = 0; p < (n == 0 ? 8 : n / 2); ++p) {
       __m256i factors[kHalves];
-      for (std::size_t h = 0; h < kHalves; ++h)
+      unroll<kHalves>([&](auto h) CRIA_INLINE {
         factors[h] = n == 0 ? _mm256_set1_epi16(1) : load(panel.min[p] + row + 8 * h);
+      });
       each([&](auto t, auto h) CRIA_INLINE {
         out[t][h] = _mm256_add_epi32(out[t][h], _mm256_madd_epi16(factors[h], splat(sums[t] + 2 * p)));
       });

@@ -3,10 +3,11 @@
 //
 // A few tokens read the weights where they lie. Many tokens share a panel: rows converted once to float32 and
 // laid out in the order in which the inner loop reads them, in pieces of kPiece columns. The sums of a few
-// rows and tokens stay in registers for a piece and wait in memory between pieces; the tokens' piece stays in
-// L1, the panel in L2.
+// rows and tokens stay in registers for a piece and wait in memory between pieces. A block of tokens stays in
+// L1; a piece of the panel and the sums of a wave of tokens stay in an L2 of 512 KiB.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 
 #include "kernels/f32x16.h"
@@ -30,8 +31,9 @@ struct FloatBlock<Avx512> {
 };
 
 inline constexpr std::size_t kPanelRowUnit = 12;      ///< a multiple of every kRows
-inline constexpr std::size_t kPanelRows = 120;        ///< rows converted together, at most
-inline constexpr std::size_t kPanelBytes = 3U << 19;  ///< of float32 weights: most of a large L2 cache
+inline constexpr std::size_t kPanelRows = 60;         ///< rows converted together, at most
+inline constexpr std::size_t kPanelBytes = 3U << 19;  ///< of float32 weights, at most
+inline constexpr std::size_t kWave = 24;              ///< tokens that pass a piece of the panel together
 inline constexpr std::size_t kPiece = 512;            ///< columns
 inline constexpr std::size_t kMaxBlockTokens = 6;
 
@@ -45,9 +47,10 @@ constexpr std::size_t panel_rows(std::size_t cols) {
       kPanelBytes / (padded_cols(cols) * sizeof(float) + 1) / kPanelRowUnit * kPanelRowUnit;
   return fit < kPanelRowUnit ? kPanelRowUnit : fit > kPanelRows ? kPanelRows : fit;
 }
-/// Scratch of float_matmul: the panel, the sums of its rows for a block of tokens, a piece of those tokens.
+/// Scratch of float_matmul: the panel, the sums of its rows for a wave of tokens, a piece of a block of
+/// tokens.
 constexpr std::size_t float_matmul_scratch_bytes(std::size_t cols) {
-  return (panel_rows(cols) * (padded_cols(cols) + kMaxBlockTokens * kFloatLanes) + kPiece * kMaxBlockTokens) *
+  return (panel_rows(cols) * (padded_cols(cols) + kWave * kFloatLanes) + kPiece * kMaxBlockTokens) *
          sizeof(float);
 }
 
@@ -67,7 +70,7 @@ class FloatMatMul {
       : job_(job),
         panel_(reinterpret_cast<float*>(scratch)),
         sums_(panel_ + panel_rows(job.cols) * padded_cols(job.cols)),
-        tokens_(sums_ + panel_rows(job.cols) * kMaxBlockTokens * kFloatLanes) {}
+        tokens_(sums_ + panel_rows(job.cols) * kWave * kFloatLanes) {}
 
   void run(std::size_t begin, std::size_t end) {
     if (job_.x->n_tokens <= kFewTokens) {
@@ -136,6 +139,10 @@ class FloatMatMul {
     const auto w = [&](std::size_t i) { return weights + i * row_bytes + k * stored_bytes(type); };
     const auto x = [&](std::size_t j) { return tokens + j * x_stride + k; };
     for (; k + kFloatLanes <= cols; k += kFloatLanes) {
+      // The same columns of the next rows: they follow in memory, but each row begins where no prefetcher
+      // expects it.
+      CRIA_UNROLL
+      for (std::size_t i = 0; i < Rows; ++i) __builtin_prefetch(w(i) + Rows * row_bytes, 0, 2);
       multiply_add([&](std::size_t i) { return V::template load_as<type>(w(i)); },
                    [&](std::size_t j) { return V::load(x(j)); }, sums);
     }
@@ -154,11 +161,17 @@ class FloatMatMul {
     groups_ = (n + kRows - 1) / kRows;
     for (std::size_t i = 0; i < groups_ * kRows; ++i)
       pack_row(i, i < n ? job_.weights + (row + i) * job_.row_bytes : nullptr);
-    in_blocks<Block::kTokens>(job_.x->n_tokens, [&](auto tokens, std::size_t t) {
-      for (std::size_t k = 0; k < job_.cols; k += kPiece) piece<tokens>(t, k);
-      for (std::size_t j = 0; j < tokens; ++j)
-        finish(row, n, t + j, sums_ + j * kFloatLanes, tokens * kFloatLanes);
-    });
+    for (std::size_t first = 0; first < job_.x->n_tokens; first += kWave) {
+      const std::size_t wave = std::min(kWave, job_.x->n_tokens - first);
+      const auto sums = [&](std::size_t t) { return sums_ + t * groups_ * kRows * kFloatLanes; };
+      for (std::size_t k = 0; k < job_.cols; k += kPiece)
+        in_blocks<Block::kTokens>(wave,
+                                  [&](auto tokens, std::size_t t) { piece<tokens>(first + t, k, sums(t)); });
+      in_blocks<Block::kTokens>(wave, [&](auto tokens, std::size_t t) {
+        for (std::size_t j = 0; j < tokens; ++j)
+          finish(row, n, first + t + j, sums(t) + j * kFloatLanes, tokens * kFloatLanes);
+      });
+    }
   }
 
   /// Groups of 16 columns in the piece that starts at column k.
@@ -201,28 +214,27 @@ class FloatMatMul {
         store_parts(step < whole ? V::load(x) : V::load_partial(x, job_.cols % kFloatLanes), to, stride);
     }
   }
-  /// Asks for what pack_tokens will read next, a few lines for each of the groups that the present piece has.
+  /// Asks for the tokens that pack_tokens will read next, a few lines for each of the groups that the present
+  /// piece has.
   template <std::size_t Tokens>
   void prefetch_tokens(std::size_t t, std::size_t k, std::size_t group) const {
-    const bool same = k + kPiece < job_.cols;
-    if (!same && t + 2 * Tokens > job_.x->n_tokens) return;
+    if (t + 2 * Tokens > job_.x->n_tokens) return;
     const std::size_t share = (kPiece / kFloatLanes + groups_ - 1) / groups_;
     for (std::size_t j = 0; j < Tokens; ++j) {
-      const float* x =
-          (same ? token(t + j) + k + kPiece : token(t + Tokens + j)) + group * share * kFloatLanes;
+      const float* x = token(t + Tokens + j) + k + group * share * kFloatLanes;
       for (std::size_t line = 0; line < share; ++line) __builtin_prefetch(x + line * kFloatLanes, 0, 3);
     }
   }
 
-  /// sums_[row][token] += the piece at column k, for all rows of the panel and Tokens tokens.
+  /// sums[row][token] += the piece at column k, for all rows of the panel and Tokens tokens from t on.
   template <std::size_t Tokens>
-  void piece(std::size_t t, std::size_t k) {
+  void piece(std::size_t t, std::size_t k, float* sums) {
     pack_tokens<Tokens>(t, k);
     const std::size_t n = steps(k);
     for (std::size_t group = 0; group < groups_; ++group) {
       prefetch_tokens<Tokens>(t, k, group);
       const float *w = panel_piece(k, group), *x = tokens_;
-      float* saved = sums_ + group * kRows * Tokens * kFloatLanes;
+      float* saved = sums + group * kRows * Tokens * kFloatLanes;
       for (std::size_t part = 0; part < V::kParts;
            ++part, saved += kPart, w += n * kRows * kPart, x += n * Tokens * kPart)
         block<Tokens>(w, x, n, k == 0, saved);

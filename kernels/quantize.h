@@ -136,11 +136,10 @@ template <class Isa>
 void quantize(const float* x, std::size_t x_stride, Activations& acts, std::size_t t0, std::size_t t1) {
   const bool blocks32 = acts.type == ActType::Q8x32;
   if (!blocks32 && acts.type != ActType::Q8x256) return;  // F32: a view of x itself
-  const std::size_t q_stride = (acts.cols + 63) / 64 * 64, d_stride = acts.cols / (blocks32 ? 32 : 256),
-                    sum_stride = acts.cols / (blocks32 ? 32 : 16);
   const auto row = blocks32 ? quantize_row<Isa, 2> : quantize_row<Isa, 16>;
   for (std::size_t t = t0; t < t1; ++t)
-    row(x + t * x_stride, acts.cols, acts.q + t * q_stride, acts.d + t * d_stride, acts.sum + t * sum_stride);
+    row(x + t * x_stride, acts.cols, acts.q + t * acts.q_stride(), acts.d + t * acts.d_stride(),
+        acts.sum + t * acts.sum_stride());
 }
 
 }  // namespace cria

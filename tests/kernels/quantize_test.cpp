@@ -17,13 +17,12 @@ struct Quantized {
 
 Quantized run(const KernelSet& kernels, ActType type, const Buffer<float>& x, std::size_t tokens,
               std::size_t cols) {
-  Quantized out{Buffer<std::int8_t>(tokens * ((cols + 63) / 64 * 64)),
-                Buffer<float>(tokens * cols / (type == ActType::Q8x32 ? 32 : 256)),
-                Buffer<std::int16_t>(tokens * cols / (type == ActType::Q8x32 ? 32 : 16))};
   Activations acts;
   acts.type = type;
   acts.n_tokens = tokens;
   acts.cols = cols;
+  Quantized out{Buffer<std::int8_t>(tokens * acts.q_stride()), Buffer<float>(tokens * acts.d_stride()),
+                Buffer<std::int16_t>(tokens * acts.sum_stride())};
   acts.q = out.q.data();
   acts.d = out.d.data();
   acts.sum = out.sum.data();
