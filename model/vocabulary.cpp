@@ -15,8 +15,8 @@ constexpr std::string_view kEndTexts[] = {
     "<|end_of_text|>", "<|return|>", "<EOT>",      "<|EOT|>",       "<|eot|>", "<｜end▁of▁sentence｜>"};
 
 // Pre-tokenizers whose models want a BOS although the tokenizer model "gpt2" does not by itself.
-constexpr std::string_view kPreWithBos[] = {"llama3",  "llama-v3", "llama-bpe",
-                                            "falcon3", "tekken",   "chameleon"};
+constexpr std::string_view kPreWithBos[] = {"llama3",  "llama-v3", "llama-bpe", "falcon3", "falcon-h1",
+                                            "pixtral", "midm-2.0", "lfm2",      "tekken",  "chameleon"};
 
 template <typename List>
 bool contains(const List& list, std::string_view text) {

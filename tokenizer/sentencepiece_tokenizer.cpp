@@ -1,20 +1,20 @@
 #include "tokenizer/sentencepiece_tokenizer.h"
 
-#include <sentencepiece_processor.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "model/error.h"
-#include "tokenizer/sentencepiece_model.h"
-#include "tokenizer/special_tokens.h"
-#include "tokenizer/token_roles.h"
+#include "tokenizer/character_pairs.h"
+#include "tokenizer/merger.h"
+#include "tokenizer/run_tokenizer.h"
+#include "tokenizer/text_table.h"
 #include "tokenizer/utf8.h"
+#include "tokenizer/word_cache.h"
 
 namespace cria {
 
@@ -22,8 +22,7 @@ namespace {
 
 constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";  // U+2581 stands for a space inside SentencePiece
 constexpr char32_t kSpaceCode = 0x2581;
-constexpr std::string_view kTokensKey = "key tokenizer.ggml.tokens";
-constexpr TokenId kNone = -1;
+constexpr TokenId kNone = TextTable::kNone;
 
 std::string with_spaces(std::string_view text) {
   std::string out;
@@ -34,229 +33,272 @@ std::string with_spaces(std::string_view text) {
   return out.append(text);
 }
 
-/// The library does the merges. Done here, because it cannot:
-/// - Special and user-defined tokens. The library never parses control tokens, takes only one <unk>,
-///   and puts the dummy prefix before the whole text only, while models see one after every special
-///   token. It is not shown these tokens, so no text merges into a control or byte token.
-/// - Duplicate tokens: it refuses them; the last one wins, as elsewhere in the field.
-/// - Missing byte tokens (it refuses; the unknown token stands in) and a missing space symbol.
-/// - Invalid UTF-8 (it makes that U+FFFD) and a literal U+2581 (it makes that a space): they become
-///   byte tokens, so that the text comes back exactly.
-/// - Speed and memory on long texts: see encode_run.
-/// Normalization rules (precompiled_charsmap, remove_extra_whitespaces) are not applied: LLaMA
-/// vocabularies are made without, and the library walks a hostile charsmap unchecked.
-class SentencePieceTokenizer final : public Tokenizer {
- public:
-  explicit SentencePieceTokenizer(const Vocabulary& vocabulary) : vocabulary_(vocabulary), specials_({}) {
-    check_vocabulary(vocabulary);
-    assign_roles();
-    load();
+void append_with_space_symbols(std::string_view text, std::string& out) {
+  for (const char c : text) {
+    if (c == ' ')
+      out += kSpaceSymbol;
+    else
+      out += c;
   }
-
-  [[nodiscard]] std::vector<TokenId> encode_parts(std::span<const TextPart> parts) const override;
-  [[nodiscard]] std::string piece(TokenId id, bool show_special) const override;
-  [[nodiscard]] bool dummy_space_after(std::optional<TokenId> previous) const override;
-  [[nodiscard]] const Vocabulary& vocabulary() const noexcept override { return vocabulary_; }
-
- private:
-  using Words = std::unordered_map<std::string_view, std::vector<TokenId>>;
-
-  void assign_roles();
-  void assign_bytes(std::optional<TokenId> unknown);
-  void load();
-  void note_neighbours(std::string_view token);
-  [[nodiscard]] std::string_view text_of(TokenId id) const {
-    return vocabulary_.tokens[static_cast<std::size_t>(id)];
-  }
-  [[nodiscard]] TokenRole role_of(TokenId id) const { return roles_[static_cast<std::size_t>(id)]; }
-  void encode_run(std::string_view run, std::vector<TokenId>& ids) const;
-  void encode_word(std::string_view word, std::vector<TokenId>& ids, Words& known) const;
-  void encode_bytes(std::string_view bytes, std::vector<TokenId>& ids) const;
-  void append(std::span<const TokenId> more, std::vector<TokenId>& ids) const;
-
-  const Vocabulary& vocabulary_;
-  sentencepiece::SentencePieceProcessor library_;
-  SpecialTokens specials_;
-  std::vector<TokenRole> roles_;                  ///< by id
-  std::array<TokenId, 256> byte_ids_{};           ///< by byte value
-  std::optional<TokenId> stand_in_;               ///< the unknown token, if it stands in for missing bytes
-  std::vector<TokenId> ids_of_library_;           ///< by the library's id
-  std::unordered_set<std::uint64_t> neighbours_;  ///< pairs of characters that occur inside some token
-};
-
-std::uint64_t pair_key(char32_t left, char32_t right) { return (std::uint64_t{left} << 32) | right; }
-
-void SentencePieceTokenizer::assign_roles() {
-  roles_ = token_roles(vocabulary_);
-  const auto n = static_cast<TokenId>(vocabulary_.tokens.size());
-  std::vector<SpecialTokens::Entry> special;
-  std::optional<TokenId> unknown = vocabulary_.unk;
-  byte_ids_.fill(kNone);
-  for (TokenId id = 0; id < n; ++id) {
-    const std::string_view text = text_of(id);
-    const TokenRole role = role_of(id);
-    if (!unknown && vocabulary_.types[static_cast<std::size_t>(id)] == TokenType::Unknown) unknown = id;
-    if (role == TokenRole::Byte) {
-      const int value = byte_value(text);
-      if (value < 0) {
-        throw Error("",
-                    "malformed byte token " + std::to_string(id) + ": expected <0x00> to <0xFF>, got " +
-                        std::string(text.substr(0, 32)),
-                    kTokensKey);
-      }
-      byte_ids_[static_cast<std::size_t>(value)] = id;
-    }
-    if (text.empty()) continue;
-    if (role == TokenRole::Control) special.push_back({std::string(text), id, true});
-    if (role == TokenRole::UserDefined) special.push_back({with_spaces(text), id, false});
-  }
-  specials_ = SpecialTokens(std::move(special));
-  assign_bytes(unknown);
 }
 
-void SentencePieceTokenizer::assign_bytes(std::optional<TokenId> unknown) {
+/// Merging by the score of the token that two symbols make, the highest first. A symbol is a stretch of the
+/// word; it need not be a token.
+class ScoredTexts {
+ public:
+  struct Symbol {
+    std::uint64_t hash;
+    std::uint32_t begin, bytes;
+  };
+  /// Tokens that are unused may be steps to others, but are taken apart again in the end: how, as was
+  /// proposed last.
+  using Parts = std::unordered_map<TokenId, std::pair<Symbol, Symbol>>;
+
+  void build(const Vocabulary& vocabulary, const std::vector<TokenRole>& roles);
+  [[nodiscard]] const TextTable& texts() const { return texts_; }
+  [[nodiscard]] bool is_unused(TokenId id) const {
+    return has_unused_ && unused_[static_cast<std::size_t>(id)];
+  }
+
+  /// The rules of the merger, for one word.
+  struct Rules {
+    using Symbol = ScoredTexts::Symbol;
+    [[nodiscard]] Merge find(Symbol left, Symbol right) const;
+    [[nodiscard]] Symbol join(Symbol left, Symbol right, TokenId) const {
+      return {texts.joined_hash(left, right), left.begin, left.bytes + right.bytes};
+    }
+    const ScoredTexts& texts;
+    std::string_view word;
+    Parts* parts;
+  };
+
+ private:
+  [[nodiscard]] std::uint64_t joined_hash(Symbol left, Symbol right) const {
+    return left.hash * powers_[std::min<std::size_t>(right.bytes, powers_.size() - 1)] + right.hash;
+  }
+
+  TextTable texts_;
+  std::vector<std::uint32_t> ranks_;   ///< by id; the best score has rank 0, equal ones the same
+  std::vector<std::uint64_t> powers_;  ///< of the hash's base, as far as tokens are long
+  std::vector<bool> unused_;           ///< by id
+  bool has_unused_ = false;
+};
+
+void ScoredTexts::build(const Vocabulary& v, const std::vector<TokenRole>& roles) {
+  const std::size_t n = v.tokens.size();
+  texts_ = TextTable(n + 1);
+  std::size_t longest = 0;
+  for (std::size_t id = 0; id < n; ++id) {
+    unused_.push_back(roles[id] == TokenRole::Unused);
+    if (roles[id] > TokenRole::Unused || v.tokens[id].empty()) continue;
+    texts_.insert(v.tokens[id], static_cast<TokenId>(id));
+    longest = std::max(longest, v.tokens[id].size());
+    has_unused_ = has_unused_ || unused_.back();
+  }
+  powers_.assign(longest + 1, 1);
+  for (std::size_t i = 1; i <= longest; ++i) powers_[i] = powers_[i - 1] * TextTable::kBase;
+  ranks_.assign(n, 0);
+  if (v.scores.empty()) return;
+  std::vector<std::size_t> order(n);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return v.scores[a] > v.scores[b]; });
+  for (std::size_t i = 1; i < n; ++i)
+    ranks_[order[i]] = ranks_[order[i - 1]] + (v.scores[order[i]] < v.scores[order[i - 1]] ? 1 : 0);
+}
+
+Merge ScoredTexts::Rules::find(Symbol left, Symbol right) const {
+  const std::size_t bytes = std::size_t{left.bytes} + right.bytes;
+  if (bytes >= texts.powers_.size()) return {};
+  const TokenId id = texts.texts_.find(texts.joined_hash(left, right), word.substr(left.begin, bytes));
+  if (id == kNone) return {};
+  if (texts.is_unused(id)) parts->insert_or_assign(id, std::pair(left, right));
+  return {texts.ranks_[static_cast<std::size_t>(id)], id};
+}
+
+/// Vocabularies of SentencePiece's BPE kind. Not done by the sentencepiece library, which served here before:
+/// it took five times as long, needed 60 bytes of memory per byte, and had to be shown no special, duplicate
+/// or missing token and no text that is not UTF-8; the merges, which are all that remained, are shared with
+/// the other kind. What differs from it on purpose:
+/// - Of duplicate tokens the last one wins, as elsewhere in the field. Missing byte tokens are no error where
+/// the
+///   unknown token can stand in.
+/// - Invalid UTF-8 (U+FFFD there) and a literal U+2581 (a space there) become byte tokens: the text comes
+/// back exactly.
+/// - Normalization rules (precompiled_charsmap, remove_extra_whitespaces) are not applied: LLaMA vocabularies
+/// are
+///   made without.
+class SentencePieceTokenizer final : public RunTokenizer {
+ public:
+  explicit SentencePieceTokenizer(const Vocabulary& vocabulary) : RunTokenizer(vocabulary) {
+    find_special_tokens([this](TokenId id) {
+      return role_of(id) == TokenRole::Control ? std::string(text_of(id)) : with_spaces(text_of(id));
+    });
+    assign_bytes();
+    texts_.build(vocabulary, token_roles(vocabulary));
+    for (TokenId id = 0; id < static_cast<TokenId>(vocabulary.tokens.size()); ++id)
+      if (role_of(id) <= TokenRole::Unused) inside_tokens_.add(text_of(id));
+  }
+
+  [[nodiscard]] std::string piece(TokenId id, bool show_special) const override;
+  [[nodiscard]] bool dummy_space_after(std::optional<TokenId> previous) const override {
+    return vocabulary().add_space_prefix && (!previous || is_special(role_of(*previous)));
+  }
+
+ private:
+  using Symbol = ScoredTexts::Symbol;
+
+  struct Word {
+    std::string text;  ///< with U+2581 for spaces
+    std::vector<Symbol> symbols;
+    std::vector<TokenId> ids;
+    Merger<ScoredTexts::Rules> merger;
+    ScoredTexts::Parts parts;
+    WordCache known;
+  };
+
+  void assign_bytes();
+  void encode_run(std::string_view run, TokenSink& sink) const override;
+  void encode_word(std::string_view run, std::size_t begin, std::size_t end, Word& work,
+                   TokenSink& sink) const;
+  void merge_word(std::string_view word, Word& work) const;
+  void take_apart(Symbol symbol, Word& work) const;
+  void push(std::span<const TokenId> ids, std::size_t begin, std::size_t end, TokenSink& sink) const;
+  void push_bytes(std::string_view run, std::size_t begin, std::size_t end, TokenSink& sink) const;
+
+  ScoredTexts texts_;
+  CharacterPairs inside_tokens_;         ///< neighbours in some token
+  std::array<TokenId, 256> byte_ids_{};  ///< by byte value
+  std::optional<TokenId> stand_in_;      ///< the unknown token, if it stands in for missing bytes
+};
+
+void SentencePieceTokenizer::assign_bytes() {
+  byte_ids_.fill(kNone);
+  for (TokenId id = 0; id < static_cast<TokenId>(vocabulary().tokens.size()); ++id) {
+    if (role_of(id) != TokenRole::Byte) continue;
+    const int value = byte_value(text_of(id));
+    if (value < 0) {
+      throw Error("",
+                  "malformed byte token " + std::to_string(id) + ": expected <0x00> to <0xFF>, got " +
+                      std::string(text_of(id).substr(0, 32)),
+                  "key tokenizer.ggml.tokens");
+    }
+    byte_ids_[static_cast<std::size_t>(value)] = id;
+  }
   const auto missing = std::find(byte_ids_.begin(), byte_ids_.end(), kNone);
   if (missing == byte_ids_.end()) return;
-  if (!unknown) {
+  stand_in_ = unknown_token();
+  if (!stand_in_) {
     throw Error("",
                 "no token for byte " + std::to_string(missing - byte_ids_.begin()) +
                     ": expected <0x00> to <0xFF>, or an unknown token to stand in",
-                kTokensKey);
+                "key tokenizer.ggml.tokens");
   }
-  stand_in_ = unknown;
-  std::replace(byte_ids_.begin(), byte_ids_.end(), kNone, *unknown);
+  std::replace(byte_ids_.begin(), byte_ids_.end(), kNone, *stand_in_);
 }
 
-void SentencePieceTokenizer::load() {
-  SentencePieceModel model;
-  std::unordered_map<std::string_view, TokenId> texts;
-  const auto n = static_cast<TokenId>(vocabulary_.tokens.size());
-  for (TokenId id = 0; id < n; ++id) {
-    if (role_of(id) <= TokenRole::Unused && !text_of(id).empty()) texts[text_of(id)] = id;
-  }
-  for (TokenId id = 0; id < n; ++id) {
-    const auto at = texts.find(text_of(id));
-    if (at == texts.end() || at->second != id) continue;
-    const float score = vocabulary_.scores.empty() ? 0.0F : vocabulary_.scores[static_cast<std::size_t>(id)];
-    model.piece(text_of(id), score,
-                role_of(id) == TokenRole::Unused ? SentencePieceModel::Unused : SentencePieceModel::Normal);
-    ids_of_library_.push_back(id);
-    note_neighbours(text_of(id));
-  }
-  for (std::size_t byte = 0; byte < 256; ++byte) {
-    constexpr char kHex[] = "0123456789ABCDEF";
-    model.piece({"<0x" + std::string{kHex[byte / 16], kHex[byte % 16], '>'}}, 0, SentencePieceModel::Byte);
-    ids_of_library_.push_back(byte_ids_[byte]);
-  }
-  model.piece("\xFF", 0, SentencePieceModel::Unknown);  // demanded by the library; no text can spell it
-  ids_of_library_.push_back(kNone);
-  if (!texts.contains(kSpaceSymbol)) {
-    model.piece(kSpaceSymbol, 0, SentencePieceModel::Normal);
-    ids_of_library_.push_back(byte_ids_[' ']);
-  }
-  const std::string bytes = model.finish();
-  const bool fits = bytes.size() <= std::numeric_limits<std::int32_t>::max();
-  const auto status = fits ? library_.LoadFromSerializedProto(bytes) : sentencepiece::util::Status();
-  if (!fits || !status.ok()) {
-    throw Error("",
-                "the sentencepiece library refuses the vocabulary: " +
-                    std::string(fits ? status.message() : "over 2 GiB"),
-                kTokensKey);
-  }
-}
-
-void SentencePieceTokenizer::note_neighbours(std::string_view token) {
-  char32_t previous = 0;
-  for (std::size_t at = 0; at < token.size();) {
-    const Utf8Char c = first_char(token.substr(at));
-    if (at > 0) neighbours_.insert(pair_key(previous, c.code_point));
-    previous = c.code_point;
-    at += c.bytes;
-  }
-}
-
-std::vector<TokenId> SentencePieceTokenizer::encode_parts(std::span<const TextPart> parts) const {
-  std::vector<TokenId> ids;
-  std::string run;  // text since the last special token
-  for (const TextPart& part : parts) {
-    for (std::size_t at = 0; at < part.text.size();) {
-      if (const auto special = specials_.match(part.text.substr(at), part.trusted)) {
-        encode_run(run, ids);
-        run.clear();
-        ids.push_back(special->id);
-        at += special->bytes;
-      } else {
-        const auto previous = ids.empty() ? std::nullopt : std::optional(ids.back());
-        if (run.empty() && dummy_space_after(previous)) run.push_back(' ');
-        run.push_back(part.text[at++]);
-      }
-    }
-  }
-  encode_run(run, ids);
-  return ids;
-}
-
-/// Merges never cross a place whose two characters are neighbours in no token, so the run is cut there
-/// into words, each is encoded once, and the ids are those of the run as a whole. The library alone needs
-/// some 60 bytes of memory per byte and the time of a sort, and its int indices end at 2 GiB. The last
-/// resort, a cut every MiB, is met only by that much text without a seam (one letter a million times);
-/// there it may cost a token.
-void SentencePieceTokenizer::encode_run(std::string_view run, std::vector<TokenId>& ids) const {
-  constexpr std::size_t kLongestWord = std::size_t{1} << 20;
-  Words known;
+/// Merges never cross a place whose two characters are neighbours in no token, so the run is cut there into
+/// words, each is merged once, and the ids are those of the run as a whole.
+void SentencePieceTokenizer::encode_run(std::string_view run, TokenSink& sink) const {
+  Word work;
   std::size_t begin = 0;
   char32_t previous = 0;
   for (std::size_t at = 0; at < run.size();) {
     const Utf8Char c = first_char(run.substr(at));
     const char32_t code = c.code_point == U' ' ? kSpaceCode : c.code_point;
     const bool bytes_only = !c.valid || c.code_point == kSpaceCode;
-    if (at > begin &&
-        (bytes_only || at - begin >= kLongestWord || !neighbours_.contains(pair_key(previous, code)))) {
-      encode_word(run.substr(begin, at - begin), ids, known);
+    if (at > begin && (bytes_only || !inside_tokens_.contains(previous, code))) {
+      encode_word(run, begin, at, work, sink);
       begin = at;
     }
     if (bytes_only) {
-      encode_bytes(run.substr(at, c.bytes), ids);
+      push_bytes(run, at, at + c.bytes, sink);
       begin = at + c.bytes;
     }
     previous = code;
     at += c.bytes;
   }
-  if (begin < run.size()) encode_word(run.substr(begin), ids, known);
+  if (begin < run.size()) encode_word(run, begin, run.size(), work, sink);
 }
 
-void SentencePieceTokenizer::encode_word(std::string_view word, std::vector<TokenId>& ids,
-                                         Words& known) const {
-  constexpr std::size_t kMostWords = 1U << 16, kLongestKnown = 64;
-  const auto found = known.find(word);
-  if (found != known.end()) return append(found->second, ids);
-  std::vector<int> pieces;
-  const auto status = library_.Encode(word, &pieces);
-  if (!status.ok()) throw Error("", "the sentencepiece library failed: " + std::string(status.message()));
-  std::vector<TokenId> mapped;
-  mapped.reserve(pieces.size());
-  for (const int piece : pieces) mapped.push_back(ids_of_library_[static_cast<std::size_t>(piece)]);
-  append(mapped, ids);
-  if (word.size() <= kLongestKnown && known.size() < kMostWords) known.emplace(word, std::move(mapped));
+void SentencePieceTokenizer::encode_word(std::string_view run, std::size_t begin, std::size_t end, Word& work,
+                                         TokenSink& sink) const {
+  const std::string_view word = run.substr(begin, end - begin);
+  std::span<const TokenId> ids = work.known.find(word);
+  if (ids.data() == nullptr) {
+    merge_word(word, work);
+    ids = work.ids;
+    work.known.insert(word, ids);
+  }
+  push(ids, begin, end, sink);
 }
 
-void SentencePieceTokenizer::encode_bytes(std::string_view bytes, std::vector<TokenId>& ids) const {
-  for (const char byte : bytes) append({&byte_ids_[static_cast<unsigned char>(byte)], 1}, ids);
+void SentencePieceTokenizer::merge_word(std::string_view word, Word& work) const {
+  work.text.clear();
+  append_with_space_symbols(word, work.text);
+  if (work.text.size() >= std::numeric_limits<std::uint32_t>::max())
+    throw Error("", "a word of the text is too long: expected less than 4 GiB, got " +
+                        std::to_string(work.text.size()) + " bytes");
+  work.symbols.clear();
+  for (std::size_t at = 0; at < work.text.size();) {
+    const std::size_t bytes = first_char(std::string_view(work.text).substr(at)).bytes;
+    const std::string_view character = std::string_view(work.text).substr(at, bytes);
+    work.symbols.push_back(
+        {TextTable::hash(character), static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(bytes)});
+    at += bytes;
+  }
+  work.parts.clear();
+  work.merger.run(ScoredTexts::Rules{texts_, work.text, &work.parts}, work.symbols);
+  work.ids.clear();
+  for (const Symbol& symbol : work.symbols) take_apart(symbol, work);
+}
+
+/// The ids of a symbol: its token, the tokens that an unused one is made of, or bytes.
+void SentencePieceTokenizer::take_apart(Symbol symbol, Word& work) const {
+  std::vector<Symbol> todo{symbol};
+  while (!todo.empty()) {
+    const Symbol next = todo.back();
+    todo.pop_back();
+    const std::string_view text = std::string_view(work.text).substr(next.begin, next.bytes);
+    const TokenId id = texts_.texts().find(next.hash, text);
+    if (id != kNone && texts_.is_unused(id)) {
+      if (const auto parts = work.parts.find(id); parts != work.parts.end()) {
+        todo.insert(todo.end(), {parts->second.second, parts->second.first});
+        continue;
+      }
+    }
+    if (id != kNone)
+      work.ids.push_back(id);
+    else if (text == kSpaceSymbol)
+      work.ids.push_back(byte_ids_[' ']);
+    else
+      for (const char byte : text) work.ids.push_back(byte_ids_[static_cast<unsigned char>(byte)]);
+  }
 }
 
 // A run of bytes that have no tokens gives one unknown token, as SentencePiece has it.
-void SentencePieceTokenizer::append(std::span<const TokenId> more, std::vector<TokenId>& ids) const {
-  for (const TokenId id : more) {
-    if (id != stand_in_ || ids.empty() || ids.back() != id) ids.push_back(id);
+void SentencePieceTokenizer::push(std::span<const TokenId> ids, std::size_t begin, std::size_t end,
+                                  TokenSink& sink) const {
+  if (!sink.wants_ends() && !stand_in_) return sink.push(ids);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const TokenId id = ids[i];
+    begin = std::min(end, begin + (id == stand_in_ ? 1 : piece(id, true).size()));
+    const std::size_t token_end = i + 1 == ids.size() ? end : begin;
+    if (id == stand_in_ && !sink.ids().empty() && sink.ids().back() == id)
+      sink.extend(token_end);
+    else
+      sink.push(id, token_end);
   }
 }
 
-// Not the library's decoder: that turns bytes which are not UTF-8 into U+FFFD.
+void SentencePieceTokenizer::push_bytes(std::string_view run, std::size_t begin, std::size_t end,
+                                        TokenSink& sink) const {
+  for (; begin < end; ++begin)
+    push({&byte_ids_[static_cast<unsigned char>(run[begin])], 1}, begin, begin + 1, sink);
+}
+
 std::string SentencePieceTokenizer::piece(TokenId id, bool show_special) const {
-  if (id < 0 || static_cast<std::size_t>(id) >= roles_.size()) {
-    throw Error("token id outside the vocabulary: expected 0 to " + std::to_string(roles_.size() - 1) +
-                ", got " + std::to_string(id));
-  }
+  require_id(id);
   switch (role_of(id)) {
     case TokenRole::Byte:
       return {static_cast<char>(byte_value(text_of(id)))};
@@ -265,10 +307,6 @@ std::string SentencePieceTokenizer::piece(TokenId id, bool show_special) const {
     default:
       return with_spaces(text_of(id));
   }
-}
-
-bool SentencePieceTokenizer::dummy_space_after(std::optional<TokenId> previous) const {
-  return vocabulary_.add_space_prefix && (!previous || role_of(*previous) >= TokenRole::Control);
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
-// Vocabularies of kind "llama": SentencePiece models with byte-pair merges by score, run by the sentencepiece
-// library.
+// Vocabularies of kind "llama": SentencePiece models with byte-pair merges by score.
 #pragma once
 
 #include <memory>

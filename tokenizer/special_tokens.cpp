@@ -12,6 +12,20 @@ SpecialTokens::SpecialTokens(std::vector<Entry> entries) : entries_(std::move(en
   });
   const auto same = [](const Entry& a, const Entry& b) { return a.text == b.text && a.control == b.control; };
   entries_.erase(std::unique(entries_.begin(), entries_.end(), same), entries_.end());
+  for (const Entry& entry : entries_) {
+    if (entry.text.empty()) continue;
+    for (const std::size_t control : {0U, 1U}) {
+      if (entry.control && control == 0) continue;
+      begins_[control][static_cast<unsigned char>(entry.text[0])] = any_[control] = true;
+    }
+  }
+}
+
+std::size_t SpecialTokens::find_candidate(std::string_view text, std::size_t from, bool control) const {
+  if (!any_[control ? 1 : 0]) return text.size();
+  const auto& begins = begins_[control ? 1 : 0];
+  while (from < text.size() && !begins[static_cast<unsigned char>(text[from])]) ++from;
+  return from;
 }
 
 // Narrows the sorted entries to those that share one more byte with the text, so that the cost is the length
@@ -29,7 +43,8 @@ std::optional<SpecialTokens::Match> SpecialTokens::match(std::string_view text, 
     const auto usable = std::find_if(low, high, [&](const Entry& entry) {
       return entry.text.size() != i + 1 || control || !entry.control;
     });
-    if (usable != high && usable->text.size() == i + 1) longest = Match{usable->id, i + 1};
+    if (usable != high && usable->text.size() == i + 1)
+      longest = Match{usable->id, i + 1, usable->strip_left, usable->strip_right};
   }
   return longest;
 }

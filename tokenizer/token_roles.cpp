@@ -12,7 +12,13 @@ namespace cria {
 
 namespace {
 
+/// Whether a text is one of the forms that chat formats mark turns, tools and thoughts with: <|…|>, <…>, […].
 bool is_marker(std::string_view text) {
+  if (text.size() < 3 || text.find_first_of(" \t\r\n") != std::string_view::npos) return false;
+  return (text.front() == '<' && text.back() == '>') || (text.front() == '[' && text.back() == ']');
+}
+
+bool is_chat_marker(std::string_view text) {
   return text.size() > 4 && text.starts_with("<|") && text.ends_with("|>");
 }
 
@@ -34,9 +40,10 @@ class Roles {
     if (type == TokenType::Byte) return TokenRole::Byte;
     if (type == TokenType::Unused) return TokenRole::Unused;
     // Files without types, and chat markers that are called user-defined: users could forge them.
-    if (control_.contains(id) || is_marker(text)) return TokenRole::Control;
-    if (type == TokenType::UserDefined) return TokenRole::UserDefined;
-    return !has_byte_type_ && byte_value(text) >= 0 ? TokenRole::Byte : TokenRole::Text;
+    if (control_.contains(id) || is_chat_marker(text)) return TokenRole::Control;
+    if (type == TokenType::UserDefined) return is_marker(text) ? TokenRole::Marker : TokenRole::UserDefined;
+    const bool may_be_byte = !has_byte_type_ && vocabulary_.model == "llama";
+    return may_be_byte && byte_value(text) >= 0 ? TokenRole::Byte : TokenRole::Text;
   }
 
  private:

@@ -10,9 +10,12 @@
 
 namespace cria {
 
-/// Text and Unused stand for text, Byte for one byte, Control and UserDefined are found in a text as they are
-/// written.
-enum class TokenRole : std::uint8_t { Text, Unused, Byte, Control, UserDefined };
+/// Text and Unused stand for text, Byte for one byte. The others are found as they are written: UserDefined
+/// (runs of spaces, words) in any text, Control and Marker (<think>, [INST]) in trusted text only, and
+/// Control is no part of the answer that is shown.
+enum class TokenRole : std::uint8_t { Text, Unused, Byte, Control, Marker, UserDefined };
+
+constexpr bool is_special(TokenRole role) { return role >= TokenRole::Control; }
 
 /// The role of every token, by id.
 std::vector<TokenRole> token_roles(const Vocabulary& vocabulary);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "model/error.h"
+#include "tokenizer/byte_pair_tokenizer.h"
 #include "tokenizer/sentencepiece_tokenizer.h"
 #include "tokenizer/utf8.h"
 
@@ -23,16 +24,26 @@ std::size_t incomplete_tail(std::string_view text) {
 
 std::unique_ptr<Tokenizer> Tokenizer::create(const Vocabulary& vocabulary) {
   if (vocabulary.model == "llama") return make_sentencepiece_tokenizer(vocabulary);
-  throw Error("", "unknown kind of tokenizer: expected llama (SentencePiece), got " + vocabulary.model,
+  if (vocabulary.model == "gpt2") return make_byte_pair_tokenizer(vocabulary);
+  throw Error("",
+              "unknown kind of tokenizer: expected llama (SentencePiece) or gpt2 (byte-level BPE), got " +
+                  vocabulary.model,
               "key tokenizer.ggml.model");
 }
 
-std::vector<TokenId> Tokenizer::encode(std::string_view text, bool add_special, bool parse_special) const {
+std::vector<TokenId> Tokenizer::encode(std::string_view text, bool add_special, bool parse_special,
+                                       std::vector<std::size_t>* ends) const {
   const TextPart part{text, parse_special};
-  std::vector<TokenId> ids = encode_parts({&part, 1});
+  std::vector<TokenId> ids = encode_parts({&part, 1}, ends);
   const Vocabulary& v = vocabulary();
-  if (add_special && v.add_bos && (ids.empty() || ids.front() != *v.bos)) ids.insert(ids.begin(), *v.bos);
-  if (add_special && v.add_eos && (ids.empty() || ids.back() != *v.eos)) ids.push_back(*v.eos);
+  if (add_special && v.add_bos && (ids.empty() || ids.front() != *v.bos)) {
+    ids.insert(ids.begin(), *v.bos);
+    if (ends != nullptr) ends->insert(ends->begin(), 0);
+  }
+  if (add_special && v.add_eos && (ids.empty() || ids.back() != *v.eos)) {
+    ids.push_back(*v.eos);
+    if (ends != nullptr) ends->push_back(text.size());
+  }
   return ids;
 }
 

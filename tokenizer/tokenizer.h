@@ -28,12 +28,14 @@ class Tokenizer {
 
   /// Token ids of the text's bytes as they are (NUL and invalid UTF-8 included). add_special: BOS/EOS as the
   /// vocabulary says, never a second BOS if the text already starts with it. parse_special: control tokens
-  /// written in the text become their ids, else plain text.
-  [[nodiscard]] std::vector<TokenId> encode(std::string_view text, bool add_special,
-                                            bool parse_special) const;
+  /// written in the text become their ids, else plain text. ends (if not null): for every token the offset in
+  /// the text at which its bytes end; they begin where those of the token before it end (0 for the first).
+  [[nodiscard]] std::vector<TokenId> encode(std::string_view text, bool add_special, bool parse_special,
+                                            std::vector<std::size_t>* ends = nullptr) const;
   /// Token ids of the parts as one text, no BOS or EOS added. Words may span parts; a control token is found
-  /// only within one trusted part.
-  [[nodiscard]] virtual std::vector<TokenId> encode_parts(std::span<const TextPart> parts) const = 0;
+  /// only within one trusted part. ends: as above, in the parts joined.
+  [[nodiscard]] virtual std::vector<TokenId> encode_parts(std::span<const TextPart> parts,
+                                                          std::vector<std::size_t>* ends = nullptr) const = 0;
   /// The bytes a token stands for. Control tokens give "" unless show_special. Throws Error if the vocabulary
   /// has no such id.
   [[nodiscard]] virtual std::string piece(TokenId id, bool show_special = false) const = 0;

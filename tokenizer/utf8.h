@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 
 namespace cria {
@@ -31,6 +32,30 @@ inline Utf8Char first_char(std::string_view text) {
     code = (code << 6) | (byte(i) & 0x3FU);
   }
   return {bytes, code, true, false};
+}
+
+/// Bytes at the start of a text that are UTF-8.
+inline std::size_t valid_prefix(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    std::uint64_t eight = 0;
+    if (text.size() - at >= 8) std::memcpy(&eight, text.data() + at, 8);
+    if (text.size() - at >= 8 && (eight & 0x8080808080808080U) == 0) {
+      at += 8;
+      continue;
+    }
+    const Utf8Char c = first_char(text.substr(at));
+    if (!c.valid) break;
+    at += c.bytes;
+  }
+  return at;
+}
+
+/// Unicode's White_Space.
+inline bool is_white_space(char32_t c) {
+  return (c >= 0x9 && c <= 0xD) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
+         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
+         c == 0x3000;
 }
 
 }  // namespace cria
