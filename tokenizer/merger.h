@@ -5,11 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <limits>
-#include <queue>
-#include <span>
 #include <vector>
+
+#include "tokenizer/merge_queue.h"
 
 namespace cria {
 
@@ -66,50 +65,37 @@ class Merger {
     Merge pair;  ///< with the next node
     std::uint32_t previous, next;
   };
-  /// Rank above position: the least is next. Entries are not removed when their pair changes, but found to be
-  /// stale.
-  static constexpr std::uint64_t entry(std::uint32_t rank, std::uint32_t at) {
-    return (std::uint64_t{rank} << 32) | at;
-  }
-
   void run_many(const Rules& rules, std::vector<Symbol>& symbols) {
     const auto n = static_cast<std::uint32_t>(symbols.size());
     nodes_.resize(n);
-    std::vector<std::uint64_t> initial;
-    for (std::uint32_t i = 0; i < n; ++i) {
+    for (std::uint32_t i = 0; i < n; ++i)
       nodes_[i] = {symbols[i], {}, i == 0 ? kEnd : i - 1, i + 1 < n ? i + 1 : kEnd};
-      if (i + 1 < n) nodes_[i].pair = rules.find(symbols[i], symbols[i + 1]);
-      if (nodes_[i].pair.rank != Merge::kNever) initial.push_back(entry(nodes_[i].pair.rank, i));
-    }
-    Queue queue(std::greater<>{}, std::move(initial));
+    MergeQueue queue;
+    for (std::uint32_t i = 0; i + 1 < n; ++i) pair_up(rules, i, queue);
     while (!queue.empty()) {
-      const std::uint64_t top = queue.top();
-      queue.pop();
-      const auto at = static_cast<std::uint32_t>(top);
-      if (nodes_[at].pair.rank == top >> 32) merge(rules, at, queue);
+      const auto [rank, at] = queue.pop();
+      if (nodes_[at].pair.rank == rank) merge(rules, at, queue);  // else its pair has changed since
     }
     symbols.clear();
     for (std::uint32_t i = 0; i != kEnd; i = nodes_[i].next) symbols.push_back(nodes_[i].symbol);
     if (n > kKeptNodes) nodes_ = {};
   }
 
-  using Queue = std::priority_queue<std::uint64_t, std::vector<std::uint64_t>, std::greater<>>;
-
-  void merge(const Rules& rules, std::uint32_t at, Queue& queue) {
+  void merge(const Rules& rules, std::uint32_t at, MergeQueue& queue) {
     Node& left = nodes_[at];
     Node& right = nodes_[left.next];
     left.symbol = rules.join(left.symbol, right.symbol, left.pair.id);
     left.next = right.next;
     right.pair = {};
     if (left.next != kEnd) nodes_[left.next].previous = at;
-    pair_up(rules, at, queue);
     if (left.previous != kEnd) pair_up(rules, left.previous, queue);
+    pair_up(rules, at, queue);
   }
 
-  void pair_up(const Rules& rules, std::uint32_t at, Queue& queue) {
+  void pair_up(const Rules& rules, std::uint32_t at, MergeQueue& queue) {
     Node& node = nodes_[at];
     node.pair = node.next == kEnd ? Merge{} : rules.find(node.symbol, nodes_[node.next].symbol);
-    if (node.pair.rank != Merge::kNever) queue.push(entry(node.pair.rank, at));
+    if (node.pair.rank != Merge::kNever) queue.push(node.pair.rank, at);
   }
 
   static constexpr std::size_t kKeptNodes = 1 << 16;
