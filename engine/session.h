@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +21,7 @@
 #include "kernels/attention.h"
 #include "kernels/kernels.h"
 #include "model/config.h"
+#include "model/error.h"
 #include "model/gguf.h"
 #include "model/vocabulary.h"
 #include "model/weights.h"
@@ -34,12 +36,15 @@ class Model {
  public:
   /// Throws Error for a bad file, a tensor type that active_kernels() cannot multiply by, or a CRIA_ISA that
   /// cannot run here.
-  static std::shared_ptr<const Model> load(const std::string& path, const GgufOptions& options = {});
+  /// pre: the pre-tokenizer, if not the one that the file names.
+  static std::shared_ptr<const Model> load(const std::string& path, const GgufOptions& options = {},
+                                           std::string_view pre = {});
   [[nodiscard]] const GgufFile& file() const { return file_; }
   [[nodiscard]] const LlamaConfig& config() const { return config_; }
   [[nodiscard]] const LlamaWeights& weights() const { return weights_; }
   [[nodiscard]] const Vocabulary& vocabulary() const { return vocabulary_; }
-  [[nodiscard]] const Tokenizer& tokenizer() const { return *tokenizer_; }
+  /// Throws Error if the vocabulary is of a kind that is not known: such a model runs on token ids only.
+  [[nodiscard]] const Tokenizer& tokenizer() const;
   [[nodiscard]] const Graph& graph() const { return graph_; }  ///< for active_kernels()
   /// Whether the file lies in memory that the system cannot take back (mlock or no mmap).
   [[nodiscard]] bool pinned() const { return pinned_; }
@@ -51,6 +56,7 @@ class Model {
   LlamaWeights weights_;
   Vocabulary vocabulary_;
   std::unique_ptr<Tokenizer> tokenizer_;
+  std::optional<Error> no_tokenizer_;
   Graph graph_;
   bool pinned_ = false;
 };

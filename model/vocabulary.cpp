@@ -10,9 +10,27 @@ namespace cria {
 namespace {
 
 // Tokens that end an answer in the chat formats of known models, also where no key of the file says so.
-constexpr std::string_view kEndTexts[] = {
-    "<|im_end|>",      "<|eot_id|>", "<|eom_id|>", "<end_of_turn>", "<|end|>", "<|endoftext|>",
-    "<|end_of_text|>", "<|return|>", "<EOT>",      "<|EOT|>",       "<|eot|>", "<｜end▁of▁sentence｜>"};
+constexpr std::string_view kEndTexts[] = {"<|im_end|>",
+                                          "<|eot_id|>",
+                                          "<|eom_id|>",
+                                          "<end_of_turn>",
+                                          "<|end|>",
+                                          "<|endoftext|>",
+                                          "<|end_of_text|>",
+                                          "<|return|>",
+                                          "<|call|>",
+                                          "<|eot|>",
+                                          "<EOT>",
+                                          "<|EOT|>",
+                                          "_<EOT>",
+                                          "[EOT]",
+                                          "<end_of_utterance>",
+                                          "<｜end▁of▁sentence｜>",
+                                          "<|END_OF_TURN_TOKEN|>",
+                                          "<|endofturn|>"};
+// Names of the end of a text, for files whose keys say nothing at all.
+constexpr std::string_view kLastResorts[] = {"</s>",  "<eos>",           "<|eos|>",
+                                             "[EOS]", "<|end_of_text|>", "<|endoftext|>"};
 
 // Pre-tokenizers whose models want a BOS although the tokenizer model "gpt2" does not by itself.
 constexpr std::string_view kPreWithBos[] = {"llama3",  "llama-v3", "llama-bpe", "falcon3", "falcon-h1",
@@ -38,8 +56,6 @@ class VocabularyReader {
   void read() {
     out_.model = file_.get_string("tokenizer.ggml.model");
     out_.pre = file_.find_string("tokenizer.ggml.pre").value_or("");
-    if (out_.model == "gpt2" && out_.pre.empty())
-      warn("missing key tokenizer.ggml.pre: words may be split wrongly");
     tokens();
     scores();
     types();
@@ -49,6 +65,7 @@ class VocabularyReader {
     charsmap();
     out_.chat_template = file_.find_string("tokenizer.chat_template").value_or("");
     end_of_generation();
+    strip_after();
   }
 
  private:
@@ -183,12 +200,39 @@ class VocabularyReader {
     for (const auto& id : {out_.eos, out_.eot, out_.eom}) {
       if (id) ends.push_back(*id);
     }
-    for (std::size_t i = 0; i < out_.tokens.size(); ++i) {
-      const bool marker = out_.types[i] == TokenType::Control || out_.types[i] == TokenType::UserDefined;
-      if (marker && contains(kEndTexts, out_.tokens[i])) ends.push_back(static_cast<TokenId>(i));
-    }
+    add_named(kEndTexts, ends);
+    if (ends.empty()) add_named(kLastResorts, ends);
+    if (ends.empty()) warn("no token ends an answer: neither keys nor names of tokens say which");
     std::sort(ends.begin(), ends.end());
     ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  }
+
+  /// Control and user-defined tokens by their texts; any token where the file gives no types.
+  template <typename Texts>
+  void add_named(const Texts& texts, std::vector<TokenId>& ids) const {
+    const bool typed = file_.find("tokenizer.ggml.token_type") != nullptr;
+    for (std::size_t i = 0; i < out_.tokens.size(); ++i) {
+      const bool marker = out_.types[i] == TokenType::Control || out_.types[i] == TokenType::UserDefined;
+      if ((marker || !typed) && contains(texts, out_.tokens[i])) ids.push_back(static_cast<TokenId>(i));
+    }
+  }
+
+  /// No key says so: Phi-3's markers swallow the line ends that its chat template writes after them (rstrip
+  /// in its tokenizer_config.json), all but three.
+  void strip_after() {
+    std::string name(file_.find_string("general.name").value_or(""));
+    std::transform(name.begin(), name.end(), name.begin(), [](char c) {
+      return c == ' ' || c == '_' ? '-' : c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
+    });
+    const bool phi3 = file_.find_string("general.architecture") == "phi3" ||
+                      name.find("phi-3") != std::string::npos || name.find("phi3") != std::string::npos;
+    if (!sentencepiece() || !phi3) return;
+    constexpr std::string_view kKeep[] = {"<unk>", "<s>", "<|endoftext|>"};
+    for (std::size_t i = 0; i < out_.tokens.size(); ++i) {
+      const bool marker = out_.types[i] == TokenType::Control || out_.types[i] == TokenType::UserDefined ||
+                          out_.types[i] == TokenType::Unknown;
+      if (marker && !contains(kKeep, out_.tokens[i])) out_.strip_after.push_back(static_cast<TokenId>(i));
+    }
   }
 
   void check_length(std::string_view key, std::size_t length) const {

@@ -18,7 +18,7 @@ using TokenId = std::int32_t;
 /// Views point into the GgufFile it was read from.
 struct Vocabulary {
   std::string model;                     ///< tokenizer.ggml.model: "llama", "gpt2", …
-  std::string pre;                       ///< tokenizer.ggml.pre or ""
+  std::string pre;                       ///< tokenizer.ggml.pre or "" (the tokenizer takes "default")
   std::vector<std::string_view> tokens;  ///< by id; bytes, not necessarily unique
   std::vector<float> scores;             ///< empty or one per token
   std::vector<TokenType> types;          ///< one per token (Normal where the file says nothing)

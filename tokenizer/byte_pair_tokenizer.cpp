@@ -44,6 +44,7 @@ class BytePairTokenizer final : public RunTokenizer {
   void collect_texts();
   void collect_merges();
   void encode_run(std::string_view run, TokenSink& sink) const override;
+  [[nodiscard]] bool is_seam(char) const override { return true; }
   void encode_word(std::string_view word, Word& work) const;
   [[nodiscard]] TokenId id_of_byte(char byte) const;
 

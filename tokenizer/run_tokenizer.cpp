@@ -55,8 +55,8 @@ std::optional<TokenId> RunTokenizer::unknown_token() const {
 /// is copied only where it spans parts or begins with a dummy space.
 class RunTokenizer::Encoder {
  public:
-  Encoder(const RunTokenizer& tokenizer, std::vector<std::size_t>* ends)
-      : tokenizer_(tokenizer), sink_(ends) {}
+  Encoder(const RunTokenizer& tokenizer, std::vector<std::size_t>* ends, bool continues_text)
+      : tokenizer_(tokenizer), sink_(ends), continues_text_(continues_text) {}
 
   void add(const TextPart& part) {
     const std::string_view text = part.text;
@@ -99,18 +99,21 @@ class RunTokenizer::Encoder {
 
   void begin(std::size_t offset) {
     run_offset_ = offset;
-    const auto& ids = sink_.ids();
-    if (!tokenizer_.dummy_space_after(ids.empty() ? std::nullopt : std::optional(ids.back()))) return;
+    if (!wants_dummy_space()) return;
     run_.push_back(' ');
     --run_offset_;  // may be "-1": the dummy space is no part of the text
+  }
+
+  [[nodiscard]] bool wants_dummy_space() {
+    const auto& ids = sink_.ids();
+    if (ids.empty()) return !continues_text_ && tokenizer_.dummy_space_after(std::nullopt);
+    return tokenizer_.dummy_space_after(ids.back());
   }
 
   /// Adds to the run and encodes it.
   void close_run(std::string_view text, std::size_t offset, bool strip_end) {
     if (strip_end) text.remove_suffix(white_space_at_end(text));
-    const bool dummy =
-        tokenizer_.dummy_space_after(sink_.ids().empty() ? std::nullopt : std::optional(sink_.ids().back()));
-    if (run_.empty() && !dummy) {
+    if (run_.empty() && !wants_dummy_space()) {
       sink_.begin_run(offset);
       if (!text.empty()) tokenizer_.encode_run(text, sink_);
       return;
@@ -127,15 +130,37 @@ class RunTokenizer::Encoder {
   std::string run_;             ///< text since the last special token, but for that of the current part
   std::size_t run_offset_ = 0;  ///< of run_ in the whole text
   std::size_t offset_ = 0;      ///< of the current part in the whole text
+  bool continues_text_;
   bool strip_next_ = false;  ///< white space at the start of the next part belongs to the last special token
 };
 
 std::vector<TokenId> RunTokenizer::encode_parts(std::span<const TextPart> parts,
-                                                std::vector<std::size_t>* ends) const {
+                                                std::vector<std::size_t>* ends, bool continues_text) const {
   if (ends != nullptr) ends->clear();
-  Encoder encoder(*this, ends);
+  Encoder encoder(*this, ends, continues_text);
   for (const TextPart& part : parts) encoder.add(part);
   return encoder.finish();
+}
+
+namespace {
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+}  // namespace
+
+void RunTokenizer::note_special(std::string_view text) {
+  bool crosses = !text.empty() && is_letter(text.back());
+  for (std::size_t i = 1; i < text.size(); ++i)
+    crosses = crosses || (text[i] == ' ' && is_letter(text[i - 1]));
+  specials_cross_seams_ = specials_cross_seams_ || crosses;
+}
+
+// Between a letter and a space all pre-tokenizers cut, whatever is before and behind.
+std::size_t RunTokenizer::last_seam(std::string_view text, std::size_t from) const {
+  if (specials_cross_seams_ || text.empty()) return 0;
+  for (std::size_t at = text.size() - 1; at > 0 && at >= from; --at)
+    if (text[at] == ' ' && is_letter(text[at - 1]) && is_seam(text[at - 1])) return at;
+  return 0;
 }
 
 }  // namespace cria

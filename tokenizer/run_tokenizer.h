@@ -44,7 +44,9 @@ class TokenSink {
 class RunTokenizer : public Tokenizer {
  public:
   [[nodiscard]] std::vector<TokenId> encode_parts(std::span<const TextPart> parts,
-                                                  std::vector<std::size_t>* ends) const final;
+                                                  std::vector<std::size_t>* ends,
+                                                  bool continues_text) const final;
+  [[nodiscard]] std::size_t last_seam(std::string_view text, std::size_t from) const final;
   [[nodiscard]] const Vocabulary& vocabulary() const noexcept final { return vocabulary_; }
 
  protected:
@@ -53,6 +55,9 @@ class RunTokenizer : public Tokenizer {
 
   /// A text without special tokens, perhaps with a dummy space in front.
   virtual void encode_run(std::string_view run, TokenSink& sink) const = 0;
+  /// Whether this letter and a space after it are never in one token, and what is on either side is encoded
+  /// alike with and without the other.
+  [[nodiscard]] virtual bool is_seam(char letter) const = 0;
   /// Finds tokens as they are written; call once. spelling(id): the token's text in the text to encode.
   template <class Spelling>
   void find_special_tokens(Spelling&& spelling) {
@@ -63,6 +68,7 @@ class RunTokenizer : public Tokenizer {
       const bool strips = std::binary_search(stripping.begin(), stripping.end(), id);
       entries.push_back({spelling(id), id, role_of(id) != TokenRole::UserDefined, false, strips});
     }
+    for (const SpecialTokens::Entry& entry : entries) note_special(entry.text);
     specials_ = SpecialTokens(std::move(entries));
   }
   [[nodiscard]] std::string_view text_of(TokenId id) const {
@@ -76,10 +82,12 @@ class RunTokenizer : public Tokenizer {
 
  private:
   class Encoder;
+  void note_special(std::string_view text);
 
   const Vocabulary& vocabulary_;
   std::vector<TokenRole> roles_;  ///< by id
   SpecialTokens specials_;
+  bool specials_cross_seams_ = false;
 };
 
 }  // namespace cria

@@ -159,6 +159,9 @@ class SentencePieceTokenizer final : public RunTokenizer {
 
   void assign_bytes();
   void encode_run(std::string_view run, TokenSink& sink) const override;
+  [[nodiscard]] bool is_seam(char letter) const override {
+    return !stand_in_ && !inside_tokens_.contains(static_cast<unsigned char>(letter), kSpaceCode);
+  }
   void encode_word(std::string_view run, std::size_t begin, std::size_t end, Word& work,
                    TokenSink& sink) const;
   void merge_word(std::string_view word, Word& work) const;

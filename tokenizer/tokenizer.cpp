@@ -54,6 +54,43 @@ std::string Tokenizer::decode(std::span<const TokenId> ids, bool show_special) c
   return text + stream.finish();
 }
 
+StreamEncoder::StreamEncoder(const Tokenizer& tokenizer, bool add_special, bool parse_special)
+    : tokenizer_(tokenizer), add_special_(add_special), parse_special_(parse_special) {}
+
+std::vector<TokenId> StreamEncoder::push(std::string_view text, std::vector<std::size_t>* ends) {
+  const std::size_t searched = pending_.size();
+  pending_ += text;
+  if (ends != nullptr) ends->clear();
+  const std::size_t seam = tokenizer_.last_seam(pending_, searched);
+  return seam == 0 ? std::vector<TokenId>() : encode(seam, ends);
+}
+
+std::vector<TokenId> StreamEncoder::finish(std::vector<std::size_t>* ends) {
+  std::vector<TokenId> ids = encode(pending_.size(), ends);
+  const Vocabulary& v = tokenizer_.vocabulary();
+  if (add_special_ && v.add_eos && last_ != v.eos) {
+    ids.push_back(*v.eos);
+    if (ends != nullptr) ends->push_back(offset_);
+  }
+  return ids;
+}
+
+std::vector<TokenId> StreamEncoder::encode(std::size_t bytes, std::vector<std::size_t>* ends) {
+  const TextPart part{std::string_view(pending_).substr(0, bytes), parse_special_};
+  std::vector<TokenId> ids = tokenizer_.encode_parts({&part, 1}, ends, offset_ > 0);
+  if (ends != nullptr)
+    for (std::size_t& end : *ends) end += offset_;
+  const Vocabulary& v = tokenizer_.vocabulary();
+  if (offset_ == 0 && add_special_ && v.add_bos && (ids.empty() || ids.front() != *v.bos)) {
+    ids.insert(ids.begin(), *v.bos);
+    if (ends != nullptr) ends->insert(ends->begin(), 0);
+  }
+  if (!ids.empty()) last_ = ids.back();
+  offset_ += bytes;
+  pending_.erase(0, bytes);
+  return ids;
+}
+
 StreamDecoder::StreamDecoder(const Tokenizer& tokenizer, bool continues_text, bool show_special)
     : tokenizer_(tokenizer),
       strip_space_(!continues_text && tokenizer.dummy_space_after(std::nullopt)),

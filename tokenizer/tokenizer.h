@@ -33,9 +33,14 @@ class Tokenizer {
   [[nodiscard]] std::vector<TokenId> encode(std::string_view text, bool add_special, bool parse_special,
                                             std::vector<std::size_t>* ends = nullptr) const;
   /// Token ids of the parts as one text, no BOS or EOS added. Words may span parts; a control token is found
-  /// only within one trusted part. ends: as above, in the parts joined.
+  /// only within one trusted part. ends: as above, in the parts joined. continues_text: the parts follow
+  /// other text, so there is no dummy space in front.
   [[nodiscard]] virtual std::vector<TokenId> encode_parts(std::span<const TextPart> parts,
-                                                          std::vector<std::size_t>* ends = nullptr) const = 0;
+                                                          std::vector<std::size_t>* ends = nullptr,
+                                                          bool continues_text = false) const = 0;
+  /// The last place, not before `from`, at which a text may be cut so that the ids of its parts are those of
+  /// the whole, whatever text follows; 0 if there is none.
+  [[nodiscard]] virtual std::size_t last_seam(std::string_view text, std::size_t from = 0) const = 0;
   /// The bytes a token stands for. Control tokens give "" unless show_special. Throws Error if the vocabulary
   /// has no such id.
   [[nodiscard]] virtual std::string piece(TokenId id, bool show_special = false) const = 0;
@@ -46,6 +51,27 @@ class Tokenizer {
   /// == x.
   [[nodiscard]] std::string decode(std::span<const TokenId> ids, bool show_special = false) const;
   [[nodiscard]] virtual const Vocabulary& vocabulary() const noexcept = 0;
+};
+
+/// Turns text into tokens as it arrives; together they are those of Tokenizer::encode. Holds back no more
+/// than the text since the last seam (a few words).
+class StreamEncoder {
+ public:
+  /// As in Tokenizer::encode.
+  StreamEncoder(const Tokenizer& tokenizer, bool add_special, bool parse_special);
+  /// The tokens that are certain after this text. ends (if not null): as in encode, in the whole text.
+  [[nodiscard]] std::vector<TokenId> push(std::string_view text, std::vector<std::size_t>* ends = nullptr);
+  /// The rest.
+  [[nodiscard]] std::vector<TokenId> finish(std::vector<std::size_t>* ends = nullptr);
+
+ private:
+  std::vector<TokenId> encode(std::size_t bytes, std::vector<std::size_t>* ends);
+
+  const Tokenizer& tokenizer_;
+  std::string pending_;
+  std::size_t offset_ = 0;       ///< of pending_ in the whole text
+  std::optional<TokenId> last_;  ///< the last token, BOS included
+  bool add_special_, parse_special_;
 };
 
 /// Turns tokens into text as they arrive; never emits half a UTF-8 character.

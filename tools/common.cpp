@@ -1,6 +1,8 @@
 #include "tools/common.h"
 
+#include <unistd.h>
 #include <algorithm>
+
 #include <cerrno>
 #include <charconv>
 #include <chrono>
@@ -22,9 +24,24 @@ void add_model_option(CLI::App& command, std::string& model) {
       ->type_name("FILE");
 }
 
+void add_pre_option(CLI::App& command, std::string& pre) {
+  command
+      .add_option("--pre", pre,
+                  "pre-tokenizer of a byte-pair vocabulary, where the file's is missing or wrong")
+      ->type_name("NAME");
+}
+
+void warn_of_missing_pre(const Vocabulary& vocabulary) {
+  if (vocabulary.model == "gpt2" && vocabulary.pre.empty())
+    std::cerr << "cria: warning: missing key tokenizer.ggml.pre: words are split in the default way, which "
+                 "may not be "
+                 "the model's (--pre NAME overrides it)\n";
+}
+
 void add_model_options(CLI::App& command, ModelOptions& options) {
   SessionOptions& session = options.session;
   add_model_option(command, options.model);
+  add_pre_option(command, options.pre);
   command.add_option("-t,--threads", session.threads, "threads (default: the physical cores)")
       ->type_name("N")
       ->check(range(1, 4096));
@@ -81,8 +98,9 @@ std::uint64_t parameter_count(const GgufFile& file) {
 
 std::shared_ptr<const Model> load_model(const ModelOptions& options) {
   const std::string path = find_model(options.model);
-  auto model =
-      Model::load(path, {.map = options.no_mmap ? MapMode::Read : MapMode::Mmap, .mlock = options.mlock});
+  auto model = Model::load(
+      path, {.map = options.no_mmap ? MapMode::Read : MapMode::Mmap, .mlock = options.mlock}, options.pre);
+  warn_of_missing_pre(model->vocabulary());
   if (!options.verbose) return model;
   warn(model->file().warnings());
   warn(model->vocabulary().warnings);
@@ -195,25 +213,33 @@ void on_run(CLI::App* command, std::function<int()> body) {
 
 namespace {
 
-std::string read_stream(std::FILE* stream, const std::string& name) {
-  std::string bytes;
-  char buffer[1 << 16];
-  std::size_t n = 0;
-  while ((n = std::fread(buffer, 1, sizeof buffer, stream)) > 0) bytes.append(buffer, n);
-  if (std::ferror(stream) != 0 && errno == EINTR) throw Interrupted();
-  if (std::ferror(stream) != 0) throw Error(name, std::string("cannot be read: ") + std::strerror(errno));
-  return bytes;
+void read_stream(std::FILE* stream, const std::string& name,
+                 const std::function<void(std::string_view)>& sink) {
+  constexpr std::size_t kPiece = 1 << 20;
+  std::string buffer(kPiece, '\0');
+  ssize_t n = 0;
+  while ((n = ::read(fileno(stream), buffer.data(), buffer.size())) >
+         0)  // what there is, without waiting for more
+    sink(std::string_view(buffer).substr(0, static_cast<std::size_t>(n)));
+  if (n < 0 && errno == EINTR) throw Interrupted();
+  if (n < 0) throw Error(name, std::string("cannot be read: ") + std::strerror(errno));
 }
 
 }  // namespace
 
-std::string read_stdin() { return read_stream(stdin, "stdin"); }
-
-std::string read_file(const std::string& path) {
-  if (path == "-") return read_stdin();
+void read_pieces(const std::string& path, const std::function<void(std::string_view)>& sink) {
+  if (path == "-") return read_stream(stdin, "stdin", sink);
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
   if (file == nullptr) throw Error(path, std::string("cannot be opened: ") + std::strerror(errno));
-  return read_stream(file.get(), path);
+  read_stream(file.get(), path, sink);
+}
+
+std::string read_stdin() { return read_file("-"); }
+
+std::string read_file(const std::string& path) {
+  std::string bytes;
+  read_pieces(path, [&](std::string_view piece) { bytes += piece; });
+  return bytes;
 }
 
 void TextInput::add_to(CLI::App& command, const std::string& what) {
@@ -224,8 +250,14 @@ void TextInput::add_to(CLI::App& command, const std::string& what) {
 }
 
 std::string TextInput::read() const {
-  if (text) return *text;
-  return file.empty() ? read_stdin() : read_file(file);
+  std::string bytes;
+  read_pieces([&](std::string_view piece) { bytes += piece; });
+  return bytes;
+}
+
+void TextInput::read_pieces(const std::function<void(std::string_view)>& sink) const {
+  if (text) return sink(*text);
+  tools::read_pieces(file.empty() ? "-" : file, sink);
 }
 
 std::vector<TokenId> parse_ids(std::string_view text, std::size_t n_vocab) {

@@ -19,6 +19,7 @@ struct ModelOptions {
   std::string model;
   SessionOptions session;
   std::string kv_type = "f16";
+  std::string pre;
   bool verbose = false, mlock = false, no_mmap = false, profile = false;
 };
 
@@ -27,6 +28,11 @@ template <typename T>
 CLI::Validator range(T low, T high) {
   return CLI::Range(low, high).description("");
 }
+
+/// Says on stderr if there is no pre-tokenizer where one is needed.
+void warn_of_missing_pre(const Vocabulary& vocabulary);
+/// --pre
+void add_pre_option(CLI::App& command, std::string& pre);
 
 /// -m alone.
 void add_model_option(CLI::App& command, std::string& model);
@@ -60,12 +66,16 @@ void on_run(CLI::App* command, std::function<int()> body);
 
 std::string read_file(const std::string& path);  ///< "-": stdin. Throws Error.
 std::string read_stdin();
+/// A file (or stdin) as it comes, in pieces of at most 1 MiB. Throws Error.
+void read_pieces(const std::string& path, const std::function<void(std::string_view)>& sink);
 /// The input of a subcommand that takes -p TEXT, -f FILE or stdin.
 struct TextInput {
   std::optional<std::string> text;
   std::string file;
   void add_to(CLI::App& command, const std::string& what);
   [[nodiscard]] std::string read() const;
+  /// In pieces, as it comes.
+  void read_pieces(const std::function<void(std::string_view)>& sink) const;
 };
 
 /// Token ids separated by commas or white space. Throws Error if one is not in the vocabulary.

@@ -19,7 +19,8 @@ using Json = nlohmann::ordered_json;
 
 struct InspectOptions {
   std::string file, model;
-  bool kv = false, tensors = false, graph = false, check = false, cpu = false, json = false;
+  bool kv = false, tensors = false, vocabulary = false, graph = false, check = false, cpu = false,
+       json = false;
 };
 
 std::string dump(const Json& json, int indent = -1) {
@@ -95,6 +96,67 @@ std::string value_text(const GgufFile& file, const GgufValue& value) {
     cut = true;
   }
   return cut ? text + " …" : text;
+}
+
+/// A role of a token ("bos", "end of generation") and the token.
+using TokenUses = std::vector<std::pair<std::string, TokenId>>;
+
+TokenUses token_uses(const Vocabulary& v) {
+  TokenUses uses;
+  const auto add = [&](const char* use, std::optional<TokenId> id) {
+    if (id) uses.emplace_back(use, *id);
+  };
+  add("bos", v.bos);
+  add("eos", v.eos);
+  add("eot", v.eot);
+  add("eom", v.eom);
+  add("unknown", v.unk);
+  add("separator", v.sep);
+  add("padding", v.pad);
+  for (const TokenId id : v.end_of_generation) add("end of generation", id);
+  return uses;
+}
+
+/// What the vocabulary says; nothing if the file has none that can be read.
+std::optional<Vocabulary> find_vocabulary(const GgufFile& file) {
+  if (file.find("tokenizer.ggml.tokens") == nullptr) return std::nullopt;
+  try {
+    return Vocabulary::from_gguf(file);
+  } catch (const Error& error) {
+    std::cerr << "cria: warning: " << error.what() << '\n';
+    return std::nullopt;
+  }
+}
+
+std::string tokenizer_text(const GgufFile& file) {
+  const auto v = find_vocabulary(file);
+  if (!v) return "no vocabulary\n";
+  std::string text = "tokenizer " + without_controls(v->model) +
+                     (v->pre.empty() ? "" : ", pre-tokenizer " + without_controls(v->pre)) + ", " +
+                     std::to_string(v->tokens.size()) + " tokens" +
+                     (v->merges.empty() ? "" : ", " + std::to_string(v->merges.size()) + " merges") +
+                     (v->add_bos ? ", BOS added" : "") + (v->add_eos ? ", EOS added" : "") + "\n";
+  Table table({"use", ">id", "token"});
+  for (const auto& [use, id] : token_uses(*v))
+    table.add(
+        {use, std::to_string(id), without_controls(std::string(v->tokens[static_cast<std::size_t>(id)]))});
+  return text + table.text();
+}
+
+Json tokenizer_json(const GgufFile& file) {
+  const auto v = find_vocabulary(file);
+  if (!v) return nullptr;
+  Json uses = Json::object();
+  for (const auto& [use, id] : token_uses(*v))
+    if (use != "end of generation") uses[use] = id;
+  return {{"model", v->model},
+          {"pre", v->pre},
+          {"tokens", v->tokens.size()},
+          {"merges", v->merges.size()},
+          {"add_bos", v->add_bos},
+          {"add_eos", v->add_eos},
+          {"special", uses},
+          {"end_of_generation", v->end_of_generation}};
 }
 
 std::string keys_text(const GgufFile& file) {
@@ -194,7 +256,7 @@ int inspect_file(const InspectOptions& options, Json& json, std::string& text) {
   const std::string path = options.file.empty() ? find_model(options.model) : options.file;
   const GgufFile file = GgufFile::open(path, {.metadata_only = true});
   print_warnings(file);
-  const bool all = !options.kv && !options.tensors && !options.graph && !options.check;
+  const bool all = !options.kv && !options.tensors && !options.graph && !options.check && !options.vocabulary;
   if (options.json) {
     json["file"] = {{"path", path},
                     {"version", file.version()},
@@ -214,6 +276,9 @@ int inspect_file(const InspectOptions& options, Json& json, std::string& text) {
   };
   add(
       all || options.kv, "metadata", [&] { return keys_json(file); }, [&] { return keys_text(file); });
+  add(
+      all || options.vocabulary, "tokenizer", [&] { return tokenizer_json(file); },
+      [&] { return tokenizer_text(file); });
   add(
       all || options.tensors, "tensors", [&] { return tensors_json(file); },
       [&] { return tensors_text(file); });
@@ -253,6 +318,8 @@ void add_inspect(CLI::App& app) {
   add_model_option(*command, options->model);
   command->get_option("--model")->excludes(file);
   command->add_flag("--kv", options->kv, "the metadata alone");
+  command->add_flag("--tokenizer", options->vocabulary,
+                    "the tokenizer alone: its kind, special tokens, the tokens that end an answer");
   command->add_flag("--tensors", options->tensors, "the tensors alone");
   command->add_flag("--graph", options->graph, "the compute graph, node by node");
   command->add_flag("--check", options->check,

@@ -1,5 +1,4 @@
-// `cria tokenize`: text to token ids and back.
-#include <charconv>
+// `cria tokenize`: text to token ids and back, as it comes.
 #include <nlohmann/json.hpp>
 
 #include "tools/commands.h"
@@ -10,17 +9,19 @@ namespace cria::tools {
 namespace {
 
 struct TokenizeOptions {
-  std::string model;
+  std::string model, pre;
   TextInput input;
   bool decode = false, ids = false, no_bos = false, special = false, json = false;
 };
 
-constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
+std::string json_text(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
 
 /// A token's bytes on one line: quotes, backslashes, control characters and bytes that are no UTF-8 by
 /// themselves escaped.
 std::string quoted(const std::string& bytes) {
-  std::string utf8 = nlohmann::json(bytes).dump(-1, ' ', false, kReplace);
+  std::string utf8 = json_text(bytes);
   if (utf8.find("\xEF\xBF\xBD") == std::string::npos || bytes == "\xEF\xBF\xBD") return utf8;
   std::string out = "\"";
   for (const char c : bytes) {
@@ -32,38 +33,114 @@ std::string quoted(const std::string& bytes) {
   return out + '"';
 }
 
-std::string encode(const Tokenizer& tokenizer, const TokenizeOptions& options) {
-  const std::vector<TokenId> ids = tokenizer.encode(options.input.read(), !options.no_bos, options.special);
-  std::string out;
-  if (options.json) {
-    nlohmann::ordered_json list = nlohmann::ordered_json::array();
-    for (const TokenId id : ids) list.push_back({{"id", id}, {"piece", tokenizer.piece(id, true)}});
-    return list.dump(-1, ' ', false, kReplace) + "\n";
-  }
-  for (const TokenId id : ids) {
-    if (options.ids) {
-      out += (out.empty() ? "" : " ") + std::to_string(id);
-    } else {
-      const std::string number = std::to_string(id);
-      out += std::string(number.size() < 7 ? 7 - number.size() : 0, ' ') + number + "  " +
-             quoted(tokenizer.piece(id, true)) + "\n";
-    }
-  }
-  return options.ids ? out + "\n" : out;
+std::string right_aligned(std::size_t width, std::size_t number) {
+  const std::string digits = std::to_string(number);
+  return std::string(digits.size() < width ? width - digits.size() : 0, ' ') + digits;
 }
 
-std::string decode(const Tokenizer& tokenizer, const TokenizeOptions& options) {
-  const std::vector<TokenId> ids = parse_ids(options.input.read(), tokenizer.vocabulary().tokens.size());
-  std::string text = tokenizer.decode(ids, options.special);
-  if (!options.json) return text;
-  return nlohmann::ordered_json{{"text", text}}.dump(-1, ' ', false, kReplace) + "\n";
+/// Writes tokens in the form that was asked for.
+class TokenWriter {
+ public:
+  TokenWriter(const Tokenizer& tokenizer, const TokenizeOptions& options)
+      : tokenizer_(tokenizer), options_(options) {
+    if (options.json) out_ = "[";
+  }
+
+  /// Where each token's bytes end in the text; unused with --ids.
+  void write(const std::vector<TokenId>& ids, const std::vector<std::size_t>& ends) {
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (options_.json)
+        json(ids[i], ends[i]);
+      else if (options_.ids)
+        out_.append(first_ ? "" : " ").append(std::to_string(ids[i]));
+      else
+        row(ids[i], ends[i]);
+      first_ = false;
+    }
+    write_stdout(out_);
+    out_.clear();
+  }
+  void finish() {
+    if (options_.json) write_stdout("]\n");
+    if (options_.ids && !options_.json) write_stdout("\n");
+  }
+
+ private:
+  void json(TokenId id, std::size_t end) {
+    out_ += first_ ? "" : ",";
+    out_ += json_text({{"id", id}, {"piece", tokenizer_.piece(id, true)}, {"begin", begin_}, {"end", end}});
+    begin_ = end;
+  }
+  void row(TokenId id, std::size_t end) {
+    out_ += right_aligned(7, static_cast<std::size_t>(id)) + "  " + right_aligned(8, begin_) + "  " +
+            quoted(tokenizer_.piece(id, true)) + "\n";
+    begin_ = end;
+  }
+
+  const Tokenizer& tokenizer_;
+  const TokenizeOptions& options_;
+  std::string out_;
+  std::size_t begin_ = 0;
+  bool first_ = true;
+};
+
+void encode(const Tokenizer& tokenizer, const TokenizeOptions& options) {
+  StreamEncoder stream(tokenizer, !options.no_bos, options.special);
+  TokenWriter writer(tokenizer, options);
+  std::vector<std::size_t> ends;
+  std::vector<std::size_t>* const wanted = options.ids && !options.json ? nullptr : &ends;
+  options.input.read_pieces([&](std::string_view text) {
+    writer.write(stream.push(text, wanted), ends);
+    flush_stdout();
+  });
+  writer.write(stream.finish(wanted), ends);
+  writer.finish();
+}
+
+/// Numbers that end in the text so far; the rest stays.
+std::string take_whole_numbers(std::string& text) {
+  const std::size_t end = text.find_last_of(", \t\r\n") + 1;  // 0 if there is none
+  std::string whole = text.substr(0, end);
+  text.erase(0, end);
+  return whole;
+}
+
+void decode(const Tokenizer& tokenizer, const TokenizeOptions& options) {
+  const std::size_t n_vocab = tokenizer.vocabulary().tokens.size();
+  StreamDecoder stream(tokenizer, false, options.special);
+  std::string numbers, text;
+  const auto add = [&](const std::string& whole) {
+    for (const TokenId id : parse_ids(whole, n_vocab)) text += stream.push(id);
+    if (options.json) return;
+    write_stdout(text);
+    text.clear();
+  };
+  options.input.read_pieces([&](std::string_view more) {
+    numbers += more;
+    add(take_whole_numbers(numbers));
+    flush_stdout();
+  });
+  add(numbers);
+  text += stream.finish();
+  write_stdout(options.json ? json_text({{"text", text}}) + "\n" : text);
 }
 
 int run(const TokenizeOptions& options) {
-  const GgufFile file = GgufFile::open(find_model(options.model), {.metadata_only = true});
-  const Vocabulary vocabulary = Vocabulary::from_gguf(file);
-  const auto tokenizer = Tokenizer::create(vocabulary);
-  write_stdout(options.decode ? decode(*tokenizer, options) : encode(*tokenizer, options));
+  const std::string path = find_model(options.model);
+  const GgufFile file = GgufFile::open(path, {.metadata_only = true});
+  Vocabulary vocabulary = Vocabulary::from_gguf(file);
+  if (!options.pre.empty()) vocabulary.pre = options.pre;
+  warn_of_missing_pre(vocabulary);
+  std::unique_ptr<Tokenizer> tokenizer;
+  try {
+    tokenizer = Tokenizer::create(vocabulary);
+  } catch (const Error& error) {
+    throw Error(path, error.what());
+  }
+  if (options.decode)
+    decode(*tokenizer, options);
+  else
+    encode(*tokenizer, options);
   flush_stdout();
   return 0;
 }
@@ -81,11 +158,19 @@ void add_tokenize(CLI::App& app) {
   command->add_flag("--no-bos", options->no_bos, "no token for the beginning or the end of a text");
   command->add_flag("--special", options->special,
                     "names of control tokens in the text are these tokens, and are shown by --decode");
-  command->add_flag("--json", options->json, "a JSON array of {\"id\", \"piece\"}; with --decode {\"text\"}");
+  add_pre_option(*command, options->pre);
+  command->add_flag(
+      "--json", options->json,
+      "a JSON array of {\"id\", \"piece\", \"begin\", \"end\"} (offsets in the text's bytes); with --decode "
+      "{\"text\"}");
   command->footer(
+      "Without --ids or --json a line per token: its id, where its bytes begin in the text, the bytes.\n"
+      "What comes through a pipe is tokenized as it comes.\n"
+      "\n"
       "Examples:\n"
       "  cria tokenize -p \"Hello world\"\n"
-      "  cria tokenize --ids -f text.txt | cria tokenize --decode");
+      "  cria tokenize --ids -f text.txt | cria tokenize --decode\n"
+      "  cria tokenize -m model.gguf --special -p \"<|im_start|>user\"");
   on_run(command, [options] { return run(*options); });
 }
 

@@ -58,8 +58,8 @@ struct Defect {
 
 TEST(BrokenVocabulary, IsNamed) {
   const Defect defects[] = {
-      {"kind", [](auto& v) { v->model = "gpt2"; },
-       "expected llama (SentencePiece), got gpt2 (key tokenizer.ggml.model)"},
+      {"kind", [](auto& v) { v->model = "bert"; },
+       "expected llama (SentencePiece) or gpt2 (byte-level BPE), got bert (key tokenizer.ggml.model)"},
       {"no tokens", [](auto& v) { v->tokens.clear(); }, "key tokenizer.ggml.tokens"},
       {"types", [](auto& v) { v->types.pop_back(); },
        "expected 259, got 258 (key tokenizer.ggml.token_type)"},
