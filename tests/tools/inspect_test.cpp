@@ -49,6 +49,17 @@ TEST(Inspect, SelectsParts) {
   EXPECT_NE(tensors.find("token_embd.weight"), std::string::npos);
 }
 
+TEST(Inspect, ListsTheTokensThatEndAnAnswer) {
+  const std::string text = cria({"inspect", kDemo, "--tokenizer"}).out;
+  EXPECT_NE(text.find("tokenizer llama, "), std::string::npos) << text;
+  EXPECT_NE(text.find("end of generation   4  <|im_end|>"), std::string::npos) << text;
+  const auto json =
+      nlohmann::json::parse(cria({"inspect", kDemo, "--json", "--tokenizer"}).out).at("tokenizer");
+  const std::vector<int> ends = json.at("end_of_generation");
+  EXPECT_EQ(std::count(ends.begin(), ends.end(), 4), 1);
+  EXPECT_EQ(json.at("special").at("bos"), 1);
+}
+
 TEST(Inspect, JsonHasArraysInFull) {
   const auto json = nlohmann::json::parse(cria({"inspect", kDemo, "--json"}).out);
   EXPECT_EQ(json.at("summary").at("parameters"), 7344384);
