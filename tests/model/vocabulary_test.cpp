@@ -53,6 +53,33 @@ TEST(Vocabulary, SentencePieceDefaults) {
   EXPECT_EQ(vocabulary.warnings, Strings{"expected 256 byte tokens, got 1"});
 }
 
+TEST(Vocabulary, EndsOfGenerationByNameWhereNoKeySaysSo) {
+  const auto ends = [](const Strings& tokens, const std::vector<std::int32_t>& types) {
+    TinyModel model = bpe();
+    model.keys["tokenizer.ggml.tokens"] = GgufArray::of(tokens);
+    if (types.empty())
+      model.keys.erase("tokenizer.ggml.token_type");
+    else
+      model.keys["tokenizer.ggml.token_type"] = GgufArray::of(types);
+    const GgufFile file = model.open();
+    return Vocabulary::from_gguf(file).end_of_generation;
+  };
+  using Ids = std::vector<TokenId>;
+  EXPECT_EQ(ends({"a", "<|im_end|>", "<|eot_id|>", "[EOT]"}, {1, 3, 1, 4}), (Ids{1, 3}))
+      << "not the plain one";
+  EXPECT_EQ(ends({"a", "<|im_end|>", "</s>"}, {}), Ids{1}) << "a file without types";
+  EXPECT_EQ(ends({"a", "b", "</s>"}, {1, 1, 3}), Ids{2}) << "the last resort";
+  EXPECT_EQ(ends({"a", "b", "c"}, {1, 1, 1}), Ids{});
+}
+
+TEST(Vocabulary, Phi3MarkersSwallowWhiteSpace) {
+  TinyModel model = sentencepiece();
+  EXPECT_TRUE(Vocabulary::from_gguf(model.open()).strip_after.empty());
+  model.keys["general.name"] = std::string("Phi 3.5 Mini Instruct");
+  const GgufFile file = model.open();
+  EXPECT_EQ(Vocabulary::from_gguf(file).strip_after, (std::vector<TokenId>{2, 5})) << "not <unk> and <s>";
+}
+
 TEST(Vocabulary, BpeDefaults) {
   const GgufFile file = bpe().open();
   const Vocabulary vocabulary = Vocabulary::from_gguf(file);
