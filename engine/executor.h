@@ -1,6 +1,7 @@
 // Runs a graph for batches of tokens.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <span>
 #include <vector>
@@ -34,6 +35,16 @@ class Executor {
   /// Logits of tokens [begin, end) of the last batch, at most shape().logit_rows of them:
   /// [end-begin][n_vocab], valid until the next call.
   std::span<const float> logits(std::size_t begin, std::size_t end);
+
+  /// f(i, seat) for i in [0, n) on the threads for prompts; see Team::run.
+  template <class F>
+  void parallel(std::size_t n, F&& f) {
+    const auto evaluation = team_.begin(threads_.prefill);
+    for (std::size_t done = 0; done < n; done += Team::kMaxChunks) {
+      team_.run(std::min(Team::kMaxChunks, n - done),
+                [&](std::size_t i, unsigned seat) { f(done + i, seat); });
+    }
+  }
 
   [[nodiscard]] const WorkShape& shape() const { return shape_; }
   [[nodiscard]] std::size_t work_bytes() const { return pages_.size(); }

@@ -50,19 +50,27 @@ void Session::State::check_tokens(std::span<const TokenId> added) const {
                              std::to_string(added.size()));
 }
 
+void Session::State::forward(std::span<const TokenId> batch, std::size_t first_wanted) {
+  executor.forward(batch, tokens.size(), first_wanted);
+  tokens.insert(tokens.end(), batch.begin(), batch.end());
+}
+
+std::span<const float> Session::State::logits(std::size_t begin, std::size_t end) {
+  const std::span<const float> rows = executor.logits(begin, end);
+  if (!all_finite(rows)) blame_node();
+  return rows;
+}
+
 template <class OnLogits>
 void Session::State::eval(std::span<const TokenId> added, std::size_t first_wanted, OnLogits&& on_logits) {
   check_tokens(added);
   for (std::size_t done = 0; done < added.size(); done += plan.shape.n_batch) {
     const std::size_t n = std::min(plan.shape.n_batch, added.size() - done);
     const std::size_t wanted = first_wanted <= done ? 0 : std::min(n, first_wanted - done);
-    executor.forward(added.subspan(done, n), tokens.size(), wanted);
-    tokens.insert(tokens.end(), added.begin() + static_cast<std::ptrdiff_t>(done),
-                  added.begin() + static_cast<std::ptrdiff_t>(done + n));
+    forward(added.subspan(done, n), wanted);
     for (std::size_t begin = wanted; begin < n; begin += plan.shape.logit_rows) {
       const std::size_t end = std::min(n, begin + plan.shape.logit_rows);
-      const std::span<const float> rows = executor.logits(begin, end);
-      if (!all_finite(rows)) blame_node();
+      const std::span<const float> rows = logits(begin, end);
       const std::size_t n_vocab = model.config().n_vocab;
       for (std::size_t i = begin; i < end; ++i)
         on_logits(done + i, rows.subspan((i - begin) * n_vocab, n_vocab));
@@ -105,12 +113,28 @@ void Session::eval_all(std::span<const TokenId> tokens,
   state_->eval(tokens, 0, sink);
 }
 
+void Session::forward(std::span<const TokenId> tokens, std::size_t first_wanted) {
+  state_->check_tokens(tokens);
+  state_->forward(tokens, first_wanted);
+}
+
+std::span<const float> Session::logits(std::size_t begin, std::size_t end) {
+  return state_->logits(begin, end);
+}
+
+std::size_t Session::logit_rows() const noexcept { return state_->plan.shape.logit_rows; }
+
+void Session::parallel(std::size_t n, const std::function<void(std::size_t)>& f) {
+  state_->executor.parallel(n, [&f](std::size_t i, unsigned) { f(i); });
+}
+
 std::span<const TokenId> Session::tokens() const noexcept { return state_->tokens; }
 
 void Session::truncate(std::size_t n) {
   if (n < state_->tokens.size()) state_->tokens.resize(n);
 }
 
+const Model& Session::model() const noexcept { return state_->model; }
 const SessionOptions& Session::options() const noexcept { return state_->plan.options; }
 std::size_t Session::memory_bytes() const noexcept {
   return state_->plan.memory.kv + state_->plan.memory.work;

@@ -134,6 +134,16 @@ class Session {
   /// As eval, but sink gets the logits of every token, in order.
   void eval_all(std::span<const TokenId> tokens,
                 const std::function<void(std::size_t index, std::span<const float> logits)>& sink);
+  /// The same in two steps, for whoever wants the logits of some tokens only, in pieces of his own: forward()
+  /// appends at most options().n_batch tokens, of which those from first_wanted on (none if it is
+  /// tokens.size()) can be asked for their logits; logits() computes those of tokens [begin, end) of that
+  /// batch, at most logit_rows() of them: [end-begin][n_vocab], valid until the next call. Errors as eval.
+  void forward(std::span<const TokenId> tokens, std::size_t first_wanted);
+  std::span<const float> logits(std::size_t begin, std::size_t end);
+  [[nodiscard]] std::size_t logit_rows() const noexcept;
+  /// f(i) for every i in [0, n), on the threads for prompts, in any order; returns when all are done. f must
+  /// not throw.
+  void parallel(std::size_t n, const std::function<void(std::size_t i)>& f);
   /// Positions in use, and their tokens.
   [[nodiscard]] std::span<const TokenId> tokens() const noexcept;
   /// Forgets everything after the first n positions.
@@ -152,6 +162,7 @@ class Session {
   void save(const std::string& path) const;
   void load(const std::string& path);
 
+  [[nodiscard]] const Model& model() const noexcept;
   [[nodiscard]] const SessionOptions& options() const noexcept;  ///< with the defaults filled in
   [[nodiscard]] std::size_t memory_bytes() const noexcept;       ///< KV cache + work memory
   [[nodiscard]] const Graph& graph() const noexcept;             ///< what this session runs

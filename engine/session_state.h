@@ -38,6 +38,8 @@ struct Session::State {
   /// Evaluates tokens in batches; calls on_logits(index, logits) for tokens from first_wanted on.
   template <class OnLogits>
   void eval(std::span<const TokenId> added, std::size_t first_wanted, OnLogits&& on_logits);
+  void forward(std::span<const TokenId> batch, std::size_t first_wanted);
+  std::span<const float> logits(std::size_t begin, std::size_t end);
   void check_tokens(std::span<const TokenId> added) const;
   [[noreturn]] void blame_node();
 };

@@ -3,6 +3,7 @@
 
 #include "kernels/attention_impl.h"
 #include "kernels/isa_sets.h"
+#include "kernels/log_softmax.h"
 #include "kernels/matmul_float.h"
 #include "kernels/matmul_scalar.h"
 #include "kernels/peak.h"
@@ -30,6 +31,8 @@ constexpr KernelSet make_kernel_set() {
                 .silu_mul = silu_mul<Isa>,
                 .add = add<Isa>,
                 .softmax = softmax<Isa>,
+                .log_sum_exp = log_sum_exp<Isa>,
+                .mean_difference = mean_difference<Isa>,
                 .store_kv = store_kv<Isa>,
                 .attention = attention<Isa>};
   if constexpr (requires { typename Isa::Arch; }) {

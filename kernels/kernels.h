@@ -62,6 +62,11 @@ struct KernelSet {
   void (*add)(float* y, const float* x, std::size_t n);
   /// In place: x = exp(x - max)/Σ
   void (*softmax)(float* x, std::size_t n);
+  /// log Σ exp(x) in double, for finite x (kernels/log_softmax.h).
+  double (*log_sum_exp)(const float* x, std::size_t n);
+  /// Σ exp(p - log_sum)·(p - q) in double: the mean of p - q under the softmax of p, if log_sum is its
+  /// log_sum_exp.
+  double (*mean_difference)(const float* p, double log_sum, const float* q, std::size_t n);
   /// Converts and scatters the new keys and values of a layer into its cache, for kv heads [head_begin,
   /// head_end).
   void (*store_kv)(const KvStoreJob& job, std::size_t head_begin, std::size_t head_end);

@@ -58,7 +58,7 @@ Progress::~Progress() {
   if (shown_) std::fputs("\r\033[K", stderr);
 }
 
-void Progress::update(std::uint64_t done) {
+void Progress::update(std::uint64_t done, std::string_view note) {
   using Seconds = std::chrono::duration<double>;
   const auto now = Clock::now();
   if (!enabled_ || done == 0 || total_ == 0 || Seconds(now - last_).count() < 0.1) return;
@@ -71,9 +71,10 @@ void Progress::update(std::uint64_t done) {
   const auto filled = static_cast<std::size_t>(share * kWidth);
   const auto left = std::lround(spent / share - spent);
   const std::string rate = human_count(static_cast<std::uint64_t>(static_cast<double>(done) / spent));
-  std::fprintf(stderr, "\r\033[K%s [%s%s] %2.0f %%  %s %s/s  %ld:%02ld left", what_.c_str(),
+  std::fprintf(stderr, "\r\033[K%s [%s%s] %2.0f %%  %s %s/s  %ld:%02ld left%s%.*s", what_.c_str(),
                std::string(filled, '#').c_str(), std::string(kWidth - filled, ' ').c_str(), 100 * share,
-               rate.c_str(), unit_.c_str(), left / 60, left % 60);
+               rate.c_str(), unit_.c_str(), left / 60, left % 60, note.empty() ? "" : "  ",
+               static_cast<int>(note.size()), note.data());
   std::fflush(stderr);
 }
 

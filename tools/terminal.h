@@ -32,7 +32,8 @@ class Progress {
   ~Progress();  ///< wipes the bar
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
-  void update(std::uint64_t done);
+  /// note: shown at the end, a running result.
+  void update(std::uint64_t done, std::string_view note = {});
 
  private:
   using Clock = std::chrono::steady_clock;
