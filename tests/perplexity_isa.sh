@@ -1,8 +1,8 @@
 #!/bin/sh
 # usage: perplexity_isa.sh CRIA TEXT WINDOWS MODEL.gguf…
 # Perplexity by the machine's instruction set against the scalar kernels, which define the bits: prints both,
-# fails where they differ by more than 0.02 %. Scalar kernels are slow: about a minute for each million
-# parameters and window of 512 tokens on an idle core… so not part of the test suite.
+# fails where they differ by more than 0.02 %. Scalar kernels are slow: one to four seconds of CPU for a
+# window of the demo model, so not part of the test suite.
 set -eu
 [ $# -ge 4 ] || { sed -n '2,5s/^# //p' "$0" >&2; exit 2; }
 cria=$1 text=$2 windows=$3
