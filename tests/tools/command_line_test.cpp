@@ -6,8 +6,8 @@
 namespace cria::test {
 namespace {
 
-const std::vector<std::string> kSubcommands = {"chat",    "run",   "tokenize",   "logits", "dequant",
-                                               "inspect", "bench", "completion", "man"};
+const std::vector<std::string> kSubcommands = {"chat",    "run",     "tokenize", "perplexity", "logits",
+                                               "dequant", "inspect", "bench",    "completion", "man"};
 
 TEST(CommandLine, VersionIsOneLine) {
   const Result result = cria({"--version"});
