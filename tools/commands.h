@@ -13,6 +13,7 @@ void add_perplexity(CLI::App& app);
 void add_dequant(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_bench(CLI::App& app);
+void add_sweep(CLI::App& app);
 void add_completion(CLI::App& app);
 void add_man(CLI::App& app);
 

@@ -6,8 +6,9 @@
 namespace cria::test {
 namespace {
 
-const std::vector<std::string> kSubcommands = {"chat",    "run",     "tokenize", "perplexity", "logits",
-                                               "dequant", "inspect", "bench",    "completion", "man"};
+const std::vector<std::string> kSubcommands = {"chat",  "run",        "tokenize", "perplexity",
+                                               "sweep", "logits",     "dequant",  "inspect",
+                                               "bench", "completion", "man"};
 
 TEST(CommandLine, VersionIsOneLine) {
   const Result result = cria({"--version"});

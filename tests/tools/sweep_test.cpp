@@ -1,0 +1,94 @@
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tests/tools/process.h"
+
+namespace cria::test {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// The bundled model under other names stands for its quantizations.
+class Sweep : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name : {"base.gguf", "same.gguf"}) fs::create_symlink(kDemo, directory_.path(name));
+    std::string text;
+    for (int i = 1; i < 60; ++i) text += " In " + std::to_string(1700 + i) + " , the river rose by a metre .";
+    text_ = directory_.write("text & more", text);
+  }
+  std::vector<std::string> arguments(const std::vector<std::string>& files) const {
+    std::vector<std::string> all = {"sweep",    "-m",  directory_.path("base.gguf"),
+                                    "-f",       text_, "-o",
+                                    out_,       "-c",  "64",
+                                    "--chunks", "4",   "-p",
+                                    "16",       "-n",  "4",
+                                    "-r",       "2",   "--json"};
+    all.insert(all.end(), files.begin(), files.end());
+    return all;
+  }
+
+  TempDirectory directory_;
+  std::string text_, out_ = directory_.path("out");
+};
+
+TEST_F(Sweep, MeasuresEveryFileAndGoesOnAfterABadOne) {
+  const std::string bad = directory_.write("bad.gguf", "no model");
+  const Result result = cria(arguments({bad, directory_.path("same.gguf")}));
+  EXPECT_EQ(result.code, 1) << "one has failed";
+  EXPECT_NE(result.err.find("cria: error: " + bad), std::string::npos) << result.err;
+  const json object = json::parse(result.out);
+  ASSERT_EQ(object["rows"].size(), 3U);
+  const json &base = object["rows"][0], &failed = object["rows"][1], &same = object["rows"][2];
+  EXPECT_EQ(base["name"], "base");
+  EXPECT_EQ(base["dtype"], "Q8_0");
+  EXPECT_NEAR(base["bits_per_weight"], 8.5, 0.1);
+  EXPECT_NE(failed["error"], "");
+  EXPECT_EQ(same["ppl"], base["ppl"]);
+  EXPECT_NEAR(same["ppl_ratio"], 1, 1e-4);
+  EXPECT_NEAR(same["kld"], 0, 1e-6);
+  EXPECT_EQ(same["same_top"], 1);
+  EXPECT_GT(same["pp"], 0);
+  EXPECT_GT(same["tg"], 0);
+  EXPECT_NE(object["advice"].get<std::string>().find("Recommended here: "), std::string::npos);
+
+  EXPECT_EQ(json::parse(read_file(out_ + "/sweep.json")), object);
+  const std::string csv = read_file(out_ + "/sweep.csv");
+  EXPECT_EQ(csv.find("name,dtype,file_bytes,"), 0U) << csv;
+  EXPECT_EQ(count_lines(csv), 4U) << csv;
+  EXPECT_NE(read_file(out_ + "/sweep.md").find("| same | Q8_0 |"), std::string::npos);
+  for (const char* plot : {"/perplexity.svg", "/speed.svg"}) {
+    const std::string svg = read_file(out_ + plot);
+    EXPECT_EQ(svg.find("<svg "), 0U);
+    EXPECT_NE(svg.find(">same</text>"), std::string::npos) << svg;
+    EXPECT_EQ(svg.find(">bad</text>"), std::string::npos) << svg;
+    EXPECT_EQ(svg.find("nan"), std::string::npos) << svg;
+  }
+  EXPECT_NE(read_file(out_ + "/perplexity.svg").find("text &amp; more"), std::string::npos);
+}
+
+TEST_F(Sweep, MeasuresNothingTwice) {
+  const Result first = cria(arguments({directory_.path("same.gguf")}));
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(count_lines(first.err), 2U) << first.err;
+  const Result second = cria(arguments({directory_.path("same.gguf")}));
+  EXPECT_EQ(second.err, "");
+  EXPECT_EQ(json::parse(second.out)["rows"], json::parse(first.out)["rows"]);
+  std::vector<std::string> other = arguments({directory_.path("same.gguf")});
+  other[10] = "3";  // windows
+  EXPECT_EQ(count_lines(cria(other).err), 2U) << "what was measured otherwise is measured anew";
+}
+
+TEST_F(Sweep, SaysWhatIsWrong) {
+  EXPECT_EQ(cria({"sweep"}).code, 2);
+  const Result twice = cria(arguments({directory_.path("base.gguf")}));
+  EXPECT_EQ(twice.code, 1);
+  EXPECT_NE(twice.err.find("two models of one name"), std::string::npos) << twice.err;
+}
+
+}  // namespace
+}  // namespace cria::test
