@@ -9,7 +9,7 @@ namespace cria::tools {
 namespace {
 
 constexpr double kWidth = 960, kHeight = 600, kLeft = 80, kRight = 120, kTop = 70, kBottom = 60;
-constexpr double kLabelHeight = 14;
+constexpr double kLabelHeight = 14, kLetterWidth = 7.5;
 
 std::string escaped(const std::string& text) {
   std::string out;
@@ -82,36 +82,44 @@ std::string grid(const ScatterPlot& plot, const Axis& x, const Axis& y) {
 
 std::string curve(const ScatterPlot& plot, const Axis& x, const Axis& y) {
   std::string points;
-  double label_x = 0, label_y = 0;
+  double label_x = 0, label_y = 0;  // beside the curve's upper end
   for (const auto& [px, py] : plot.curve) {
     if (!x.holds(px) || !y.holds(py)) continue;
-    points += number(label_x = x.at(px)) + "," + number(label_y = y.at(py)) + " ";
+    if (points.empty()) label_x = x.at(px) + 12, label_y = y.at(py) + 10;
+    points += number(x.at(px)) + "," + number(y.at(py)) + " ";
   }
   if (points.empty()) return {};
   return "<polyline fill=\"none\" stroke=\"#c0392b\" stroke-dasharray=\"6 4\" points=\"" + points + "\"/>\n" +
-         text(label_x, label_y - 8, plot.curve_label, "text-anchor=\"end\" fill=\"#c0392b\"");
+         text(label_x, label_y, plot.curve_label, "fill=\"#c0392b\"");
 }
 
-/// Labels beside their points; where points are close, further down.
+/// What labels must not cover: from left to right, one line high.
+struct Box {
+  double left, right, y;
+  [[nodiscard]] bool clashes(const Box& other) const {
+    return left < other.right && other.left < right && std::abs(y - other.y) < kLabelHeight;
+  }
+};
+
+/// Labels beside their points; where something else is there already, further down.
 std::string points(const ScatterPlot& plot, const Axis& x, const Axis& y) {
   std::vector<PlotPoint> sorted = plot.points;
   std::ranges::sort(sorted, [](const PlotPoint& a, const PlotPoint& b) { return a.y > b.y; });
+  std::vector<Box> taken;
+  for (const PlotPoint& p : sorted) taken.push_back({x.at(p.x) - 5, x.at(p.x) + 5, y.at(p.y) + 4});
   std::string svg;
-  std::vector<std::pair<double, double>> taken;  // left ends of labels
   for (const PlotPoint& p : sorted) {
     const double px = x.at(p.x), py = y.at(p.y);
     if (p.error > 0) svg += line(px, y.at(p.y - p.error), px, y.at(p.y + p.error), "stroke=\"#2c6fbb\"");
     svg += "<circle cx=\"" + number(px) + "\" cy=\"" + number(py) + "\" r=\"4\" fill=\"#2c6fbb\"/>\n";
-    double label_y = py + 4;
-    const auto clashes = [&](const std::pair<double, double>& other) {
-      return std::abs(other.first - px) < 90 && std::abs(other.second - label_y) < kLabelHeight;
-    };
-    for (auto other = std::ranges::find_if(taken, clashes); other != taken.end();
-         other = std::ranges::find_if(taken, clashes))
-      label_y = other->second + kLabelHeight;
-    taken.emplace_back(px, label_y);
-    if (label_y > py + 5) svg += line(px, py, px + 8, label_y - 4, "stroke=\"#999\"");
-    svg += text(px + 9, label_y, p.label);
+    Box label{px + 9, px + 9 + kLetterWidth * static_cast<double>(p.label.size()), py + 4};
+    const auto covers = [&](const Box& other) { return label.clashes(other); };
+    for (auto other = std::ranges::find_if(taken, covers); other != taken.end();
+         other = std::ranges::find_if(taken, covers))
+      label.y = other->y + kLabelHeight;
+    taken.push_back(label);
+    if (label.y > py + 5) svg += line(px, py, px + 8, label.y - 4, "stroke=\"#999\"");
+    svg += text(label.left, label.y, p.label);
   }
   return svg;
 }

@@ -29,6 +29,17 @@ std::vector<SweepRow> measured(const std::vector<SweepRow>& rows) {
   return good;
 }
 
+/// Names without what they all begin with, up to a separator.
+std::string short_name(const SweepRow& row, const std::vector<SweepRow>& rows) {
+  std::size_t common = row.name.size();
+  for (const SweepRow& other : rows) {
+    const auto differs = std::ranges::mismatch(row.name, other.name).in1;
+    if (&other != &row) common = std::min(common, static_cast<std::size_t>(differs - row.name.begin()));
+  }
+  const std::size_t separator = row.name.substr(0, common).find_last_of("-_.");
+  return rows.size() < 2 || separator == std::string::npos ? row.name : row.name.substr(separator + 1);
+}
+
 std::string explain(const SweepRow& row, const SweepMachine& machine) {
   const double share = row.decode.value * static_cast<double>(row.read_bytes) / (1e9 * machine.read_gbytes);
   return row.name + " (" + human_bytes(row.file_bytes) + " of " + human_bytes(machine.available) +
@@ -118,9 +129,10 @@ std::string sweep_perplexity_svg(const std::vector<SweepRow>& rows, const SweepM
                    .points = {},
                    .curve = {},
                    .curve_label = {}};
-  for (const SweepRow& row : measured(rows))
+  const std::vector<SweepRow> good = measured(rows);
+  for (const SweepRow& row : good)
     plot.points.push_back({static_cast<double>(row.file_bytes) / (1 << 20), row.ppl.value,
-                           row.ppl.value * row.ratio.error / row.ratio.value, row.name});
+                           row.ppl.value * row.ratio.error / row.ratio.value, short_name(row, good)});
   return to_svg(plot);
 }
 
@@ -134,11 +146,12 @@ std::string sweep_speed_svg(const std::vector<SweepRow>& rows, const SweepMachin
                    .curve_label = "read rate of this machine",
                    .from_zero = true};
   double least = 1e300, most = 0;
-  for (const SweepRow& row : measured(rows)) {
+  const std::vector<SweepRow> good = measured(rows);
+  for (const SweepRow& row : good) {
     const double megabytes = static_cast<double>(row.read_bytes) / 1e6;
     least = std::min(least, megabytes);
     most = std::max(most, megabytes);
-    plot.points.push_back({megabytes, row.decode.value, row.decode.error, row.name});
+    plot.points.push_back({megabytes, row.decode.value, row.decode.error, short_name(row, good)});
   }
   for (int i = 0; i <= 200 && most > 0; ++i) {
     const double megabytes = least / 2 + (1.2 * most - least / 2) * i / 200;
