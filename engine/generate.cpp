@@ -122,6 +122,7 @@ class Generation {
   std::optional<std::span<const float>> read(const std::vector<TokenId>& prompt) {
     const std::size_t known = std::min(common_prefix(session_.tokens(), prompt), prompt.size() - 1);
     session_.truncate(known);
+    result_.cached_tokens = known;
     std::span<const float> logits;
     for (std::size_t n = 0, done = known; done < prompt.size(); done += n) {
       if (set(options_.interrupt)) return std::nullopt;
@@ -189,13 +190,21 @@ GenerateResult Session::generate(std::span<const TokenId> prompt, const Generate
 GenerateResult Session::chat(const std::vector<ChatMessage>& messages, const GenerateOptions& options,
                              const TextSink& sink) {
   const Tokenizer& tokenizer = state_->model.tokenizer();
-  const ChatTemplate chat_template = ChatTemplate::from_vocabulary(state_->model.vocabulary());
-  std::vector<TokenId> prompt = chat_template.encode(tokenizer, messages, true);
-  GenerateOptions kept = options;
-  if (!messages.empty() && messages.front().role == "system")
-    kept.keep = std::max(kept.keep,
-                         common_prefix(chat_template.encode(tokenizer, {messages.front()}, false), prompt));
-  return generate(prompt, kept, sink);
+  if (!state_->chat_template)
+    state_->chat_template = ChatTemplate::from_vocabulary(state_->model.vocabulary());
+  const ChatTemplate& chat_template = *state_->chat_template;
+  const std::vector<TokenId> prompt =
+      state_->transcript.encode(tokenizer, chat_template.render(messages, {}));
+  GenerateOptions wanted = options;
+  wanted.keep = std::max(wanted.keep, system_tokens(tokenizer, chat_template, messages, {}));
+  wanted.stop.insert(wanted.stop.end(), chat_template.stops().begin(), chat_template.stops().end());
+  std::string text;
+  GenerateResult result = generate(prompt, wanted, [&](std::string_view piece) {
+    text += piece;
+    return sink(piece);
+  });
+  state_->transcript.answered(tokenizer, result.tokens, text);
+  return result;
 }
 
 }  // namespace cria

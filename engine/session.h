@@ -101,6 +101,7 @@ struct GenerateResult {
   std::vector<TokenId> tokens;    ///< without the end-of-generation token
   std::string stop;               ///< the stop text met, if any
   std::size_t prompt_tokens = 0;  ///< prompt tokens evaluated now (cached ones are not)
+  std::size_t cached_tokens = 0;  ///< prompt tokens that the KV cache held already
   std::size_t shifts = 0;         ///< how often the oldest half of the context was dropped
   double prompt_seconds = 0, decode_seconds = 0;
 };
@@ -153,8 +154,9 @@ class Session {
   /// not fit into the context, unless options().context_shift.
   GenerateResult generate(std::span<const TokenId> prompt, const GenerateOptions& options,
                           const TextSink& sink);
-  /// Renders the conversation with the model's template and answers it. A context shift keeps the leading
-  /// system message.
+  /// Renders the conversation with the model's template and answers it. Where it goes on from the last one
+  /// and its answer, only what is new is evaluated. A context shift keeps the leading system message. Throws
+  /// Error where the template fails.
   GenerateResult chat(const std::vector<ChatMessage>& messages, const GenerateOptions& options,
                       const TextSink& sink);
 

@@ -5,6 +5,7 @@
 
 #include "engine/executor.h"
 #include "engine/session.h"
+#include "tokenizer/transcript.h"
 
 namespace cria {
 
@@ -32,6 +33,8 @@ struct Session::State {
   Executor executor;
   std::vector<TokenId> tokens;  // positions in use; capacity n_ctx from the start
   NodeObserver observer;
+  std::optional<ChatTemplate> chat_template;  // of the model, once a chat asked for it
+  Transcript transcript;                      // of chat()
 
   State(const Model& m, SessionPlan p);
 

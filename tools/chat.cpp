@@ -6,6 +6,7 @@
 #include "tools/commands.h"
 #include "tools/interrupt.h"
 #include "tools/line_reader.h"
+#include "tools/template_options.h"
 #include "tools/terminal.h"
 
 namespace cria::tools {
@@ -41,7 +42,7 @@ constexpr ChatCommand kCommands[] = {
        say("saved " + file);
        return true;
      }},
-    {"/load", "FILE", "go on with a saved conversation",
+    {"/load", "FILE", "go on with a conversation: JSON messages as OpenAI has them",
      [](ChatSession& chat, const std::string& file) {
        chat.load(file);
        say("loaded " + file + ": " + std::to_string(chat.messages().size()) + " messages");
@@ -145,6 +146,16 @@ class Dialogue {
   int code_ = 0;
 };
 
+/// The text as the model gets it, then its ids.
+void show_prompt(const std::string& text, std::span<const TokenId> tokens) {
+  std::string ids;
+  for (const TokenId token : tokens) ids += (ids.empty() ? "" : " ") + std::to_string(token);
+  say("prompt of " + std::to_string(tokens.size()) + " tokens:");
+  std::cerr << (is_terminal(stderr) ? without_controls(text) : text);
+  std::cerr << (text.ends_with('\n') ? "" : "\n");
+  say("ids: " + ids);
+}
+
 int run(const ChatOptions& options) {
   std::atomic<bool>& interrupted = catch_interrupts();
   const bool interactive = is_terminal(stdin) && is_terminal(stdout);
@@ -153,6 +164,7 @@ int run(const ChatOptions& options) {
   const auto model = load_model(options.model);
   const auto session = open_session(*model, options.model);
   ChatSession chat(*model, *session, options, generate, !interactive);
+  if (options.show_prompt) chat.observe_prompts(show_prompt);
   if (interactive) say(chat.greeting());
   const int code = Dialogue(chat, interactive, options.model.verbose).run();
   print_profile(*session, options.model);
@@ -167,6 +179,9 @@ void add_chat(CLI::App& app) {
   command->add_option("-s,--system", options->system, "system message")->type_name("TEXT");
   command->add_flag("--no-template", options->no_template,
                     "plain text instead of the model's chat template: it goes on where you end");
+  add_template_option(*command, options->chat_template);
+  command->add_flag("--show-prompt", options->show_prompt,
+                    "the exact text and ids of every prompt on stderr");
   add_model_options(*command, options->model);
   command->add_flag("--context-shift", options->model.session.context_shift,
                     "when the context is full, forget the oldest part and go on");

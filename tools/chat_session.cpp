@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tools/conversation.h"
+#include "tools/template_options.h"
 #include "tools/terminal.h"
 
 namespace cria::tools {
@@ -13,58 +13,84 @@ ChatSession::ChatSession(const Model& model, Session& session, const ChatOptions
       session_(session),
       generate_(generate),
       forget_(forget || options.model.session.context_shift) {
-  if (!options.no_template) template_ = ChatTemplate::from_vocabulary(model.vocabulary());
+  if (!options.no_template) {
+    template_ = choose_template(options.chat_template, model.vocabulary());
+    generate_.stop.insert(generate_.stop.end(), template_->stops().begin(), template_->stops().end());
+  }
   set_system(options.system);
 }
 
-std::vector<TokenId> ChatSession::prompt() const {
-  if (template_) return template_->encode(model_.tokenizer(), messages_, true);
-  std::string text;
-  for (const ChatMessage& message : messages_) text += message.content;
-  return model_.tokenizer().encode(text, true, false);
+RenderOptions ChatSession::render_options() const {
+  RenderOptions options;
+  options.variables = talk_.variables;
+  return options;
+}
+
+ChatSession::Prompt ChatSession::prompt() {
+  jinja::Text text;
+  if (template_) {
+    text = template_->render(talk_.messages, render_options());
+  } else {
+    for (const ChatMessage& message : talk_.messages) text.append(message.content, false);
+  }
+  return {text.bytes(), transcript_.encode(model_.tokenizer(), text)};
 }
 
 /// Drops the oldest exchange (a message and its answer), never the last message. False: there is none to
 /// drop.
 bool ChatSession::forget_oldest() {
-  const auto first = messages_.begin() + (has_system() ? 1 : 0);
-  if (messages_.end() - first < 2) return false;
+  const auto first = talk_.messages.begin() + (has_system() ? 1 : 0);
+  if (talk_.messages.end() - first < 2) return false;
   auto end = first + 1;
-  while (messages_.end() - end > 1 && end->role != "user") ++end;
-  messages_.erase(first, end);
+  while (talk_.messages.end() - end > 1 && end->role != "user") ++end;
+  talk_.messages.erase(first, end);
   return true;
 }
 
 GenerateResult ChatSession::answer(const std::string& message, const TextSink& sink) {
-  messages_.push_back({"user", message});
+  const std::size_t before = talk_.messages.size();
+  talk_.messages.push_back({"user", message});
   const std::size_t n_ctx = session_.options().n_ctx;
   const std::size_t room = forget_ ? n_ctx - n_ctx / 4 : n_ctx - 1;  // leave some for the answer
-  std::vector<TokenId> tokens = prompt();
-  while (tokens.size() > room && forget_ && forget_oldest()) tokens = prompt();
+  Prompt asked;
+  try {
+    asked = prompt();
+  } catch (const Error&) {  // the template refuses it
+    talk_.messages.resize(before);
+    throw;
+  }
+  while (asked.tokens.size() > room && forget_ && forget_oldest()) asked = prompt();
+  const std::vector<TokenId>& tokens = asked.tokens;
   if (tokens.size() >= n_ctx) {
-    messages_.pop_back();
+    talk_.messages.pop_back();
     throw Error("", "no room for this message: with the conversation it has " +
                         std::to_string(tokens.size()) + " tokens; " + full_text());
   }
   std::string text;
-  generate_.keep = template_ ? system_tokens(model_, *template_, messages_) : 0;
+  if (observer_) observer_(asked.text, tokens);
+  generate_.keep =
+      template_ ? system_tokens(model_.tokenizer(), *template_, talk_.messages, render_options()) : 0;
   last_ = generate(session_, tokens, generate_, [&](std::string_view piece) {
     text += piece;
     return sink(piece);
   });
-  messages_.push_back({"assistant", text});
+  evaluated_ += last_->prompt_tokens + last_->tokens.size();
+  transcript_.answered(model_.tokenizer(), last_->tokens, text);
+  talk_.messages.push_back({"assistant", text});
   return *last_;
 }
 
-void ChatSession::reset() { messages_.erase(messages_.begin() + (has_system() ? 1 : 0), messages_.end()); }
-
-void ChatSession::set_system(const std::string& text) {
-  if (has_system()) messages_.erase(messages_.begin());
-  if (!text.empty()) messages_.insert(messages_.begin(), {"system", text});
+void ChatSession::reset() {
+  talk_.messages.erase(talk_.messages.begin() + (has_system() ? 1 : 0), talk_.messages.end());
 }
 
-void ChatSession::save(const std::string& path) const { write_messages(path, messages_); }
-void ChatSession::load(const std::string& path) { messages_ = read_messages(path); }
+void ChatSession::set_system(const std::string& text) {
+  if (has_system()) talk_.messages.erase(talk_.messages.begin());
+  if (!text.empty()) talk_.messages.insert(talk_.messages.begin(), {"system", text});
+}
+
+void ChatSession::save(const std::string& path) const { write_conversation(path, talk_); }
+void ChatSession::load(const std::string& path) { talk_ = read_conversation(path); }
 
 std::string ChatSession::greeting() const {
   const std::string& name = model_.config().name;
@@ -75,7 +101,8 @@ std::string ChatSession::greeting() const {
 std::string ChatSession::stats() const {
   return (last_ ? speed_line(*last_) : std::string("no answer yet")) +
          "; context: " + std::to_string(session_.tokens().size()) + " of " +
-         std::to_string(session_.options().n_ctx) + " tokens";
+         std::to_string(session_.options().n_ctx) + " tokens, " + std::to_string(evaluated_) +
+         " evaluated in all";
 }
 
 std::string ChatSession::full_text() const {

@@ -1,12 +1,15 @@
 // A conversation with a model: its messages, and what happens when they outgrow the context.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/session.h"
+#include "tokenizer/transcript.h"
 #include "tools/common.h"
+#include "tools/conversation.h"
 #include "tools/sampling_options.h"
 
 namespace cria::tools {
@@ -14,8 +17,8 @@ namespace cria::tools {
 struct ChatOptions {
   ModelOptions model;
   SamplingOptions sampling;
-  std::string system;
-  bool no_template = false;
+  std::string system, chat_template;
+  bool no_template = false, show_prompt = false;
 };
 
 class ChatSession {
@@ -33,14 +36,25 @@ class ChatSession {
   void save(const std::string& path) const;
   void load(const std::string& path);
 
-  [[nodiscard]] const std::vector<ChatMessage>& messages() const { return messages_; }
+  /// Called with every prompt before it is evaluated: its text and its tokens.
+  using PromptObserver = std::function<void(const std::string& text, std::span<const TokenId> tokens)>;
+  void observe_prompts(PromptObserver observer) { observer_ = std::move(observer); }
+
+  [[nodiscard]] const std::vector<ChatMessage>& messages() const { return talk_.messages; }
   [[nodiscard]] std::string greeting() const;
   [[nodiscard]] std::string stats() const;
   [[nodiscard]] std::string full_text() const;  ///< what a full context means, and the ways out
 
  private:
-  [[nodiscard]] std::vector<TokenId> prompt() const;
-  [[nodiscard]] bool has_system() const { return !messages_.empty() && messages_.front().role == "system"; }
+  struct Prompt {
+    std::string text;
+    std::vector<TokenId> tokens;
+  };
+  Prompt prompt();
+  [[nodiscard]] RenderOptions render_options() const;
+  [[nodiscard]] bool has_system() const {
+    return !talk_.messages.empty() && talk_.messages.front().role == "system";
+  }
   bool forget_oldest();
 
   const Model& model_;
@@ -48,8 +62,11 @@ class ChatSession {
   std::optional<ChatTemplate> template_;  // none: plain text
   GenerateOptions generate_;
   bool forget_;
-  std::vector<ChatMessage> messages_;
+  Conversation talk_;
+  Transcript transcript_;
+  PromptObserver observer_;
   std::optional<GenerateResult> last_;
+  std::size_t evaluated_ = 0;  // tokens, since the start
 };
 
 }  // namespace cria::tools

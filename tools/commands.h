@@ -8,6 +8,7 @@ namespace cria::tools {
 void add_chat(CLI::App& app);
 void add_run(CLI::App& app);
 void add_tokenize(CLI::App& app);
+void add_template(CLI::App& app);
 void add_logits(CLI::App& app);
 void add_perplexity(CLI::App& app);
 void add_dequant(CLI::App& app);

@@ -168,7 +168,9 @@ std::string speed_line(const GenerateResult& result) {
            (seconds > 0 ? ", " + fixed(static_cast<double>(n) / seconds, 1) + " tokens/s" : "");
   };
   return part(result.tokens.size(), result.decode_seconds) + "; prompt " +
-         part(result.prompt_tokens, result.prompt_seconds);
+         part(result.prompt_tokens, result.prompt_seconds) +
+         (result.cached_tokens > 0 ? " (and " + std::to_string(result.cached_tokens) + " evaluated before)"
+                                   : "");
 }
 
 GenerateResult generate(Session& session, std::span<const TokenId> prompt, const GenerateOptions& options,
@@ -195,14 +197,9 @@ GenerateResult generate(Session& session, std::span<const TokenId> prompt, const
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
   GenerateResult result = session.generate(prompt, options, sink);
   result.prompt_tokens += done - begin;
+  result.cached_tokens -= done - begin;
   result.prompt_seconds += spent.count();
   return result;
-}
-
-std::size_t system_tokens(const Model& model, const ChatTemplate& chat_template,
-                          const std::vector<ChatMessage>& messages) {
-  if (messages.empty() || messages.front().role != "system") return 0;
-  return chat_template.encode(model.tokenizer(), {messages.front()}, false).size();
 }
 
 void on_run(CLI::App* command, std::function<int()> body) {

@@ -50,13 +50,10 @@ std::shared_ptr<const Model> load_model(const ModelOptions& options);
 std::unique_ptr<Session> open_session(const Model& model, const ModelOptions& options);
 /// Throws Error unless a prompt of n tokens fits into the context (or that shifts).
 void require_room(const Session& session, std::size_t n);
-/// Tokens at the front of a conversation that a context shift keeps: those of the system message.
-std::size_t system_tokens(const Model& model, const ChatTemplate& chat_template,
-                          const std::vector<ChatMessage>& messages);
 /// Generates; a long prompt is shown on a terminal as it is evaluated.
 GenerateResult generate(Session& session, std::span<const TokenId> prompt, const GenerateOptions& options,
                         const TextSink& sink);
-/// "12 tokens, 80.1 tokens/s; prompt 20 tokens, 400 tokens/s"
+/// "12 tokens, 80.1 tokens/s; prompt 20 tokens, 400 tokens/s (and 100 evaluated before)"
 std::string speed_line(const GenerateResult& result);
 /// The time table of --profile on stderr, if it was asked for.
 void print_profile(const Session& session, const ModelOptions& options);

@@ -2,51 +2,91 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tokenizer/jinja/json.h"
 #include "tools/common.h"
 #include "tools/output_file.h"
 
 namespace cria::tools {
 namespace {
 
-std::string string_field(const nlohmann::json& message, const char* key, const std::string& path,
-                         std::size_t index) {
+using Json = nlohmann::ordered_json;
+
+/// A message's content may be left out where it calls tools instead.
+bool may_lack_content(const Json& message) { return message.contains("tool_calls"); }
+
+ChatMessage read_message(const Json& message, const std::string& path, std::size_t index) {
   const std::string where = "message " + std::to_string(index);
   if (!message.is_object())
     throw Error(path, std::string("expected an object, got ") + message.type_name(), where);
-  const auto found = message.find(key);
-  if (found == message.end()) throw Error(path, std::string("\"") + key + "\" is missing", where);
-  if (!found->is_string())
-    throw Error(path, std::string("\"") + key + "\": expected a string, got " + found->type_name(), where);
-  return *found;
+  const auto required = [&](const char* key) -> const Json& {
+    const auto found = message.find(key);
+    if (found == message.end()) throw Error(path, std::string("\"") + key + "\" is missing", where);
+    return *found;
+  };
+  const auto wrong_type = [&](const char* key, const Json& value) {
+    return Error(path, std::string("\"") + key + "\": expected a string, got " + value.type_name(), where);
+  };
+  ChatMessage out;
+  const Json& role = required("role");
+  if (!role.is_string()) throw wrong_type("role", role);
+  out.role = role;
+  if (message.contains("content") || !may_lack_content(message)) {
+    const Json& content = required("content");
+    if (!content.is_string() && !content.is_null() && !content.is_array())
+      throw wrong_type("content", content);
+    if (content.is_string()) out.content = content;
+  }
+  const bool plain = message.size() == 2 && message.contains("content") && message["content"].is_string();
+  if (!plain) out.whole = jinja::from_json(message);
+  return out;
+}
+
+Conversation convert(const Json& json, const std::string& path) {
+  const Json* list = &json;
+  Conversation out;
+  if (json.is_object()) {
+    const auto found = json.find("messages");
+    if (found == json.end()) throw Error(path, "\"messages\" is missing");
+    list = &*found;
+    for (const auto& [key, value] : json.items()) {
+      if (key != "messages") out.variables.set(jinja::Text(key, true), jinja::from_json(value));
+    }
+  }
+  if (!list->is_array())
+    throw Error(path, std::string("expected an array of messages, got ") + list->type_name());
+  for (const Json& message : *list) out.messages.push_back(read_message(message, path, out.messages.size()));
+  return out;
+}
+
+Json message_json(const ChatMessage& message) {
+  if (message.whole.dict() != nullptr) return jinja::to_json(message.whole);
+  return {{"role", message.role}, {"content", message.content}};
 }
 
 }  // namespace
 
-std::vector<ChatMessage> read_messages(const std::string& path) {
+Conversation read_conversation(const std::string& path) {
   const std::string text = read_file(path);
-  nlohmann::json list;
   try {
-    list = nlohmann::json::parse(text);
-  } catch (const nlohmann::json::parse_error& error) {
+    return convert(Json::parse(text), path);
+  } catch (const Json::parse_error& error) {
     throw Error(path, "not JSON", "at byte " + std::to_string(error.byte));
+  } catch (const jinja::Failure& failure) {
+    throw Error(path, failure.what());
   }
-  if (!list.is_array())
-    throw Error(path, std::string("expected an array of messages, got ") + list.type_name());
-  std::vector<ChatMessage> messages;
-  for (const nlohmann::json& message : list) {
-    const std::size_t index = messages.size();
-    messages.push_back(
-        {string_field(message, "role", path, index), string_field(message, "content", path, index)});
-  }
-  return messages;
 }
 
-void write_messages(const std::string& path, const std::vector<ChatMessage>& messages) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const ChatMessage& message : messages)
-    list.push_back({{"role", message.role}, {"content", message.content}});
+void write_conversation(const std::string& path, const Conversation& conversation) {
+  Json list = Json::array();
+  for (const ChatMessage& message : conversation.messages) list.push_back(message_json(message));
+  Json all = std::move(list);
+  if (!conversation.variables.entries().empty()) {
+    Json object = jinja::to_json(conversation.variables);
+    object["messages"] = std::move(all);
+    all = std::move(object);
+  }
   OutputFile file(path);
-  file.write(list.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  file.write(all.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
   file.finish();
 }
 

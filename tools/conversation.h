@@ -1,4 +1,5 @@
-// Conversations in JSON files: an array of {"role": …, "content": …}.
+// Conversations in JSON files, in the form of OpenAI's messages: an array of {"role": …, "content": …}, or an
+// object with such an array as "messages" and more that templates may ask for (tools, documents, …).
 #pragma once
 
 #include <string>
@@ -8,8 +9,14 @@
 
 namespace cria::tools {
 
+struct Conversation {
+  std::vector<ChatMessage> messages;
+  jinja::Dict variables;  ///< the object's other keys, for the template
+};
+
 /// Throws Error that names the file and the message at fault.
-std::vector<ChatMessage> read_messages(const std::string& path);
-void write_messages(const std::string& path, const std::vector<ChatMessage>& messages);
+Conversation read_conversation(const std::string& path);
+/// An array, or an object where there are variables.
+void write_conversation(const std::string& path, const Conversation& conversation);
 
 }  // namespace cria::tools

@@ -7,6 +7,7 @@
 #include "tools/conversation.h"
 #include "tools/interrupt.h"
 #include "tools/sampling_options.h"
+#include "tools/template_options.h"
 #include "tools/terminal.h"
 
 namespace cria::tools {
@@ -16,28 +17,30 @@ struct RunOptions {
   ModelOptions model;
   SamplingOptions sampling;
   TextInput prompt;
-  std::string messages, system;
+  std::string messages, system, chat_template;
   bool chat = false, json = false;
 };
 
 struct Prompt {
   std::vector<TokenId> tokens;
-  std::size_t keep = 0;  // of them, what a context shift must not drop
+  std::size_t keep = 0;                 // of them, what a context shift must not drop
+  std::vector<std::string> stops = {};  // of the template
 };
 
 Prompt read_prompt(const Model& model, const RunOptions& options) {
   if (options.messages.empty() && !options.chat)
     return {model.tokenizer().encode(options.prompt.read(), true, true)};
-  std::vector<ChatMessage> messages;
-  if (!options.system.empty()) messages.push_back({"system", options.system});
-  if (options.messages.empty()) {
-    messages.push_back({"user", options.prompt.read()});
-  } else {
-    for (ChatMessage& message : read_messages(options.messages)) messages.push_back(std::move(message));
-  }
-  const ChatTemplate chat_template = ChatTemplate::from_vocabulary(model.vocabulary());
-  return {chat_template.encode(model.tokenizer(), messages, true),
-          system_tokens(model, chat_template, messages)};
+  const ChatTemplate chat_template = choose_template(options.chat_template, model.vocabulary());
+  Conversation talk;
+  if (options.messages.empty())
+    talk.messages.push_back({"user", options.prompt.read()});
+  else
+    talk = read_conversation(options.messages);
+  if (!options.system.empty()) talk.messages.insert(talk.messages.begin(), {"system", options.system});
+  RenderOptions render;
+  render.variables = talk.variables;
+  return {chat_template.encode(model.tokenizer(), talk.messages, render),
+          system_tokens(model.tokenizer(), chat_template, talk.messages, render), chat_template.stops()};
 }
 
 /// Without -c: room for the prompt and its answer, within what the model was trained for.
@@ -78,6 +81,7 @@ int run(RunOptions options) {
   const Prompt prompt = read_prompt(*model, options);
   if (prompt.tokens.empty()) throw Error("", "the prompt is empty and the model has no token to begin with");
   wanted.keep = prompt.keep;
+  wanted.stop.insert(wanted.stop.end(), prompt.stops.begin(), prompt.stops.end());
   if (options.model.session.n_ctx == 0)
     options.model.session.n_ctx = context_for(model->config(), prompt.tokens.size(), wanted.max_tokens);
   const auto session = open_session(*model, options.model);
@@ -112,13 +116,16 @@ void add_run(CLI::App& app) {
   options->prompt.add_to(*command, "the prompt");
   command
       ->add_option("--messages", options->messages,
-                   "a conversation to answer: a JSON array of {\"role\", \"content\"} (-: stdin)")
+                   "a conversation to answer: a JSON array of {\"role\", \"content\"}, or an object with "
+                   "\"messages\" and "
+                   "what else the template may ask for, \"tools\" say (-: stdin)")
       ->type_name("FILE")
       ->excludes("--prompt")
       ->excludes("--file");
   command->add_flag("--chat", options->chat, "the prompt is a user's message: use the model's chat template");
   command->add_option("-s,--system", options->system, "system message, for --chat and --messages")
       ->type_name("TEXT");
+  add_template_option(*command, options->chat_template);
   command->add_flag("--json", options->json, "a JSON object with text, tokens and speed at the end");
   add_model_options(*command, options->model);
   command->add_flag("--context-shift", options->model.session.context_shift,

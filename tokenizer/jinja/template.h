@@ -1,0 +1,34 @@
+// Jinja2 as chat templates use it: the public header of tokenizer/jinja/.
+//
+// The language is described at https://jinja.palletsprojects.com/en/stable/templates/; as in Hugging Face's
+// chat templates blocks are trimmed (trim_blocks, lstrip_blocks), break and continue are there, so are the
+// functions raise_exception and strftime_now, values cannot be changed but for namespaces, and tojson escapes
+// no HTML. There is no access to files or other templates.
+#pragma once
+
+#include <ctime>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "tokenizer/jinja/budget.h"
+#include "tokenizer/jinja/value.h"
+
+namespace cria::jinja {
+
+/// A parsed template. Immutable; copies share.
+class Template {
+ public:
+  /// Throws Error with line and column; name: the file or what else it should be called there.
+  static Template parse(std::string_view source, std::string name);
+
+  /// variables: by name (texts). Throws Error with line and column where Jinja2 would raise, or where a limit
+  /// is met.
+  [[nodiscard]] Text render(const Dict& variables, const std::tm& now, const Limits& limits = {}) const;
+
+ private:
+  struct Parsed;
+  std::shared_ptr<const Parsed> parsed_;
+};
+
+}  // namespace cria::jinja

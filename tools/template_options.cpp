@@ -1,0 +1,28 @@
+#include "tools/template_options.h"
+
+#include <iostream>
+
+#include "tools/common.h"
+
+namespace cria::tools {
+
+void add_template_option(CLI::App& command, std::string& wanted) {
+  command
+      .add_option("--chat-template", wanted,
+                  "Jinja2 file, or a built-in one by name: " + ChatTemplate::builtin_names() +
+                      " (default: the model's own)")
+      ->type_name("FILE");
+}
+
+ChatTemplate choose_template(const std::string& wanted, const Vocabulary& vocabulary) {
+  if (wanted.empty()) {
+    ChatTemplate its_own = ChatTemplate::from_vocabulary(vocabulary);
+    if (!its_own.note().empty()) std::cerr << "cria: note: " << its_own.note() << '\n';
+    return its_own;
+  }
+  const TemplateTokens tokens = TemplateTokens::of(vocabulary);
+  if (auto builtin = ChatTemplate::builtin(wanted, tokens)) return *builtin;
+  return ChatTemplate::parse(read_file(wanted), wanted, tokens);
+}
+
+}  // namespace cria::tools

@@ -1,0 +1,19 @@
+// Which chat template is used, from the command line.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "model/vocabulary.h"
+#include "tokenizer/chat_template.h"
+
+namespace cria::tools {
+
+/// --chat-template FILE|NAME
+void add_template_option(CLI::App& command, std::string& wanted);
+
+/// The wanted template (a built-in's name or a file); where none is wanted that of the model, and a note on
+/// stderr if it has none. Throws Error.
+ChatTemplate choose_template(const std::string& wanted, const Vocabulary& vocabulary);
+
+}  // namespace cria::tools
