@@ -49,6 +49,32 @@ TEST(Chat, ReusesThePrefixWithoutChangingTheAnswer) {
   EXPECT_EQ(whole.tokens, two.tokens);
 }
 
+// Every position is computed once, whatever the history looks like when it is rendered again.
+TEST(Chat, TenTurnsEvaluateEachTokenOnce) {
+  Session session(demo_model(), {});
+  const Node* const first_node = &session.graph().nodes.front();
+  std::size_t evaluated = 0;
+  session.observe([&](const Node& node, std::span<const float> values, std::size_t width) {
+    if (&node == first_node) evaluated += values.size() / width;
+  });
+  std::vector<ChatMessage> talk = {{"system", "You are a kind teacher."}};
+  GenerateOptions options = greedy(12);
+  options.sampler.temperature = 1.2F;  // ids that encoding the answer anew would not always choose
+  options.sampler.seed = 11;
+  std::size_t told = 0;
+  for (int turn = 0; turn < 10; ++turn) {
+    talk.push_back({"user", "Question " + std::to_string(turn) + ": what colour is grass?"});
+    Text out;
+    const GenerateResult result = session.chat(talk, options, out.sink());
+    talk.push_back({"assistant", out.text});
+    told += result.prompt_tokens + result.tokens.size();
+    EXPECT_EQ(result.prompt_tokens + result.cached_tokens + result.tokens.size(), session.tokens().size());
+    EXPECT_EQ(evaluated, session.tokens().size()) << "turn " << turn;
+  }
+  EXPECT_EQ(told, session.tokens().size());
+  EXPECT_GT(evaluated, 200U);
+}
+
 TEST(Chat, EndsAtEndOfGeneration) {
   Session session(demo_model(), {});
   Text out;

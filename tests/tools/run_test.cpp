@@ -40,7 +40,8 @@ TEST(Run, RefusesABadConversation) {
   const TempDirectory directory;
   const std::pair<std::string, std::string> bad[] = {
       {"[{", "not JSON (at byte 3)"},
-      {"{}", "expected an array of messages, got object"},
+      {"{}", "\"messages\" is missing"},
+      {R"({"messages":5})", "expected an array of messages, got number"},
       {"[1]", "expected an object, got number (message 0)"},
       {R"([{"role":"user","content":"a"},{"role":"user"}])", "\"content\" is missing (message 1)"},
       {R"([{"role":"user","content":5}])", "\"content\": expected a string, got number (message 0)"},
@@ -53,6 +54,22 @@ TEST(Run, RefusesABadConversation) {
               std::string("cria: error: ").append(file).append(": ").append(message).append("\n"));
     EXPECT_EQ(result.out, "") << text;
   }
+}
+
+TEST(Run, TakesAnotherTemplate) {
+  const TempDirectory directory;
+  const std::string file = directory.write("t.jinja", "{{ bos_token }}{{ messages[0].content }}");
+  const auto plain = cria({"run", "-p", " The river", "--temp", "0", "-n", "5"});
+  const auto own =
+      cria({"run", "--chat", "--chat-template", file, "-p", " The river", "--temp", "0", "-n", "5"});
+  EXPECT_EQ(own.code, 0) << own.err;
+  EXPECT_EQ(own.out, plain.out);
+  EXPECT_EQ(cria({"run", "--chat", "--chat-template", "chatml", "-p", kQuestion, "--temp", "0"}).out,
+            kAnswer);
+  const std::string bad = directory.write("bad.jinja", "a\n{{ raise_exception('no') }}");
+  const auto refused = cria({"run", "--chat", "--chat-template", bad, "-p", "x"});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_EQ(refused.err, "cria: error: " + bad + ": no (at line 2, column 19)\n");
 }
 
 TEST(Run, SameBytesForAnyThreadsAndChunks) {

@@ -107,7 +107,10 @@ Value indent_filter(Context& context, const Value& input, const Arguments& argum
     context.budget.take(width);
     margin = Text(std::string(width, ' '), true);
   }
-  Text text = context.text(input);
+  require_defined(input);
+  if (input.text() == nullptr) throw Failure("indent: expected str, got " + input.type_name());
+  Text text = *input.text();
+  context.budget.take(text.size());
   text.append("\n", true);
   const std::vector<Text> lines = split_lines(text, false);
   context.budget.take_values(lines.size());
@@ -127,6 +130,8 @@ Value indent_filter(Context& context, const Value& input, const Arguments& argum
 
 Value truncate_filter(Context& context, const Value& input, const Arguments& arguments) {
   const Bound args("truncate", arguments, {"length", "killwords", "end", "leeway"});
+  if (input.text() == nullptr && !input.is_undefined())
+    throw Failure("truncate: expected str, got " + input.type_name());
   const Text text = context.text(input), end = args.text(2, "...");
   const std::int64_t wanted = args.integer(0, 255),
                      leeway = args.has(3) && args[3].is_none() ? 5 : args.integer(3, 5);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "tokenizer/jinja/holders.h"
+
 namespace cria::jinja {
 namespace {
 
@@ -59,6 +61,7 @@ Value make_namespace(Context& context, const Arguments& arguments) {
   context.budget.take_values(8);
   context.namespaces.push_back(out);
   out->fields = make_dict(context, "namespace", arguments);
+  for (const auto& field : out->fields.entries()) forbid_loops(field.second);
   return std::shared_ptr<Object>(out);
 }
 
@@ -102,6 +105,7 @@ class Cycler final : public Object {
 
 Value cycler(Context&, const Arguments& arguments) {
   if (arguments.positional.empty()) throw Failure("at least one item has to be provided");
+  forbid_holders(arguments.positional);
   return std::shared_ptr<Object>(std::make_shared<Cycler>(arguments.positional));
 }
 
@@ -120,6 +124,7 @@ class Joiner final : public Object {
 
 Value joiner(Context&, const Arguments& arguments) {
   const Bound args("joiner", arguments, {"sep"});
+  if (args.has(0)) forbid_holders({&args[0], 1});
   return std::shared_ptr<Object>(std::make_shared<Joiner>(args.get(0, ", ")));
 }
 

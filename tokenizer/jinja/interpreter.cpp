@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "tokenizer/jinja/holders.h"
 #include "tokenizer/jinja/loop.h"
 #include "tokenizer/jinja/macro.h"
 
@@ -113,10 +114,6 @@ Interpreter::Flow Interpreter::run(const For& block) { return run_for(block, eva
 
 Interpreter::Flow Interpreter::run_for(const For& block, const Value& over, std::int64_t depth) {
   std::vector<Value> items = filtered(block, over);
-  if (items.empty()) {
-    const InnerScope inner(*this, scope_);
-    return run(block.otherwise);
-  }
   Loop::Again again;
   if (block.recursive) {
     again = [this, &block, outer = scope_](const Value& more, std::int64_t deeper) -> Value {
@@ -128,15 +125,22 @@ Interpreter::Flow Interpreter::run_for(const For& block, const Value& over, std:
     };
   }
   const auto loop = std::make_shared<Loop>(std::move(items), depth, std::move(again));
+  bool completed = false;
   for (std::size_t i = 0; i < loop->items().size(); ++i) {
     context_.budget.step();
     loop->go_to(i);
     const InnerScope inner(*this, scope_);
     scope_->set("loop", std::shared_ptr<Object>(loop));
     assign(block.target, loop->items()[i]);
-    if (run(block.body) == Flow::Break) break;
+    const Flow flow = run(block.body);
+    if (flow == Flow::Break) break;
+    completed = completed || flow == Flow::Normal;
   }
-  return Flow::Normal;
+  // As Jinja has it: else is run where no element came to the end of the body, be it that break or continue
+  // were met every time.
+  if (completed) return Flow::Normal;
+  const InnerScope inner(*this, scope_);
+  return run(block.otherwise);
 }
 
 Interpreter::Flow Interpreter::run(const Set& set) {
@@ -201,6 +205,7 @@ void Interpreter::assign(const Target& target, const Value& value) {
     at_ = target.at;
     if (space == nullptr)
       throw Failure("cannot assign attribute on non-namespace object '" + target.name + "'");
+    forbid_loops(value);
     space->fields.set(Text(target.field, true), value);
   } else if (target.tuple.empty()) {
     scope_->set(target.name, value);
@@ -231,6 +236,7 @@ class Interpreter::Macro final : public Object {
   }
   Value call(Context& context, const Arguments& arguments) override {
     const Budget::Level level(context.budget);
+    context.budget.step(arguments.named.size() * definition_->parameters.size() / 8);
     const MacroArguments given = match_arguments(*definition_, arguments);
     const InnerScope inner(interpreter_, scope_);
     const std::size_t at = interpreter_.at_;

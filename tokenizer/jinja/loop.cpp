@@ -1,7 +1,5 @@
 #include "tokenizer/jinja/loop.h"
 
-#include "tokenizer/jinja/operators.h"
-
 namespace cria::jinja {
 
 std::optional<Value> Loop::attribute(std::string_view name) {
@@ -35,8 +33,8 @@ Value Loop::cycle(const Arguments& arguments) const {
 }
 
 bool Loop::changed(Context& context, const Arguments& arguments) {
-  const Value now = List(arguments.positional, List::Kind::Tuple);
-  if (last_ && equal(context, *last_, now)) return false;
+  const std::string now = context.shown(List(arguments.positional, List::Kind::Tuple)).bytes();
+  if (last_ == now) return false;
   last_ = now;
   return true;
 }

@@ -19,6 +19,9 @@ class Loop final : public Object {
   void go_to(std::size_t index) { index_ = index; }
 
   [[nodiscard]] std::string type_name() const override { return "LoopContext"; }
+  [[nodiscard]] Text shown() const override {
+    return {"<LoopContext " + std::to_string(index_ + 1) + "/" + std::to_string(items_.size()) + ">", true};
+  }
   [[nodiscard]] std::optional<Value> attribute(std::string_view name) override;
   [[nodiscard]] bool callable() const override { return again_ != nullptr; }
   Value call(Context& context, const Arguments& arguments) override;
@@ -31,7 +34,7 @@ class Loop final : public Object {
   std::size_t index_ = 0;
   std::int64_t depth_;  // from 1
   Again again_;
-  std::optional<Value> last_;
+  std::optional<std::string> last_;  // as text: a value could be this loop
 };
 
 }  // namespace cria::jinja

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tokenizer/jinja/holders.h"
 #include "tokenizer/jinja/operators.h"
 #include "tokenizer/jinja/string_methods.h"
 
@@ -66,6 +67,7 @@ std::optional<Value> bound(const Value& self, std::string_view name, std::span<c
                            std::span<const std::string_view> changes) {
   const auto found = std::ranges::find(methods, name, &Method::name);
   if (found != methods.end()) {
+    forbid_holders({&self, 1});
     return function(std::string(name),
                     [self, run = found->run](Context& context, const Arguments& arguments) {
                       return run(context, self, arguments);

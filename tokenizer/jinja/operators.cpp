@@ -189,8 +189,7 @@ Value arithmetic(Context& context, BinaryOp op, const Value& a, const Value& b) 
     if (is_repeatable(a) && b.integer()) return repeat(context, a, *b.integer());
     if (is_repeatable(b) && a.integer()) return repeat(context, b, *a.integer());
   }
-  if (op == BinaryOp::Modulo && a.text() != nullptr && !b.is_undefined())
-    return percent_format(context, *a.text(), b);
+  if (op == BinaryOp::Modulo && a.text() != nullptr) return percent_format(context, *a.text(), b);
   unsupported(op, a, b);
 }
 

@@ -33,7 +33,7 @@ class Formatter {
     const List* list = values_.list();
     const bool tuple = list != nullptr && list->kind == List::Kind::Tuple;
     const std::size_t given = tuple ? list->items.size() : values_.dict() != nullptr ? next_ : 1;
-    if (!by_key_ && next_ < given && (tuple || list == nullptr))
+    if (!by_key_ && next_ < given && (tuple || (list == nullptr && !values_.is_undefined())))
       throw Failure("not all arguments converted during string formatting");
     context_.budget.take(out_.size());
     return std::move(out_);

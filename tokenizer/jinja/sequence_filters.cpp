@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "tokenizer/jinja/filters.h"
+#include "tokenizer/jinja/holders.h"
 #include "tokenizer/jinja/operators.h"
 #include "tokenizer/jinja/text_ops.h"
 #include "tokenizer/jinja/unicode.h"
@@ -10,6 +11,7 @@ namespace cria::jinja {
 namespace {
 
 Value generator(std::vector<Value> items) {
+  forbid_holders(items);
   return std::shared_ptr<Object>(std::make_shared<Generator>(std::move(items)));
 }
 

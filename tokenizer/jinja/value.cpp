@@ -4,6 +4,8 @@
 #include <bit>
 #include <cmath>
 
+#include "tokenizer/jinja/holders.h"
+
 namespace cria::jinja {
 namespace {
 
@@ -111,6 +113,11 @@ Extent Value::extent() const {
   if (const Text* t = text()) return {0, t->size() + 2};
   if (const List* l = list()) return l->extent;
   if (const Dict* d = dict()) return d->extent();
+  if (const Object* o = object()) {
+    const std::string type = o->type_name();
+    const bool freed_at_the_end = type == "Namespace" || type == "Macro";
+    return {freed_at_the_end ? 0 : type == "LoopContext" ? kLoopDepth : kHolderDepth, 24};
+  }
   return {0, 24};
 }
 

@@ -1,0 +1,57 @@
+// `cria template`: the rendering, exactly.
+#include <gtest/gtest.h>
+
+#include "tests/tools/process.h"
+
+namespace cria::test {
+namespace {
+
+constexpr const char* kTalk =
+    R"([{"role":"user","content":"Hi"},{"role":"assistant","content":"Yo"},{"role":"user","content":"Bye"}])";
+
+TEST(Template, PrintsTheModelsRendering) {
+  const TempDirectory directory;
+  const std::string talk = directory.write("talk.json", kTalk);
+  const Result result = cria({"template", "--messages", talk});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(
+      result.out,
+      "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nYo<|im_end|>\n<|im_start|>user\nBye<|im_end|>\n"
+      "<|im_start|>assistant\n");
+  EXPECT_EQ(result.err, "");
+  const Result ended = cria({"template", "--messages", "-", "--no-generation-prompt"}, kTalk);
+  EXPECT_EQ(ended.out + "<|im_start|>assistant\n", result.out);
+}
+
+TEST(Template, TakesAFileTokensAndDate) {
+  const TempDirectory directory;
+  const std::string file = directory.write("t.jinja",
+                                           "{{ bos_token }}{{ strftime_now('%d %b %Y') }} {{ tools|length "
+                                           "}}{{ eos_token }}{{ messages|length }}\n");
+  const Result result = cria({"template", "--template", file, "--messages", "-", "--bos-token", "<B>",
+                              "--eos-token", "<E>", "--date", "2026-11-20"},
+                             R"({"messages": [], "tools": [1, 2]})");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "<B>20 Nov 2026 2<E>0");
+  EXPECT_EQ(cria({"template", "--template", "plain", "--messages", "-"}, kTalk).out,
+            "User: Hi\nAssistant: Yo\nUser: Bye\nAssistant:");
+}
+
+TEST(Template, SaysWhereATemplateFails) {
+  const TempDirectory directory;
+  const std::string file = directory.write("t.jinja", "{{ bos_token }}\n  {{ messages[0].x.y }}");
+  const Result result = cria({"template", "--template", file, "--messages", "-"}, kTalk);
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.err,
+            "cria: error: " + file + ": 'dict object' has no attribute 'x' (at line 2, column 19)\n");
+}
+
+TEST(Template, WrongUsage) {
+  EXPECT_EQ(cria({"template"}).code, 2);
+  EXPECT_EQ(cria({"template", "--messages", "-", "--date", "tomorrow"}, kTalk).code, 2);
+  EXPECT_EQ(cria({"template", "--messages", "-", "--template", "/no/such/file"}, kTalk).code, 1);
+}
+
+}  // namespace
+}  // namespace cria::test
