@@ -1,4 +1,6 @@
-// Filters that go through the elements of a sequence.
+// Filters that go through the elements of a sequence. Jinja makes generators of some, which do their work
+// when they are walked; here it is done at once, so an error in one whose result nobody asks for is raised
+// nevertheless.
 #include <algorithm>
 
 #include "tokenizer/jinja/filters.h"
