@@ -59,8 +59,9 @@ TEST(Context, ShiftKeepsBosAndSystemMessage) {
   const GenerateResult result =
       session.chat({{"system", "Be kind."}, {"user", "hello"}}, options, out.sink());
   EXPECT_GT(result.shifts, 1U);
-  const auto begin = ChatTemplate::from_vocabulary(demo_model().vocabulary())
-                         .encode(demo_model().tokenizer(), {{"system", "Be kind."}}, {.add_generation_prompt = false});
+  const auto begin =
+      ChatTemplate::from_vocabulary(demo_model().vocabulary())
+          .encode(demo_model().tokenizer(), {{"system", "Be kind."}}, {.add_generation_prompt = false});
   ASSERT_LT(begin.size(), session.tokens().size());
   EXPECT_TRUE(std::equal(begin.begin(), begin.end(), session.tokens().begin()));
 }
