@@ -116,18 +116,15 @@ Merge ScoredTexts::Rules::find(Symbol left, Symbol right) const {
   return {texts.ranks_[static_cast<std::size_t>(id)], id};
 }
 
-/// Vocabularies of SentencePiece's BPE kind. Not done by the sentencepiece library, which served here before:
-/// it took five times as long, needed 60 bytes of memory per byte, and had to be shown no special, duplicate
-/// or missing token and no text that is not UTF-8; the merges, which are all that remained, are shared with
-/// the other kind. What differs from it on purpose:
+/// Vocabularies of SentencePiece's BPE kind. Not merged by the sentencepiece library, which would have to be
+/// shown no special, duplicate or missing token and no text that is not UTF-8; the merges, which are all that
+/// remains, are shared with the other kind. The library judges them in the tests. Different on purpose:
 /// - Of duplicate tokens the last one wins, as elsewhere in the field. Missing byte tokens are no error where
-/// the
-///   unknown token can stand in.
+///   the unknown token can stand in.
 /// - Invalid UTF-8 (U+FFFD there) and a literal U+2581 (a space there) become byte tokens: the text comes
-/// back exactly.
+///   back exactly.
 /// - Normalization rules (precompiled_charsmap, remove_extra_whitespaces) are not applied: LLaMA vocabularies
-/// are
-///   made without.
+///   are made without.
 class SentencePieceTokenizer final : public RunTokenizer {
  public:
   explicit SentencePieceTokenizer(const Vocabulary& vocabulary) : RunTokenizer(vocabulary) {
