@@ -135,16 +135,16 @@ class PanelPacker {
       *out[0] = kShape.zero == kBias ? w : V::sub8(w, V::splat8(kBias - kShape.zero));
     } else {
       constexpr int kPerScale = W::kScales == 8 ? 2 : 1;
-      constexpr int kBias = kWords ? 128 : PanelPacker::kBias;
-      if constexpr (kWords) w = V::add8(w, V::splat8(kBias - PanelPacker::kBias));
+      constexpr int kOffset = kWords ? 128 : kBias;  // of w now
+      if constexpr (kWords) w = V::add8(w, V::splat8(kOffset - kBias));
       Vec even = V::bit_and(w, V::splat16(0xFF)), odd = V::template shr16<8>(w),
           offset = V::splat16(kShape.zero);
       if constexpr (W::kScales == 0) {
-        offset = V::splat16(kShape.zero - kBias);
+        offset = V::splat16(kShape.zero - kOffset);
       } else {
         const int j = sub / kPerScale;
         const Vec scale = V::lookup(s[j / 8], V::splat16((2 * (j % 8) + 1) << 8 | 2 * (j % 8)));
-        offset = V::add16(offset, V::mul16(scale, V::splat16(-kBias)));
+        offset = V::add16(offset, V::mul16(scale, V::splat16(-kOffset)));
         even = V::mul16(even, scale);
         odd = V::mul16(odd, scale);
       }
