@@ -80,6 +80,9 @@ struct F32x16 {
   [[gnu::always_inline]] void store_f16(std::byte* p) const {
     for (std::size_t i = 0; i < kParts; ++i) Ops::store_f16(p + i * Ops::kSize * 2, part[i]);
   }
+  [[gnu::always_inline]] void store_bf16(std::byte* p) const {
+    for (std::size_t i = 0; i < kParts; ++i) Ops::store_bf16(p + i * Ops::kSize * 2, part[i]);
+  }
   /// F32x16 hold integers in -128…127 or NaN, which becomes 0.
   [[gnu::always_inline]] void store_i8(std::int8_t* p) const {
     for (std::size_t i = 0; i < kParts; ++i) Ops::store_i8(p + i * Ops::kSize, part[i]);
@@ -129,6 +132,16 @@ struct F32x16 {
   /// a < b ? a : b
   [[gnu::always_inline]] friend F32x16 min(const F32x16& a, const F32x16& b) {
     return each([&](std::size_t i) { return Ops::min(a.part[i], b.part[i]); });
+  }
+  /// a < b ? x : y
+  [[gnu::always_inline]] friend F32x16 select_less(const F32x16& a, const F32x16& b, const F32x16& x,
+                                                   const F32x16& y) {
+    return each([&](std::size_t i) { return Ops::select_less(a.part[i], b.part[i], x.part[i], y.part[i]); });
+  }
+  /// To the nearest integer, ties to even, for |a| < 2^22.
+  [[gnu::always_inline]] friend F32x16 round(const F32x16& a) {
+    const Batch magic = Ops::broadcast(kRoundMagic);
+    return each([&](std::size_t i) { return a.part[i] + magic - magic; });
   }
   /// a * 2^n, rounded once, for integers n of -252 … 254: in two factors, unless one instruction does it.
   [[gnu::always_inline]] friend F32x16 scale2(const F32x16& a, const F32x16& n) {

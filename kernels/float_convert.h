@@ -24,12 +24,13 @@ namespace cria {
 ///   div(a, b)           a / b, correctly rounded (xsimd's is an estimate on NEON)
 ///   max(a, b)           a > b ? a : b, lane by lane (the second if either is NaN)
 ///   min(a, b)           a < b ? a : b, likewise
+///   select_less(a, b, x, y)  a < b ? x : y, lane by lane (y if a or b is NaN)
 ///   max_magnitude(a, b) the larger of two numbers without sign; NaN counts as larger than infinity
 ///   scale2(x, n)        x * 2^n, rounded once, for integers |n| <= 252; a set without it has
 ///   pow2(t)             2^n where t = n + 1.5*2^23 and -126 <= n <= 127
 ///   swap_pairs(x)       lanes 2i and 2i+1 exchanged (kSize > 1)
 ///   load_f16/bf16/i8    from kSize values at any alignment
-///   store_f16           to the nearest, ties to even
+///   store_f16/bf16      to the nearest, ties to even
 ///   sum4(a, b, c, d, p) p[i] = the sum of 16 lanes of the i-th, given as parts, by the tree of F32x16::sum
 ///   (kSize > 1) store_i8            of integers in -128…127; NaN is stored as 0
 template <class Isa>
@@ -58,6 +59,7 @@ struct FloatOps<ScalarIsa> {
     return std::bit_cast<std::int32_t>(a) > std::bit_cast<std::int32_t>(b) ? a : b;
   }
   static float min(float a, float b) { return a < b ? a : b; }
+  static float select_less(float a, float b, float x, float y) { return a < b ? x : y; }
   static float pow2(float t) {
     return std::bit_cast<float>((std::bit_cast<std::uint32_t>(t) << 23) + 0x3F800000U);
   }
@@ -68,6 +70,10 @@ struct FloatOps<ScalarIsa> {
   static float load_i8(const std::int8_t* p) { return *p; }
   static void store_f16(void* p, float x) {
     const std::uint16_t bits = f32_to_f16(x);
+    std::memcpy(p, &bits, sizeof bits);
+  }
+  static void store_bf16(void* p, float x) {
+    const std::uint16_t bits = f32_to_bf16(x);
     std::memcpy(p, &bits, sizeof bits);
   }
   static void store_i8(std::int8_t* p, float x) {
@@ -106,6 +112,9 @@ struct FloatOps<Avx2> : XsimdFloatOps<Avx2> {
     return _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
   }
   static Batch min(Batch a, Batch b) { return _mm256_min_ps(a, b); }
+  static Batch select_less(Batch a, Batch b, Batch x, Batch y) {
+    return _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
+  }
   static Batch pow2(Batch t) {
     const __m256i shifted = _mm256_slli_epi32(_mm256_castps_si256(t), 23);
     return _mm256_castsi256_ps(_mm256_add_epi32(shifted, _mm256_set1_epi32(0x3F800000)));
@@ -132,6 +141,17 @@ struct FloatOps<Avx2> : XsimdFloatOps<Avx2> {
   static void store_f16(void* p, Batch x) {
     _mm_storeu_si128(static_cast<__m128i*>(p), _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
   }
+  static void store_bf16(void* p, Batch x) {
+    const __m256i bits = _mm256_castps_si256(x), upper = _mm256_srli_epi32(bits, 16);
+    const __m256i half =
+        _mm256_add_epi32(_mm256_and_si256(upper, _mm256_set1_epi32(1)), _mm256_set1_epi32(0x7FFF));
+    const __m256 nearest = _mm256_castsi256_ps(_mm256_srli_epi32(_mm256_add_epi32(bits, half), 16));
+    const __m256 quiet = _mm256_castsi256_ps(_mm256_or_si256(upper, _mm256_set1_epi32(0x40)));
+    const __m256i wide =
+        _mm256_castps_si256(_mm256_blendv_ps(nearest, quiet, _mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
+    const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(wide, wide), 0x08);
+    _mm_storeu_si128(static_cast<__m128i*>(p), _mm256_castsi256_si128(packed));
+  }
   static void store_i8(std::int8_t* p, Batch x) {
     const __m256 number = _mm256_and_ps(x, _mm256_cmp_ps(x, x, _CMP_ORD_Q));
     const __m256i wide = _mm256_cvtps_epi32(number);
@@ -154,6 +174,9 @@ struct FloatOps<Avx512> : XsimdFloatOps<Avx512> {
     return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
   }
   static Batch min(Batch a, Batch b) { return _mm512_min_ps(a, b); }
+  static Batch select_less(Batch a, Batch b, Batch x, Batch y) {
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x);
+  }
   static Batch scale2(Batch x, Batch n) { return _mm512_scalef_ps(x, n); }
   static Batch swap_pairs(Batch x) { return _mm512_permute_ps(x, 0xB1); }
   template <class Op>
@@ -177,6 +200,15 @@ struct FloatOps<Avx512> : XsimdFloatOps<Avx512> {
   static void store_f16(void* p, Batch x) {
     _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
   }
+  static void store_bf16(void* p, Batch x) {
+    const __m512i bits = _mm512_castps_si512(x), upper = _mm512_srli_epi32(bits, 16);
+    const __m512i half =
+        _mm512_add_epi32(_mm512_and_si512(upper, _mm512_set1_epi32(1)), _mm512_set1_epi32(0x7FFF));
+    const __m512i nearest = _mm512_srli_epi32(_mm512_add_epi32(bits, half), 16);
+    const __m512i wide =
+        _mm512_mask_or_epi32(nearest, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), upper, _mm512_set1_epi32(0x40));
+    _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_cvtepi32_epi16(wide));
+  }
   static void store_i8(std::int8_t* p, Batch x) {
     const __m512i wide = _mm512_maskz_cvtps_epi32(_mm512_cmp_ps_mask(x, x, _CMP_ORD_Q), x);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(wide));
@@ -197,6 +229,7 @@ struct FloatOps<Neon> : XsimdFloatOps<Neon> {
     return vreinterpretq_f32_s32(vmaxq_s32(vreinterpretq_s32_f32(a), vreinterpretq_s32_f32(b)));
   }
   static Batch min(Batch a, Batch b) { return vbslq_f32(vcltq_f32(a, b), a, b); }
+  static Batch select_less(Batch a, Batch b, Batch x, Batch y) { return vbslq_f32(vcltq_f32(a, b), x, y); }
   static Batch pow2(Batch t) {
     const uint32x4_t shifted = vshlq_n_u32(vreinterpretq_u32_f32(t), 23);
     return vreinterpretq_f32_u32(vaddq_u32(shifted, vdupq_n_u32(0x3F800000U)));
@@ -223,6 +256,14 @@ struct FloatOps<Neon> : XsimdFloatOps<Neon> {
   static void store_f16(void* p, Batch x) {
     const uint16x4_t bits = vreinterpret_u16_f16(vcvt_f16_f32(x));
     std::memcpy(p, &bits, sizeof bits);
+  }
+  static void store_bf16(void* p, Batch x) {
+    const uint32x4_t bits = vreinterpretq_u32_f32(x), upper = vshrq_n_u32(bits, 16);
+    const uint32x4_t half = vaddq_u32(vandq_u32(upper, vdupq_n_u32(1)), vdupq_n_u32(0x7FFF));
+    const uint32x4_t nearest = vshrq_n_u32(vaddq_u32(bits, half), 16);
+    const uint16x4_t all =
+        vmovn_u32(vbslq_u32(vceqq_f32(x, x), nearest, vorrq_u32(upper, vdupq_n_u32(0x40))));
+    std::memcpy(p, &all, sizeof all);
   }
   static void store_i8(std::int8_t* p, Batch x) {
     const int16x4_t half = vmovn_s32(vcvtq_s32_f32(x));  // NaN converts to 0

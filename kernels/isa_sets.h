@@ -10,6 +10,10 @@ extern const KernelSet kAvx2Kernels;
 extern const KernelSet kAvx512Kernels;
 extern const KernelSet kNeonKernels;
 
+/// The encoder of a type or null: KernelSet::encode, instantiated by encode_*.cpp.
+template <class Isa>
+EncodeFn encoder(DType type);
+
 /// The amx set is avx512vnni's but for these (isa_amx.cpp).
 MatMulKernel amx_matmul(DType type);
 std::uint64_t amx_peak(std::uint64_t rounds);

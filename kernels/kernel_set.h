@@ -25,6 +25,7 @@ template <class Isa, MatMulKernel (*Int)(DType)>
 constexpr KernelSet make_kernel_set() {
   KernelSet set{.isa = Isa::name,
                 .matmul = any_matmul<Isa, Int>,
+                .encode = encoder<Isa>,
                 .quantize = quantize<Isa>,
                 .rms_norm = rms_norm<Isa>,
                 .rope = rope<Isa>,

@@ -39,6 +39,11 @@ struct MatMulKernel {
   MatMulFn run = nullptr;       ///< null: the type cannot be a weight matrix
 };
 
+/// Encodes n_values (whole blocks) of x as blocks of one type with a small squared error Σ w·(x - x̂)².
+/// importance: null, or a weight w ≥ 0 for each value; zero for all values of a block counts as none. Every
+/// block depends on its own values only. Finite values whatever x holds: kernels/README.md.
+using EncodeFn = void (*)(const float* x, const float* importance, std::size_t n_values, std::byte* blocks);
+
 struct AttentionJob;  // kernels/attention.h
 struct KvStoreJob;    // kernels/kv_layout.h
 
@@ -46,6 +51,9 @@ struct KvStoreJob;    // kernels/kv_layout.h
 struct KernelSet {
   std::string_view isa;  ///< "scalar", "avx2", "avx512vnni", "amx", "neon"
   MatMulKernel (*matmul)(DType type);
+
+  /// How weights of a type are made; null: no encoder.
+  EncodeFn (*encode)(DType type);
 
   /// Fills tokens [t0, t1) of acts (its type says how) from the same rows of x: acts.cols values each,
   /// x_stride floats apart.
