@@ -12,7 +12,7 @@ namespace cria {
 
 static_assert(std::endian::native == std::endian::little, "blocks are read as they lie in the file");
 
-using F16Bits = std::uint16_t;  ///< IEEE binary16, see kernels/f16.h
+using F16Bits = std::uint16_t;           ///< IEEE binary16, see kernels/f16.h
 inline constexpr float kF16Max = 65504;  ///< the largest finite
 
 #pragma pack(push, 1)

@@ -55,7 +55,7 @@ std::uint64_t align(std::uint64_t n, std::uint64_t alignment) {
 }
 
 template <typename T>
-GgufData load(const std::byte* data) {
+GgufData data_at(const std::byte* data) {
   T value;
   std::memcpy(&value, data, sizeof(T));
   return value;
@@ -66,27 +66,27 @@ GgufData load(const std::byte* data) {
 GgufData copy_value(const GgufFile& file, const GgufValue& value) {
   switch (value.type) {
     case GgufType::U8:
-      return load<std::uint8_t>(value.data);
+      return data_at<std::uint8_t>(value.data);
     case GgufType::I8:
-      return load<std::int8_t>(value.data);
+      return data_at<std::int8_t>(value.data);
     case GgufType::U16:
-      return load<std::uint16_t>(value.data);
+      return data_at<std::uint16_t>(value.data);
     case GgufType::I16:
-      return load<std::int16_t>(value.data);
+      return data_at<std::int16_t>(value.data);
     case GgufType::U32:
-      return load<std::uint32_t>(value.data);
+      return data_at<std::uint32_t>(value.data);
     case GgufType::I32:
-      return load<std::int32_t>(value.data);
+      return data_at<std::int32_t>(value.data);
     case GgufType::F32:
-      return load<float>(value.data);
+      return data_at<float>(value.data);
     case GgufType::Bool:
-      return load<bool>(value.data);
+      return data_at<bool>(value.data);
     case GgufType::U64:
-      return load<std::uint64_t>(value.data);
+      return data_at<std::uint64_t>(value.data);
     case GgufType::I64:
-      return load<std::int64_t>(value.data);
+      return data_at<std::int64_t>(value.data);
     case GgufType::F64:
-      return load<double>(value.data);
+      return data_at<double>(value.data);
     case GgufType::String:
       return std::string(reinterpret_cast<const char*>(value.data), value.bytes);
     case GgufType::Array:

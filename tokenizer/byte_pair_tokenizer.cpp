@@ -18,8 +18,6 @@ namespace cria {
 
 namespace {
 
-constexpr TokenId kNone = TextTable::kNone;
-
 /// All work is on bytes: the tokens' visible characters are turned into the bytes they stand for once, at the
 /// start. Control tokens take no part in merges, so no text becomes one.
 class BytePairTokenizer final : public RunTokenizer {
@@ -66,7 +64,7 @@ void BytePairTokenizer::collect_texts() {
   }
   begins.push_back(bytes_.size());
   texts_ = TextTable(static_cast<std::size_t>(n));
-  byte_ids_.fill(kNone);
+  byte_ids_.fill(TextTable::kNone);
   for (TokenId id = 0; id < n; ++id) {
     const std::size_t begin = begins[static_cast<std::size_t>(id)];
     const std::string_view text =
@@ -81,7 +79,7 @@ void BytePairTokenizer::collect_texts() {
   for (TokenId id = 0; id < n; ++id) {
     if (role_of(id) != TokenRole::Byte) continue;
     const int value = byte_value(text_of(id));
-    if (value >= 0 && byte_ids_[static_cast<std::size_t>(value)] == kNone)
+    if (value >= 0 && byte_ids_[static_cast<std::size_t>(value)] == TextTable::kNone)
       byte_ids_[static_cast<std::size_t>(value)] = id;
   }
   stand_in_ = unknown_token();
@@ -107,7 +105,7 @@ void BytePairTokenizer::collect_merges() {
     const std::string_view whole = bytes;
     const TokenId left = texts_.find(whole.substr(0, middle)), right = texts_.find(whole.substr(middle)),
                   joined = texts_.find(whole);
-    if (left != kNone && right != kNone && joined != kNone)
+    if (left != TextTable::kNone && right != TextTable::kNone && joined != TextTable::kNone)
       pairs_.insert(left, right, {static_cast<std::uint32_t>(rank), joined});
   }
 }
@@ -115,7 +113,7 @@ void BytePairTokenizer::collect_merges() {
 TokenId BytePairTokenizer::id_of_byte(char byte) const {
   const auto value = static_cast<unsigned char>(byte);
   const TokenId id = byte_ids_[value];
-  if (id != kNone) return id;
+  if (id != TextTable::kNone) return id;
   if (stand_in_) return *stand_in_;
   throw Error("", "no token for byte " + std::to_string(value) + ", and no unknown token to stand in",
               "key tokenizer.ggml.tokens");
@@ -124,7 +122,7 @@ TokenId BytePairTokenizer::id_of_byte(char byte) const {
 void BytePairTokenizer::encode_word(std::string_view word, Word& work) const {
   work.ids.clear();
   if (words_.ignores_merges()) {
-    if (const TokenId whole = texts_.find(word); whole != kNone) return work.ids.push_back(whole);
+    if (const TokenId whole = texts_.find(word); whole != TextTable::kNone) return work.ids.push_back(whole);
   }
   if (word.size() >= std::numeric_limits<std::uint32_t>::max())
     throw Error("", "a word of the text is too long: expected less than 4 GiB, got " +

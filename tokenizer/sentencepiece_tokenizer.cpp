@@ -22,7 +22,6 @@ namespace {
 
 constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";  // U+2581 stands for a space inside SentencePiece
 constexpr char32_t kSpaceCode = 0x2581;
-constexpr TokenId kNone = TextTable::kNone;
 
 std::string with_spaces(std::string_view text) {
   std::string out;
@@ -111,7 +110,7 @@ Merge ScoredTexts::Rules::find(Symbol left, Symbol right) const {
   const std::size_t bytes = std::size_t{left.bytes} + right.bytes;
   if (bytes >= texts.powers_.size()) return {};
   const TokenId id = texts.texts_.find(texts.joined_hash(left, right), word.substr(left.begin, bytes));
-  if (id == kNone) return {};
+  if (id == TextTable::kNone) return {};
   if (texts.is_unused(id)) parts->insert_or_assign(id, std::pair(left, right));
   return {texts.ranks_[static_cast<std::size_t>(id)], id};
 }
@@ -173,7 +172,7 @@ class SentencePieceTokenizer final : public RunTokenizer {
 };
 
 void SentencePieceTokenizer::assign_bytes() {
-  byte_ids_.fill(kNone);
+  byte_ids_.fill(TextTable::kNone);
   for (TokenId id = 0; id < static_cast<TokenId>(vocabulary().tokens.size()); ++id) {
     if (role_of(id) != TokenRole::Byte) continue;
     const int value = byte_value(text_of(id));
@@ -185,7 +184,7 @@ void SentencePieceTokenizer::assign_bytes() {
     }
     byte_ids_[static_cast<std::size_t>(value)] = id;
   }
-  const auto missing = std::find(byte_ids_.begin(), byte_ids_.end(), kNone);
+  const auto missing = std::find(byte_ids_.begin(), byte_ids_.end(), TextTable::kNone);
   if (missing == byte_ids_.end()) return;
   stand_in_ = unknown_token();
   if (!stand_in_) {
@@ -194,7 +193,7 @@ void SentencePieceTokenizer::assign_bytes() {
                     ": expected <0x00> to <0xFF>, or an unknown token to stand in",
                 "key tokenizer.ggml.tokens");
   }
-  std::replace(byte_ids_.begin(), byte_ids_.end(), kNone, *stand_in_);
+  std::replace(byte_ids_.begin(), byte_ids_.end(), TextTable::kNone, *stand_in_);
 }
 
 /// Merges never cross a place whose two characters are neighbours in no token, so the run is cut there into
@@ -261,13 +260,13 @@ void SentencePieceTokenizer::take_apart(Symbol symbol, Word& work) const {
     todo.pop_back();
     const std::string_view text = std::string_view(work.text).substr(next.begin, next.bytes);
     const TokenId id = texts_.texts().find(next.hash, text);
-    if (id != kNone && texts_.is_unused(id)) {
+    if (id != TextTable::kNone && texts_.is_unused(id)) {
       if (const auto parts = work.parts.find(id); parts != work.parts.end()) {
         todo.insert(todo.end(), {parts->second.second, parts->second.first});
         continue;
       }
     }
-    if (id != kNone)
+    if (id != TextTable::kNone)
       work.ids.push_back(id);
     else if (text == kSpaceSymbol)
       work.ids.push_back(byte_ids_[' ']);

@@ -22,7 +22,7 @@ void say(const std::string& text) { std::cerr << styled(stderr, Style::Dim, text
 
 bool show_help(ChatSession& chat, const std::string& argument);
 
-constexpr ChatCommand kCommands[] = {
+constexpr ChatCommand kChatCommands[] = {
     {"/help", "", "this list", show_help},
     {"/reset", "", "forget the conversation; the system message stays",
      [](ChatSession& chat, const std::string&) {
@@ -58,7 +58,7 @@ constexpr ChatCommand kCommands[] = {
 
 bool show_help(ChatSession&, const std::string&) {
   std::string text;
-  for (const ChatCommand& command : kCommands) {
+  for (const ChatCommand& command : kChatCommands) {
     std::string usage = std::string(command.name) + " " + std::string(command.argument);
     usage.resize(14, ' ');
     text += usage + std::string(command.help) + "\n";
@@ -74,9 +74,9 @@ bool run_command(ChatSession& chat, const std::string& line) {
   const std::string word = line.substr(0, space);
   const std::string argument =
       space == std::string::npos ? "" : line.substr(line.find_first_not_of(' ', space));
-  const auto* const found = std::find_if(std::begin(kCommands), std::end(kCommands),
+  const auto* const found = std::find_if(std::begin(kChatCommands), std::end(kChatCommands),
                                          [&](const ChatCommand& c) { return c.name == word; });
-  if (found == std::end(kCommands)) throw Error("", "unknown command " + word + " (/help lists them)");
+  if (found == std::end(kChatCommands)) throw Error("", "unknown command " + word + " (/help lists them)");
   if (argument.empty() && found->argument == "FILE") throw Error("", word + ": expected the name of a file");
   return found->run(chat, argument);
 }

@@ -14,30 +14,30 @@
 namespace cria::tools {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 
-const json& member(const json& object, std::initializer_list<const char*> names) {
+const Json& member(const Json& object, std::initializer_list<const char*> names) {
   for (const char* name : names) {
     if (const auto found = object.find(name); found != object.end()) return *found;
   }
   throw Error("", std::string("no ") + *names.begin());
 }
 
-std::string text(const json& value, const char* what) {
+std::string text(const Json& value, const char* what) {
   if (!value.is_string() || value.get_ref<const std::string&>().empty())
     throw Error("", std::string(what) + ": expected text, got " + value.type_name());
   return value.get<std::string>();
 }
 
-std::vector<std::string> texts(const json& list, const char* what) {
+std::vector<std::string> texts(const Json& list, const char* what) {
   if (!list.is_array()) throw Error("", std::string(what) + ": expected a list, got " + list.type_name());
   std::vector<std::string> result;
-  for (const json& entry : list) result.push_back(text(entry, what));
+  for (const Json& entry : list) result.push_back(text(entry, what));
   return result;
 }
 
 /// An index, a label, or a choice's text.
-std::size_t find_answer(const json& answer, const std::vector<std::string>& choices,
+std::size_t find_answer(const Json& answer, const std::vector<std::string>& choices,
                         const std::vector<std::string>& labels) {
   const std::string word = answer.is_string() ? answer.get<std::string>() : answer.dump();
   for (const auto* list : {&labels, &choices}) {
@@ -52,11 +52,11 @@ std::size_t find_answer(const json& answer, const std::vector<std::string>& choi
 }
 
 ChoiceQuestion parse_question(const std::string& line) {
-  const json object = json::parse(line, nullptr, false);
+  const Json object = Json::parse(line, nullptr, false);
   if (!object.is_object()) throw Error("", "expected a JSON object");
   ChoiceQuestion question;
   question.question = text(member(object, {"question", "ctx"}), "question");
-  const json& choices = member(object, {"choices", "endings"});
+  const Json& choices = member(object, {"choices", "endings"});
   std::vector<std::string> labels;
   if (choices.is_object()) {
     question.choices = texts(member(choices, {"text"}), "choices");

@@ -69,7 +69,7 @@ void use_utf8() {
 }
 
 /// A prompt for libedit: sequences that take no room stand between \1. (One at the very end would be lost.)
-std::string escaped(std::string text) {
+std::string prompt_escaped(std::string text) {
   for (std::size_t at = 0; (at = text.find('\033', at)) != std::string::npos; at += 3) {
     text.insert(text.find('m', at) + 1, 1, '\1');
     text.insert(at, 1, '\1');
@@ -103,7 +103,7 @@ class TerminalReader : public LineReader {
   TerminalReader& operator=(const TerminalReader&) = delete;
 
   Read line(const std::string& prompt_text, std::string& out) override {
-    prompt_ = escaped(styled(stdout, Style::Prompt, prompt_text)) + " ";
+    prompt_ = prompt_escaped(styled(stdout, Style::Prompt, prompt_text)) + " ";
     interrupted_ = false;
     el_set(edit_, EL_PREP_TERM,
            1);  // else what is typed right after the prompt shows meets a cooked terminal

@@ -11,7 +11,7 @@ namespace {
 constexpr double kWidth = 960, kHeight = 600, kLeft = 80, kRight = 120, kTop = 70, kBottom = 60;
 constexpr double kLabelHeight = 14, kLetterWidth = 7.5;
 
-std::string escaped(const std::string& text) {
+std::string xml_escaped(const std::string& text) {
   std::string out;
   for (const char c : text)
     out += c == '<'   ? "&lt;"
@@ -60,7 +60,7 @@ std::string line(double x1, double y1, double x2, double y2, const std::string& 
 }
 
 std::string text(double x, double y, const std::string& words, const std::string& style = {}) {
-  return "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" " + style + ">" + escaped(words) +
+  return "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" " + style + ">" + xml_escaped(words) +
          "</text>\n";
 }
 

@@ -11,15 +11,15 @@
 namespace cria {
 namespace {
 
-struct Shape {
+struct AttentionShape {
   std::size_t heads, kv_heads, head_dim, value_dim, first_pos, tokens, window;
 };
-std::ostream& operator<<(std::ostream& out, const Shape& s) {
+std::ostream& operator<<(std::ostream& out, const AttentionShape& s) {
   return out << s.heads << '/' << s.kv_heads << " heads, dims " << s.head_dim << ',' << s.value_dim << ", at "
              << s.first_pos << '+' << s.tokens << ", window " << s.window;
 }
 
-const Shape kShapes[] = {
+const AttentionShape kShapes[] = {
     {1, 1, 64, 64, 0, 1, 0},       // one token, one head
     {4, 4, 64, 64, 63, 1, 0},      // the last position of a tile
     {4, 2, 64, 64, 64, 1, 0},      // the first of the next
@@ -34,16 +34,16 @@ const Shape kShapes[] = {
     {4, 2, 64, 64, 200, 90, 7},    // a window narrower than a block of tokens
     {3, 1, 64, 64, 0, 200, 1},     // every token sees itself only
 };
-constexpr KvType kTypes[] = {KvType::F16, KvType::F32, KvType::Q8_0};
+constexpr KvType kKvTypes[] = {KvType::F16, KvType::F32, KvType::Q8_0};
 
 /// A cache filled by a kernel set's store_kv with random keys and values, every other byte poisoned.
 struct Cache {
-  Shape shape;
+  AttentionShape shape;
   KvType type;
   std::size_t k_bytes, v_bytes;
   Buffer<std::byte> k, v;
 
-  Cache(const Shape& s, KvType kv_type, const KernelSet& kernels)
+  Cache(const AttentionShape& s, KvType kv_type, const KernelSet& kernels)
       : shape(s),
         type(kv_type),
         k_bytes(key_head_bytes(type, s.head_dim, s.first_pos + s.tokens)),
@@ -105,13 +105,13 @@ struct Cache {
 
 struct Queries {
   Buffer<float> q;
-  explicit Queries(const Shape& s) : q(s.tokens * s.heads * s.head_dim) {
+  explicit Queries(const AttentionShape& s) : q(s.tokens * s.heads * s.head_dim) {
     fill_random(q.data(), q.size(), 13, 2);
   }
 };
 
 AttentionJob make_job(const Cache& cache, const Queries& queries, Buffer<float>& out) {
-  const Shape& s = cache.shape;
+  const AttentionShape& s = cache.shape;
   AttentionJob job{};
   job.q = queries.q.data();
   job.q_stride = s.heads * s.head_dim;
@@ -134,7 +134,7 @@ AttentionJob make_job(const Cache& cache, const Queries& queries, Buffer<float>&
 
 Buffer<float> run(const KernelSet& kernels, const Cache& cache, const Queries& queries,
                   std::size_t tokens_per_call) {
-  const Shape& s = cache.shape;
+  const AttentionShape& s = cache.shape;
   Buffer<float> out(s.tokens * s.heads * s.value_dim);
   Buffer<std::byte> scratch(attention_scratch_bytes(s.heads, s.kv_heads, s.head_dim, s.value_dim));
   std::memset(scratch.data(), 0xFF, scratch.size());
@@ -147,8 +147,8 @@ Buffer<float> run(const KernelSet& kernels, const Cache& cache, const Queries& q
 
 template <class F>
 void for_each_case(F f) {
-  for (const Shape& shape : kShapes) {
-    for (const KvType type : kTypes) {
+  for (const AttentionShape& shape : kShapes) {
+    for (const KvType type : kKvTypes) {
       SCOPED_TRACE(testing::Message() << shape << ", type " << static_cast<int>(type));
       f(Cache(shape, type, scalar_kernels()), Queries(shape));
     }
@@ -156,8 +156,8 @@ void for_each_case(F f) {
 }
 
 TEST(Attention, StoresTheSameBytesOnEveryIsa) {
-  for (const Shape& shape : kShapes) {
-    for (const KvType type : kTypes) {
+  for (const AttentionShape& shape : kShapes) {
+    for (const KvType type : kKvTypes) {
       const Cache expected(shape, type, scalar_kernels());
       for (const KernelSet* set : available_kernels()) {
         const Cache got(shape, type, *set);
@@ -179,7 +179,7 @@ TEST(Attention, SameBitsOnEveryIsaAndForEverySplit) {
 
 TEST(Attention, IsASoftmaxOverTheKeys) {
   for_each_case([](const Cache& cache, const Queries& queries) {
-    const Shape& s = cache.shape;
+    const AttentionShape& s = cache.shape;
     const Buffer<float> got = run(scalar_kernels(), cache, queries, s.tokens);
     const double scale = 1 / std::sqrt(static_cast<double>(s.head_dim));
     for (std::size_t t = 0; t < s.tokens; ++t) {

@@ -76,7 +76,7 @@ class Fenced {
   std::byte *memory_, *data_;
 };
 
-struct Shape {
+struct ProductShape {
   std::size_t rows, blocks, tokens;
 };
 
@@ -86,7 +86,7 @@ struct Inputs {
   Activations acts;
 
   template <class Q>
-  Inputs(ActType type, Shape s, std::size_t cols, Q q)
+  Inputs(ActType type, ProductShape s, std::size_t cols, Q q)
       : memory(Activations::bytes(type, s.tokens, cols)),
         acts(Activations::place(type, s.tokens, cols, memory.data())) {
     std::mt19937 random(7);
@@ -108,7 +108,8 @@ struct Inputs {
 /// fill(block) makes each block, q(i) each activation; the weights end (or start) gap bytes from memory that
 /// may not be touched.
 template <class Fill, class Q>
-void expect_equal(DType type, Shape s, bool at_end, bool residual, Fill fill, Q q, std::size_t gap = 0) {
+void expect_equal(DType type, ProductShape s, bool at_end, bool residual, Fill fill, Q q,
+                  std::size_t gap = 0) {
   const DTypeInfo& info = dtype_info(type);
   const std::size_t cols = s.blocks * info.block_values, row_bytes = info.bytes(cols);
   Fenced weights(s.rows * row_bytes, at_end, gap);

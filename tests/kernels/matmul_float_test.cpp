@@ -9,7 +9,7 @@
 namespace cria {
 namespace {
 
-constexpr DType kTypes[] = {DType::F32, DType::F16, DType::BF16};
+constexpr DType kFloatTypes[] = {DType::F32, DType::F16, DType::BF16};
 
 std::size_t bytes_of(DType type) { return type == DType::F32 ? 4 : 2; }
 
@@ -76,7 +76,7 @@ void expect_prescribed(DType type, std::size_t rows, std::size_t cols, std::size
 }
 
 TEST(MatMulFloat, EveryLength) {
-  for (const DType type : kTypes) {
+  for (const DType type : kFloatTypes) {
     for (std::size_t cols = 1; cols <= 50; ++cols) expect_prescribed(type, 9, cols, 1, false);
     for (const std::size_t cols : {511, 512, 513, 1024, 1040, 2049})
       for (const std::size_t tokens : {1, 9}) expect_prescribed(type, 7, cols, tokens, false);
@@ -84,13 +84,13 @@ TEST(MatMulFloat, EveryLength) {
 }
 
 TEST(MatMulFloat, EveryBatchSize) {
-  for (const DType type : kTypes)
+  for (const DType type : kFloatTypes)
     for (std::size_t tokens = 1; tokens <= 26; ++tokens)
       expect_prescribed(type, 11, 48, tokens, tokens % 2 == 0);
 }
 
 TEST(MatMulFloat, MoreRowsThanAPanel) {
-  for (const DType type : kTypes) {
+  for (const DType type : kFloatTypes) {
     expect_prescribed(type, 103, 67, 13, true);
     expect_prescribed(type, 103, 67, 2, true);
     expect_prescribed(type, 21, 9000, 11, false);  // panels of fewer rows

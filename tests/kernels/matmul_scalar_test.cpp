@@ -183,14 +183,14 @@ TEST_P(ScalarProduct, AddsTheResidualAfterTheProduct) {
   }
 }
 
-const auto type_name = [](const auto& info) { return std::string(name(info.param)); };
+const auto weight_type_name = [](const auto& info) { return std::string(name(info.param)); };
 INSTANTIATE_TEST_SUITE_P(Types, ScalarProduct,
                          testing::Values(DType::F16, DType::BF16, DType::Q4_0, DType::Q4_1, DType::Q5_0,
                                          DType::Q5_1, DType::Q8_0, DType::IQ4_NL, DType::Q2_K, DType::Q3_K,
                                          DType::Q4_K, DType::Q5_K, DType::Q6_K, DType::IQ4_XS, DType::IQ3_S,
                                          DType::IQ3_XXS, DType::IQ2_S, DType::IQ2_XS, DType::IQ2_XXS,
                                          DType::IQ1_S, DType::IQ1_M, DType::TQ1_0, DType::TQ2_0),
-                         type_name);
+                         weight_type_name);
 
 TEST(ScalarMatMul, NamesActivationsByClassAndRefusesOtherTypes) {
   EXPECT_EQ(scalar_matmul(DType::F32).act, ActType::F32);

@@ -14,7 +14,7 @@ namespace {
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr double kHalfUlp = 0x1p-24;  // relative error of one float operation
 
-std::vector<std::size_t> lengths() {
+std::vector<std::size_t> row_lengths() {
   std::vector<std::size_t> all;
   for (std::size_t n = 1; n <= 50; ++n) all.push_back(n);
   for (std::size_t n : {63, 64, 65, 255, 256, 257, 2048, 5632}) all.push_back(n);
@@ -24,7 +24,7 @@ std::vector<std::size_t> lengths() {
 /// Runs a kernel in every set on copies of the same rows at several alignments; f(set, y, x) changes y.
 template <class F>
 void expect_same_bits(F f) {
-  for (const std::size_t n : lengths()) {
+  for (const std::size_t n : row_lengths()) {
     Buffer<float> y(n), x(n);
     fill_random(y.data(), n, 1, 3);
     fill_random(x.data(), n, 2);
@@ -51,7 +51,7 @@ TEST(RowOps, SameBitsOnEveryIsa) {
 }
 
 TEST(RowOps, RmsNormFollowsItsFormula) {
-  for (const std::size_t n : lengths()) {
+  for (const std::size_t n : row_lengths()) {
     Buffer<float> x(n), w(n), y(n);
     fill_random(x.data(), n, 3, 5);
     fill_random(w.data(), n, 4);
@@ -67,7 +67,7 @@ TEST(RowOps, RmsNormFollowsItsFormula) {
 }
 
 TEST(RowOps, SoftmaxAddsUpToOneAndOrdersAsItsInput) {
-  for (const std::size_t n : lengths()) {
+  for (const std::size_t n : row_lengths()) {
     Buffer<float> x(n);
     fill_random(x.data(), n, 5, 4);
     Buffer<float> p = copy_at(x, 0);

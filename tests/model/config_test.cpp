@@ -88,14 +88,14 @@ TEST(Config, Warns) {
   EXPECT_EQ(LlamaConfig::from_gguf(model.open()).warnings.size(), 2U);
 }
 
-struct Defect {
+struct ConfigDefect {
   const char* name;
   const char* expected;
   std::function<void(TinyModel&)> apply;
 };
-void PrintTo(const Defect& defect, std::ostream* out) { *out << defect.name; }
+void PrintTo(const ConfigDefect& defect, std::ostream* out) { *out << defect.name; }
 
-class BadConfig : public testing::TestWithParam<Defect> {};
+class BadConfig : public testing::TestWithParam<ConfigDefect> {};
 
 TEST_P(BadConfig, IsRefused) {
   TinyModel model;
@@ -117,104 +117,103 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
 INSTANTIATE_TEST_SUITE_P(Config, BadConfig,
-                         testing::Values(Defect{"ArchitectureMissing",
-                                                "missing key (key general.architecture)",
-                                                [](TinyModel& m) { m.keys.erase("general.architecture"); }},
-                                         Defect{"ArchitectureEmpty", "got ''",
-                                                [](TinyModel& m) {
-                                                  m.keys["general.architecture"] = std::string();
-                                                }},
-                                         Defect{"ArchitectureUnknown",
-                                                "expected one of llama, qwen2, got 'emu'",
-                                                [](TinyModel& m) {
-                                                  m.keys["general.architecture"] = std::string("emu");
-                                                }},
-                                         Defect{"ArchitectureNumber", "expected string, got u32",
-                                                [](TinyModel& m) { m.keys["general.architecture"] = 1U; }},
-                                         Defect{"LayersMissing", "missing key (key llama.block_count)",
-                                                without("block_count")},
-                                         Defect{"Layers0", "expected 1 to 1024, got 0",
-                                                with("block_count", 0U)},
-                                         Defect{"LayersHuge", "expected 1 to 1024",
-                                                with("block_count", UINT32_MAX)},
-                                         Defect{"LayersAboveTensors",
-                                                "more layers than tensors: expected at most 20, got 100",
-                                                with("block_count", 100U)},
-                                         Defect{"LayersFloat",
-                                                "expected an integer, got f32 (key llama.block_count)",
-                                                with("block_count", 2.0F)},
-                                         Defect{"Embedding0", "out of range", with("embedding_length", 0U)},
-                                         Defect{"EmbeddingHuge", "out of range",
-                                                with("embedding_length", (1U << 20) + 1)},
-                                         Defect{"EmbeddingNotHeads", "expected a multiple of 4, got 63",
-                                                with("embedding_length", 63U)},
-                                         Defect{"Heads0", "out of range", with("attention.head_count", 0U)},
-                                         Defect{"HeadsHuge", "out of range",
-                                                with("attention.head_count", 1025U)},
-                                         Defect{"HeadsDiffer", "layers of different sizes",
-                                                with("attention.head_count",
-                                                     GgufArray::of(std::vector<std::int32_t>{4, 2}))},
-                                         Defect{"KvHeads0", "out of range",
-                                                with("attention.head_count_kv", 0U)},
-                                         Defect{"KvHeadsAboveHeads", "expected a divisor of 4, got 8",
-                                                with("attention.head_count_kv", 8U)},
-                                         Defect{"KvHeadsNoDivisor", "expected a divisor of 4, got 3",
-                                                with("attention.head_count_kv", 3U)},
-                                         Defect{"KvHeadsShort", "one number per layer, 2, got 1",
-                                                with("attention.head_count_kv", GgufArray::of(
-                                                                                    std::vector<
-                                                                                        std::int32_t>{2}))},
-                                         Defect{"KvHeadsNegative", "out of range",
-                                                with(
-                                                    "attention.head_count_kv",
-                                                    GgufArray::
-                                                        of(std::vector<std::int32_t>{2, -2}))},
-                                         Defect{"KvHeadsStrings", "expected array of integers",
-                                                with("attention.head_count_kv", GgufArray::
-                                                                                    of(std::vector<std::string>{"2",
-                                                                                                                "2"}))},
-                                         Defect{"FeedForward0",
-                                                "out of range", with("feed_forward_length", 0U)},
-                                         Defect{"Rot0", "out of range", with("rope.dimension_count", 0U)},
-                                         Defect{"RotOdd",
-                                                "odd RoPE dimension", with("rope.dimension_count", 15U)},
-                                         Defect{"RotAboveHead", "expected 1 to 16, got 18",
-                                                with("rope.dimension_count", 18U)},
-                                         Defect{"BaseZero", "above 0", with("rope.freq_base", 0.0F)},
-                                         Defect{"BaseNan", "above 0", with("rope.freq_base", kNan)},
-                                         Defect{"BaseInf", "above 0", with("rope.freq_base", kInf)},
-                                         Defect{"FactorZero", "above 0", with("rope.scaling.factor", 0.0F)},
-                                         Defect{"FactorNan", "above 0", with("rope.scaling.factor", kNan)},
-                                         Defect{"ScalingUnknown", "expected none, linear or yarn, got 'odd'",
-                                                with("rope.scaling.type", std::string("odd"))},
-                                         Defect{"EpsMissing",
-                                                "missing key", without("attention.layer_norm_rms_epsilon")},
-                                         Defect{
-                                             "EpsNegative", "bad epsilon",
-                                             with("attention.layer_norm_rms_epsilon", -1e-5F)},
-                                         Defect{
-                                             "EpsNan", "bad epsilon",
-                                             with("attention.layer_norm_rms_epsilon", kNan)},
-                                         Defect{"Context0", "out of range", with("context_length", 0U)},
-                                         Defect{"ContextMax", "out of range",
-                                                with("context_length", UINT32_MAX)},
-                                         Defect{"Experts", "mixtures of experts are not supported",
-                                                [](TinyModel& m) {
-                                                  m.key("expert_count") = 8U;
-                                                  m.key("expert_used_count") = 2U;
-                                                }},
-                                         Defect{"ExpertsUsed0", "bad number of experts used",
-                                                with("expert_count", 8U)},
-                                         Defect{"VocabularyDisagrees",
-                                                "fits neither embeddings nor tokens: expected 10, got 11",
-                                                with("vocab_size", 11U)},
-                                         Defect{"TokensAboveRows",
-                                                "more tokens than embeddings: expected at most 10, got 11",
-                                                [](TinyModel& m) {
-                                                  m.keys["tokenizer.ggml.tokens"] =
-                                                      GgufArray::of(std::vector<std::string>(11, "x"));
-                                                }}),
-                         case_name<Defect>);
+                         testing::
+                             Values(
+                                 ConfigDefect{"ArchitectureMissing", "missing key (key general.architecture)",
+                                              [](TinyModel& m) { m.keys.erase("general.architecture"); }},
+                                 ConfigDefect{
+                                     "ArchitectureEmpty", "got ''",
+                                     [](TinyModel& m) { m.keys["general.architecture"] = std::string(); }},
+                                 ConfigDefect{"ArchitectureUnknown",
+                                              "expected one of llama, qwen2, got 'emu'",
+                                              [](TinyModel& m) {
+                                                m.keys["general.architecture"] = std::string("emu");
+                                              }},
+                                 ConfigDefect{"ArchitectureNumber", "expected string, got u32",
+                                              [](TinyModel& m) { m.keys["general.architecture"] = 1U; }},
+                                 ConfigDefect{"LayersMissing", "missing key (key llama.block_count)",
+                                              without("block_count")},
+                                 ConfigDefect{"Layers0", "expected 1 to 1024, got 0",
+                                              with("block_count", 0U)},
+                                 ConfigDefect{"LayersHuge", "expected 1 to 1024",
+                                              with("block_count", UINT32_MAX)},
+                                 ConfigDefect{"LayersAboveTensors",
+                                              "more layers than tensors: expected at most 20, got 100",
+                                              with("block_count", 100U)},
+                                 ConfigDefect{"LayersFloat",
+                                              "expected an integer, got f32 (key llama.block_count)",
+                                              with("block_count", 2.0F)},
+                                 ConfigDefect{"Embedding0", "out of range", with("embedding_length", 0U)},
+                                 ConfigDefect{"EmbeddingHuge", "out of range",
+                                              with("embedding_length", (1U << 20) + 1)},
+                                 ConfigDefect{"EmbeddingNotHeads", "expected a multiple of 4, got 63",
+                                              with("embedding_length", 63U)},
+                                 ConfigDefect{"Heads0", "out of range", with("attention.head_count", 0U)},
+                                 ConfigDefect{"HeadsHuge", "out of range",
+                                              with("attention.head_count", 1025U)},
+                                 ConfigDefect{"HeadsDiffer", "layers of different sizes",
+                                              with("attention.head_count",
+                                                   GgufArray::of(std::vector<std::int32_t>{4, 2}))},
+                                 ConfigDefect{"KvHeads0", "out of range",
+                                              with("attention.head_count_kv", 0U)},
+                                 ConfigDefect{
+                                     "KvHeadsAboveHeads", "expected a divisor of 4, got 8",
+                                     with("attention.head_count_kv", 8U)},
+                                 ConfigDefect{
+                                     "KvHeadsNoDivisor", "expected a divisor of 4, got 3",
+                                     with("attention.head_count_kv", 3U)},
+                                 ConfigDefect{
+                                     "KvHeadsShort", "one number per layer, 2, got 1",
+                                     with("attention.head_count_kv",
+                                          GgufArray::of(std::vector<std::int32_t>{2}))},
+                                 ConfigDefect{"KvHeadsNegative", "out of range",
+                                              with("attention.head_count_kv",
+                                                   GgufArray::of(std::vector<std::int32_t>{2, -2}))},
+                                 ConfigDefect{
+                                     "KvHeadsStrings", "expected array of integers",
+                                     with("attention.head_count_kv",
+                                          GgufArray::of(std::vector<std::string>{"2", "2"}))},
+                                 ConfigDefect{"FeedForward0", "out of range",
+                                              with("feed_forward_length", 0U)},
+                                 ConfigDefect{"Rot0", "out of range", with("rope.dimension_count", 0U)},
+                                 ConfigDefect{"RotOdd",
+                                              "odd RoPE dimension", with("rope.dimension_count", 15U)},
+                                 ConfigDefect{"RotAboveHead", "expected 1 to 16, got 18",
+                                              with("rope.dimension_count", 18U)},
+                                 ConfigDefect{"BaseZero", "above 0", with("rope.freq_base", 0.0F)},
+                                 ConfigDefect{"BaseNan", "above 0", with("rope.freq_base", kNan)},
+                                 ConfigDefect{"BaseInf", "above 0", with("rope.freq_base", kInf)},
+                                 ConfigDefect{"FactorZero", "above 0", with("rope.scaling.factor", 0.0F)},
+                                 ConfigDefect{"FactorNan", "above 0", with("rope.scaling.factor", kNan)},
+                                 ConfigDefect{"ScalingUnknown", "expected none, linear or yarn, got 'odd'",
+                                              with("rope.scaling.type", std::string("odd"))},
+                                 ConfigDefect{"EpsMissing", "missing key",
+                                              without("attention.layer_norm_rms_epsilon")},
+                                 ConfigDefect{
+                                     "EpsNegative", "bad epsilon",
+                                     with("attention.layer_norm_rms_epsilon", -1e-5F)},
+                                 ConfigDefect{"EpsNan", "bad epsilon",
+                                              with("attention.layer_norm_rms_epsilon", kNan)},
+                                 ConfigDefect{"Context0", "out of range", with("context_length", 0U)},
+                                 ConfigDefect{"ContextMax",
+                                              "out of range", with("context_length", UINT32_MAX)},
+                                 ConfigDefect{"Experts", "mixtures of experts are not supported",
+                                              [](TinyModel& m) {
+                                                m.key("expert_count") = 8U;
+                                                m.key("expert_used_count") = 2U;
+                                              }},
+                                 ConfigDefect{"ExpertsUsed0", "bad number of experts used",
+                                              with("expert_count", 8U)},
+                                 ConfigDefect{"VocabularyDisagrees",
+                                              "fits neither embeddings nor tokens: expected 10, got 11",
+                                              with("vocab_size", 11U)},
+                                 ConfigDefect{"TokensAboveRows",
+                                              "more tokens than embeddings: expected at most 10, got 11",
+                                              [](TinyModel& m) {
+                                                m.keys["tokenizer.ggml.tokens"] =
+                                                    GgufArray::of(std::vector<std::string>(11, "x"));
+                                              }}),
+                         case_name<ConfigDefect>);
 
 }  // namespace
 }  // namespace cria::test

@@ -121,15 +121,15 @@ TEST(Vocabulary, ToleratesWhatExists) {
   EXPECT_EQ(vocabulary.warnings.size(), 3U);
 }
 
-struct Defect {
+struct VocabularyDefect {
   const char* name;
   const char* expected;
   std::function<void(TinyModel&)> apply;
   bool is_bpe = false;
 };
-void PrintTo(const Defect& defect, std::ostream* out) { *out << defect.name; }
+void PrintTo(const VocabularyDefect& defect, std::ostream* out) { *out << defect.name; }
 
-class BadVocabulary : public testing::TestWithParam<Defect> {};
+class BadVocabulary : public testing::TestWithParam<VocabularyDefect> {};
 
 TEST_P(BadVocabulary, IsRefused) {
   TinyModel model = GetParam().is_bpe ? bpe() : sentencepiece();
@@ -139,58 +139,67 @@ TEST_P(BadVocabulary, IsRefused) {
   EXPECT_NE(text.find(GetParam().expected), std::string::npos) << text;
 }
 
-std::function<void(TinyModel&)> with(const char* suffix, GgufData value) {
+std::function<void(TinyModel&)> with_key(const char* suffix, GgufData value) {
   return [=](TinyModel& m) { m.keys["tokenizer." + std::string(suffix)] = value; };
 }
-std::function<void(TinyModel&)> without(const char* suffix) {
+std::function<void(TinyModel&)> without_key(const char* suffix) {
   return [=](TinyModel& m) { m.keys.erase("tokenizer." + std::string(suffix)); };
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Vocabulary, BadVocabulary,
     testing::Values(
-        Defect{"ModelMissing", "missing key (key tokenizer.ggml.model)", without("ggml.model")},
-        Defect{"TokensMissing", "missing key (key tokenizer.ggml.tokens)", without("ggml.tokens")},
-        Defect{"TokensEmpty", "empty vocabulary", with("ggml.tokens", GgufArray{GgufType::String, {}})},
-        Defect{"TokensNumbers", "expected array of string, got array of u32",
-               with("ggml.tokens", GgufArray::of(std::vector<std::uint32_t>{1}))},
-        Defect{"TokenHuge", "token 0 is too long",
-               with("ggml.tokens", GgufArray::of(Strings{std::string(70000, 'x')}))},
-        Defect{"ScoresShort", "expected one entry per token, 6, got 1 (key tokenizer.ggml.scores)",
-               with("ggml.scores", GgufArray::of(std::vector<float>{1}))},
-        Defect{"ScoresIntegers", "expected array of f32 or f64, got array of i32",
-               with("ggml.scores", GgufArray::of(std::vector<std::int32_t>{1}))},
-        Defect{"TypesShort", "expected one entry per token, 6, got 1 (key tokenizer.ggml.token_type)",
-               with("ggml.token_type", GgufArray::of(std::vector<std::int32_t>{1}))},
-        Defect{"TypesFloats", "expected array of integers",
-               with("ggml.token_type", GgufArray::of(std::vector<float>(6)))},
-        Defect{"TypeUnknown", "expected 0 to 6, got 7",
-               with("ggml.token_type", GgufArray::of(std::vector<std::int32_t>{2, 3, 3, 6, 7, 3}))},
-        Defect{"ByteToken", "bad byte token 4: expected <0x00> to <0xFF>, got 'a'",
-               with("ggml.token_type", GgufArray::of(std::vector<std::int32_t>{2, 3, 3, 6, 6, 3}))},
-        Defect{"MergesMissing", "missing key (key tokenizer.ggml.merges)", without("ggml.merges"), true},
-        Defect{"MergeWithoutSpace", "bad merge at index 0", with("ggml.merges", GgufArray::of(Strings{"ab"})),
-               true},
-        Defect{"MergeHalf", "bad merge at index 1", with("ggml.merges", GgufArray::of(Strings{"a b", "a "})),
-               true},
-        Defect{"MergeEmpty", "bad merge at index 0", with("ggml.merges", GgufArray::of(Strings{""})), true},
-        Defect{"BosOutside", "expected less than 6, got 6 (key tokenizer.ggml.bos_token_id)",
-               with("ggml.bos_token_id", 6U)},
-        Defect{"EosMax", "outside the vocabulary", with("ggml.eos_token_id", UINT32_MAX)},
-        Defect{"DefaultOutside", "default token outside the vocabulary: expected less than 1, got 1",
-               [](TinyModel& m) {
-                 for (const char* key : {"scores", "token_type"})
-                   m.keys.erase(std::string("tokenizer.ggml.") + key);
-                 m.keys["tokenizer.ggml.tokens"] = GgufArray::of(Strings{"a"});
-               }},
-        Defect{"AddBosWithoutBos", "add_bos_token without a BOS token", with("ggml.add_bos_token", true),
-               true},
-        Defect{"AddBosNumber", "expected bool, got u8", with("ggml.add_bos_token", std::uint8_t{1})},
-        Defect{"TemplateNumber", "expected string, got u32 (key tokenizer.chat_template)",
-               with("chat_template", 1U)},
-        Defect{"CharsmapString", "expected array of u8",
-               with("ggml.precompiled_charsmap", std::string("x"))}),
-    case_name<Defect>);
+        VocabularyDefect{"ModelMissing", "missing key (key tokenizer.ggml.model)", without_key("ggml.model")},
+        VocabularyDefect{"TokensMissing", "missing key (key tokenizer.ggml.tokens)",
+                         without_key("ggml.tokens")},
+        VocabularyDefect{"TokensEmpty", "empty vocabulary",
+                         with_key("ggml.tokens", GgufArray{GgufType::String, {}})},
+        VocabularyDefect{"TokensNumbers", "expected array of string, got array of u32",
+                         with_key("ggml.tokens", GgufArray::of(std::vector<std::uint32_t>{1}))},
+        VocabularyDefect{"TokenHuge", "token 0 is too long",
+                         with_key("ggml.tokens", GgufArray::of(Strings{std::string(70000, 'x')}))},
+        VocabularyDefect{"ScoresShort", "expected one entry per token, 6, got 1 (key tokenizer.ggml.scores)",
+                         with_key("ggml.scores", GgufArray::of(std::vector<float>{1}))},
+        VocabularyDefect{"ScoresIntegers", "expected array of f32 or f64, got array of i32",
+                         with_key("ggml.scores", GgufArray::of(std::vector<std::int32_t>{1}))},
+        VocabularyDefect{"TypesShort",
+                         "expected one entry per token, 6, got 1 (key tokenizer.ggml.token_type)",
+                         with_key("ggml.token_type", GgufArray::of(std::vector<std::int32_t>{1}))},
+        VocabularyDefect{"TypesFloats", "expected array of integers",
+                         with_key("ggml.token_type", GgufArray::of(std::vector<float>(6)))},
+        VocabularyDefect{
+            "TypeUnknown", "expected 0 to 6, got 7",
+            with_key("ggml.token_type", GgufArray::of(std::vector<std::int32_t>{2, 3, 3, 6, 7, 3}))},
+        VocabularyDefect{"ByteToken", "bad byte token 4: expected <0x00> to <0xFF>, got 'a'",
+                         with_key("ggml.token_type",
+                                  GgufArray::of(std::vector<std::int32_t>{2, 3, 3, 6, 6, 3}))},
+        VocabularyDefect{"MergesMissing", "missing key (key tokenizer.ggml.merges)",
+                         without_key("ggml.merges"), true},
+        VocabularyDefect{"MergeWithoutSpace", "bad merge at index 0",
+                         with_key("ggml.merges", GgufArray::of(Strings{"ab"})), true},
+        VocabularyDefect{"MergeHalf", "bad merge at index 1",
+                         with_key("ggml.merges", GgufArray::of(Strings{"a b", "a "})), true},
+        VocabularyDefect{"MergeEmpty", "bad merge at index 0",
+                         with_key("ggml.merges", GgufArray::of(Strings{""})), true},
+        VocabularyDefect{"BosOutside", "expected less than 6, got 6 (key tokenizer.ggml.bos_token_id)",
+                         with_key("ggml.bos_token_id", 6U)},
+        VocabularyDefect{"EosMax", "outside the vocabulary", with_key("ggml.eos_token_id", UINT32_MAX)},
+        VocabularyDefect{"DefaultOutside",
+                         "default token outside the vocabulary: expected less than 1, got 1",
+                         [](TinyModel& m) {
+                           for (const char* key : {"scores", "token_type"})
+                             m.keys.erase(std::string("tokenizer.ggml.") + key);
+                           m.keys["tokenizer.ggml.tokens"] = GgufArray::of(Strings{"a"});
+                         }},
+        VocabularyDefect{"AddBosWithoutBos", "add_bos_token without a BOS token",
+                         with_key("ggml.add_bos_token", true), true},
+        VocabularyDefect{"AddBosNumber", "expected bool, got u8",
+                         with_key("ggml.add_bos_token", std::uint8_t{1})},
+        VocabularyDefect{"TemplateNumber", "expected string, got u32 (key tokenizer.chat_template)",
+                         with_key("chat_template", 1U)},
+        VocabularyDefect{"CharsmapString", "expected array of u8",
+                         with_key("ggml.precompiled_charsmap", std::string("x"))}),
+    case_name<VocabularyDefect>);
 
 }  // namespace
 }  // namespace cria::test

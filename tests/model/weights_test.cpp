@@ -57,14 +57,14 @@ TEST(Weights, ChecksRopeFactors) {
             std::string::npos);
 }
 
-struct Defect {
+struct WeightDefect {
   const char* name;
   const char* expected;
   std::function<void(TinyModel&)> apply;
 };
-void PrintTo(const Defect& defect, std::ostream* out) { *out << defect.name; }
+void PrintTo(const WeightDefect& defect, std::ostream* out) { *out << defect.name; }
 
-class BadWeights : public testing::TestWithParam<Defect> {};
+class BadWeights : public testing::TestWithParam<WeightDefect> {};
 
 TEST_P(BadWeights, AreRefused) {
   TinyModel model;
@@ -74,7 +74,7 @@ TEST_P(BadWeights, AreRefused) {
   EXPECT_EQ(text, file.path() + ": " + GetParam().expected);
 }
 
-std::function<void(TinyModel&)> without(const char* tensor) {
+std::function<void(TinyModel&)> without_tensor(const char* tensor) {
   return [=](TinyModel& m) { m.remove(tensor); };
 }
 std::function<void(TinyModel&)> shaped(const char* tensor, std::vector<std::uint64_t> shape) {
@@ -90,49 +90,53 @@ std::function<void(TinyModel&)> extra(const char* tensor, DType dtype, std::vect
 INSTANTIATE_TEST_SUITE_P(
     Weights, BadWeights,
     testing::Values(
-        Defect{"NoTensors", "no tensors: the file holds a vocabulary, not a model",
-               [](TinyModel& m) {
-                 m.tensors.clear();
-                 m.key("vocab_size") = 10U;
-               }},
-        Defect{"NoEmbedding", "missing tensor: expected shape [64, 10] (tensor token_embd.weight)",
-               [](TinyModel& m) {
-                 m.remove("token_embd.weight");
-                 m.key("vocab_size") = 10U;
-               }},
-        Defect{"NoNorm", "missing tensor: expected shape [64] (tensor output_norm.weight)",
-               without("output_norm.weight")},
-        Defect{"NoLayerTensor", "missing tensor: expected shape [96, 64] (tensor blk.1.ffn_down.weight)",
-               without("blk.1.ffn_down.weight")},
-        Defect{"Transposed", "wrong shape: expected [96, 64], got [64, 96] (tensor blk.0.ffn_down.weight)",
-               shaped("blk.0.ffn_down.weight", {64, 96})},
-        Defect{"WrongRank", "wrong shape: expected [64, 32], got [64, 32, 1] (tensor blk.0.attn_k.weight)",
-               shaped("blk.0.attn_k.weight", {64, 32, 1})},
-        Defect{"NormLength", "wrong shape: expected [64], got [32] (tensor blk.0.ffn_norm.weight)",
-               shaped("blk.0.ffn_norm.weight", {32})},
-        Defect{"NormF16", "wrong type: expected F32, got F16 (tensor blk.0.attn_norm.weight)",
-               typed("blk.0.attn_norm.weight", DType::F16)},
-        Defect{"MatrixI8", "type cannot be a weight matrix: got I8 (tensor blk.0.attn_q.weight)",
-               typed("blk.0.attn_q.weight", DType::I8)},
-        Defect{"MatrixQ8_1", "type cannot be a weight matrix: got Q8_1 (tensor blk.0.attn_q.weight)",
-               typed("blk.0.attn_q.weight", DType::Q8_1)},
-        Defect{"BiasLength", "wrong shape: expected [64], got [32] (tensor blk.0.attn_q.bias)",
-               extra("blk.0.attn_q.bias", DType::F32, {32})},
-        Defect{"BiasUnknown", "a bias that this architecture does not have (tensor blk.0.ffn_up.bias)",
-               extra("blk.0.ffn_up.bias", DType::F32, {96})},
-        Defect{
+        WeightDefect{"NoTensors", "no tensors: the file holds a vocabulary, not a model",
+                     [](TinyModel& m) {
+                       m.tensors.clear();
+                       m.key("vocab_size") = 10U;
+                     }},
+        WeightDefect{"NoEmbedding", "missing tensor: expected shape [64, 10] (tensor token_embd.weight)",
+                     [](TinyModel& m) {
+                       m.remove("token_embd.weight");
+                       m.key("vocab_size") = 10U;
+                     }},
+        WeightDefect{"NoNorm", "missing tensor: expected shape [64] (tensor output_norm.weight)",
+                     without_tensor("output_norm.weight")},
+        WeightDefect{"NoLayerTensor",
+                     "missing tensor: expected shape [96, 64] (tensor blk.1.ffn_down.weight)",
+                     without_tensor("blk.1.ffn_down.weight")},
+        WeightDefect{"Transposed",
+                     "wrong shape: expected [96, 64], got [64, 96] (tensor blk.0.ffn_down.weight)",
+                     shaped("blk.0.ffn_down.weight", {64, 96})},
+        WeightDefect{"WrongRank",
+                     "wrong shape: expected [64, 32], got [64, 32, 1] (tensor blk.0.attn_k.weight)",
+                     shaped("blk.0.attn_k.weight", {64, 32, 1})},
+        WeightDefect{"NormLength", "wrong shape: expected [64], got [32] (tensor blk.0.ffn_norm.weight)",
+                     shaped("blk.0.ffn_norm.weight", {32})},
+        WeightDefect{"NormF16", "wrong type: expected F32, got F16 (tensor blk.0.attn_norm.weight)",
+                     typed("blk.0.attn_norm.weight", DType::F16)},
+        WeightDefect{"MatrixI8", "type cannot be a weight matrix: got I8 (tensor blk.0.attn_q.weight)",
+                     typed("blk.0.attn_q.weight", DType::I8)},
+        WeightDefect{"MatrixQ8_1", "type cannot be a weight matrix: got Q8_1 (tensor blk.0.attn_q.weight)",
+                     typed("blk.0.attn_q.weight", DType::Q8_1)},
+        WeightDefect{"BiasLength", "wrong shape: expected [64], got [32] (tensor blk.0.attn_q.bias)",
+                     extra("blk.0.attn_q.bias", DType::F32, {32})},
+        WeightDefect{"BiasUnknown", "a bias that this architecture does not have (tensor blk.0.ffn_up.bias)",
+                     extra("blk.0.ffn_up.bias", DType::F32, {96})},
+        WeightDefect{
             "LayerTooMany",
             "tensor of a layer that does not exist: expected layers 0 to 1 (tensor blk.2.attn_norm.weight)",
             extra("blk.2.attn_norm.weight", DType::F32, {64})},
-        Defect{"LayerHuge",
-               "tensor of a layer that does not exist: expected layers 0 to 1 (tensor "
-               "blk.99999999999999999999999.x)",
-               extra("blk.99999999999999999999999.x", DType::F32, {64})},
-        Defect{"RopeFactorsLength", "wrong shape: expected [8], got [16] (tensor rope_freqs.weight)",
-               extra("rope_freqs.weight", DType::F32, {16})},
-        Defect{"KeyLength", "wrong shape: expected [64, 128], got [64, 64] (tensor blk.0.attn_q.weight)",
-               [](TinyModel& m) { m.key("attention.key_length") = 32U; }}),
-    case_name<Defect>);
+        WeightDefect{"LayerHuge",
+                     "tensor of a layer that does not exist: expected layers 0 to 1 (tensor "
+                     "blk.99999999999999999999999.x)",
+                     extra("blk.99999999999999999999999.x", DType::F32, {64})},
+        WeightDefect{"RopeFactorsLength", "wrong shape: expected [8], got [16] (tensor rope_freqs.weight)",
+                     extra("rope_freqs.weight", DType::F32, {16})},
+        WeightDefect{"KeyLength",
+                     "wrong shape: expected [64, 128], got [64, 64] (tensor blk.0.attn_q.weight)",
+                     [](TinyModel& m) { m.key("attention.key_length") = 32U; }}),
+    case_name<WeightDefect>);
 
 }  // namespace
 }  // namespace cria::test

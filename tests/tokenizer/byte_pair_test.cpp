@@ -9,7 +9,7 @@
 namespace cria::testing {
 namespace {
 
-constexpr auto byte = BytePairs::byte;
+constexpr auto byte_token = BytePairs::byte;
 
 TEST(BytePairs, LowestRankFirst) {
   BytePairs v;
@@ -17,31 +17,32 @@ TEST(BytePairs, LowestRankFirst) {
                 bcd = v.merge("bc", "d");
   const auto tokenizer = v.tokenizer();
   EXPECT_EQ(tokenizer->encode("abc", false, false), Ids{abc}) << "bc, then a bc";
-  EXPECT_EQ(tokenizer->encode("abb", false, false), (Ids{ab, byte('b')}));
-  EXPECT_EQ(tokenizer->encode("abcd", false, false), (Ids{abc, byte('d')})) << "a bc has the lower rank";
+  EXPECT_EQ(tokenizer->encode("abb", false, false), (Ids{ab, byte_token('b')}));
+  EXPECT_EQ(tokenizer->encode("abcd", false, false), (Ids{abc, byte_token('d')}))
+      << "a bc has the lower rank";
   EXPECT_EQ(tokenizer->encode("bcd", false, false), Ids{bcd});
-  EXPECT_EQ(tokenizer->encode("cb", false, false), (Ids{byte('c'), byte('b')}));
+  EXPECT_EQ(tokenizer->encode("cb", false, false), (Ids{byte_token('c'), byte_token('b')}));
   EXPECT_EQ(tokenizer->encode("bc", false, false), Ids{bc});
 }
 
 TEST(BytePairs, OfEqualPairsTheLeftmost) {
   BytePairs v;
   const TokenId aa = v.merge("a", "a");
-  EXPECT_EQ(v.tokenizer()->encode("aaaaa", false, false), (Ids{aa, aa, byte('a')}));
+  EXPECT_EQ(v.tokenizer()->encode("aaaaa", false, false), (Ids{aa, aa, byte_token('a')}));
 }
 
 TEST(BytePairs, NoMergeAcrossWords) {
   BytePairs v;
   v.merge("a", " ");
   const TokenId space_b = v.merge(" ", "b");
-  EXPECT_EQ(v.tokenizer()->encode("a b", false, false), (Ids{byte('a'), space_b}));
+  EXPECT_EQ(v.tokenizer()->encode("a b", false, false), (Ids{byte_token('a'), space_b}));
 }
 
 TEST(BytePairs, MergesOfUnknownPartsAreNone) {
   BytePairs v;
   v->merges.push_back("x yz");
   const TokenId xy = v.merge("x", "y");
-  EXPECT_EQ(v.tokenizer()->encode("xyz", false, false), (Ids{xy, byte('z')}));
+  EXPECT_EQ(v.tokenizer()->encode("xyz", false, false), (Ids{xy, byte_token('z')}));
 }
 
 TEST(BytePairs, BadMergeIsNamed) {
@@ -62,7 +63,7 @@ TEST(BytePairs, WholeWordsOnlyWhereMergesAreIgnored) {
        {std::pair("llama-bpe", true), std::pair("tekken", true), std::pair("qwen2", false)}) {
     BytePairs v(pre);
     const TokenId he = v.merge("h", "e"), hello = v.add("hello");
-    const Ids pieces{he, byte('l'), byte('l'), byte('o')};
+    const Ids pieces{he, byte_token('l'), byte_token('l'), byte_token('o')};
     EXPECT_EQ(v.tokenizer()->encode("hello", false, false), whole ? Ids{hello} : pieces) << pre;
   }
 }
@@ -89,7 +90,7 @@ TEST(BytePairs, RandomMergesAreThoseOfTheDefinition) {
   for (int round = 0; round < 30; ++round) {
     BytePairs v;
     std::vector<std::string> texts{"a", "b", "c"};
-    Ids ids{byte('a'), byte('b'), byte('c')};
+    Ids ids{byte_token('a'), byte_token('b'), byte_token('c')};
     std::vector<std::tuple<TokenId, TokenId, TokenId>> merges;
     while (merges.size() < 25) {
       const std::size_t left = random() % texts.size(), right = random() % texts.size();
@@ -105,7 +106,7 @@ TEST(BytePairs, RandomMergesAreThoseOfTheDefinition) {
       Ids bytes;
       while (word.size() < length) {
         word += "abc"[random() % 3];
-        bytes.push_back(byte(word.back()));
+        bytes.push_back(byte_token(word.back()));
       }
       EXPECT_EQ(tokenizer->encode(word, false, false), merge_slowly(merges, bytes)) << word;
     }
@@ -146,14 +147,14 @@ TEST(BytePairs, AnyBytesComeBack) {
 
 TEST(BytePairs, MissingBytes) {
   BytePairs v;
-  v->tokens[static_cast<std::size_t>(byte('z'))] = "gone";
+  v->tokens[static_cast<std::size_t>(byte_token('z'))] = "gone";
   v->unk = 0;
-  EXPECT_EQ(v.tokenizer()->encode("yzz", false, false), (Ids{byte('y'), 0, 0}))
+  EXPECT_EQ(v.tokenizer()->encode("yzz", false, false), (Ids{byte_token('y'), 0, 0}))
       << "the unknown token stands in";
   v->unk.reset();
   v->types[0] = TokenType::Normal;
   const auto tokenizer = v.tokenizer();
-  EXPECT_EQ(tokenizer->encode("y", false, false), Ids{byte('y')});
+  EXPECT_EQ(tokenizer->encode("y", false, false), Ids{byte_token('y')});
   EXPECT_THROW((void)tokenizer->encode("z", false, false), Error);
 }
 
@@ -170,7 +171,7 @@ TEST(BytePairs, TypedControlTokensArePlainText) {
   }
   EXPECT_EQ(tokenizer->encode("<|end|><think>", false, true), (Ids{1, think}));
   EXPECT_EQ(tokenizer->decode(Ids{1, think}), "<think>");
-  EXPECT_EQ(tokenizer->encode("a  b", false, false), (Ids{byte('a'), two, byte('b')}))
+  EXPECT_EQ(tokenizer->encode("a  b", false, false), (Ids{byte_token('a'), two, byte_token('b')}))
       << "text, not a marker";
 }
 

@@ -11,7 +11,7 @@
 namespace cria::test {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 
 /// A text of many windows.
 std::string long_text() {
@@ -23,9 +23,9 @@ std::string long_text() {
 }
 
 /// What --json says, without the time it took.
-json figures(const Result& result) {
+Json figures(const Result& result) {
   EXPECT_EQ(result.code, 0) << result.err;
-  json object = json::parse(result.out, nullptr, false);
+  Json object = Json::parse(result.out, nullptr, false);
   EXPECT_TRUE(object.is_object()) << result.out;
   object.erase("tokens_per_second");
   return object;
@@ -36,7 +36,7 @@ TEST(Perplexity, JsonForAFileOrStdin) {
   const std::string file = directory.write("text", long_text());
   const Result result = cria({"perplexity", "-f", file, "-c", "128", "--chunks", "3", "--json"});
   EXPECT_EQ(result.err, "");
-  const json object = json::parse(result.out);
+  const Json object = Json::parse(result.out);
   EXPECT_EQ(object["chunks"], 3);
   EXPECT_EQ(object["tokens"], 3 * 63);
   EXPECT_GT(object["ppl"], 2);
@@ -53,7 +53,7 @@ TEST(Perplexity, JsonForAFileOrStdin) {
 }
 
 TEST(Perplexity, StrideScoresAlmostEveryToken) {
-  const json object =
+  const Json object =
       figures(cria({"perplexity", "-c", "128", "--stride", "64", "--chunks", "4", "--json"}, long_text()));
   EXPECT_EQ(object["tokens"], 127 + 3 * 64);
   EXPECT_EQ(object["stride"], 64);
@@ -93,10 +93,10 @@ TEST(Perplexity, ComparesWithLogitsOfAFileOrABase) {
   const double ppl = figures(saved)["ppl"];
   // The head, 384 tokens of text, rows of 4 + 2·4096 bytes, a checksum per window and one of the head.
   EXPECT_EQ(std::filesystem::file_size(file), 56 + 384 * 4 + 189 * (4 + 2 * 4096) + 4 * 8);
-  const json with_file = figures(cria({"perplexity", "--compare", file, "--json"}));
-  const json with_base =
+  const Json with_file = figures(cria({"perplexity", "--compare", file, "--json"}));
+  const Json with_base =
       figures(cria({"perplexity", "-c", "128", "--chunks", "3", "--base", kDemo, "--json"}, long_text()));
-  for (const json& object : {with_file, with_base}) {
+  for (const Json& object : {with_file, with_base}) {
     EXPECT_EQ(object["ppl"], ppl);
     EXPECT_NEAR(object["base_ppl"], ppl, 1e-4 * ppl);
     EXPECT_NEAR(object["ppl_ratio"], 1, 1e-4);
@@ -152,7 +152,7 @@ TEST_F(PerplexityStopped, ByCtrlCGoesOnToTheSameFigures) {
   child.signal(SIGINT);
   EXPECT_EQ(child.exit_code(), 130);
   wait_for_state();
-  const json want = figures(cria(arguments_));
+  const Json want = figures(cria(arguments_));
   EXPECT_EQ(figures(cria(with_state())), want);
   EXPECT_EQ(figures(cria(with_state())), want) << "all was done already";
 }
@@ -182,7 +182,7 @@ TEST(Choices, OfSeveralForms) {
       R"({"question": "The opposite of hot is", "choices": ["cold", "blue"], "answer": "cold"})"
       "\n";
   const TempDirectory directory;
-  const json object =
+  const Json object =
       figures(cria({"perplexity", "--choices", directory.write("q.jsonl", questions), "--json"}));
   EXPECT_EQ(object["questions"], 4);
   const double right = 4 * object["accuracy_raw"].get<double>();

@@ -10,7 +10,7 @@ namespace cria::test {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
+using Json = nlohmann::json;
 
 // The bundled model under other names stands for its quantizations.
 class Sweep : public ::testing::Test {
@@ -41,9 +41,9 @@ TEST_F(Sweep, MeasuresEveryFileAndGoesOnAfterABadOne) {
   const Result result = cria(arguments({bad, directory_.path("same.gguf")}));
   EXPECT_EQ(result.code, 1) << "one has failed";
   EXPECT_NE(result.err.find("cria: error: " + bad), std::string::npos) << result.err;
-  const json object = json::parse(result.out);
+  const Json object = Json::parse(result.out);
   ASSERT_EQ(object["rows"].size(), 3U);
-  const json &base = object["rows"][0], &failed = object["rows"][1], &same = object["rows"][2];
+  const Json &base = object["rows"][0], &failed = object["rows"][1], &same = object["rows"][2];
   EXPECT_EQ(base["name"], "base");
   EXPECT_EQ(base["dtype"], "Q8_0");
   EXPECT_NEAR(base["bits_per_weight"], 8.5, 0.1);
@@ -56,7 +56,7 @@ TEST_F(Sweep, MeasuresEveryFileAndGoesOnAfterABadOne) {
   EXPECT_GT(same["tg"], 0);
   EXPECT_NE(object["advice"].get<std::string>().find("Recommended here: "), std::string::npos);
 
-  EXPECT_EQ(json::parse(read_file(out_ + "/sweep.json")), object);
+  EXPECT_EQ(Json::parse(read_file(out_ + "/sweep.json")), object);
   const std::string csv = read_file(out_ + "/sweep.csv");
   EXPECT_EQ(csv.find("name,dtype,file_bytes,"), 0U) << csv;
   EXPECT_EQ(count_lines(csv), 4U) << csv;
@@ -77,7 +77,7 @@ TEST_F(Sweep, MeasuresNothingTwice) {
   EXPECT_EQ(count_lines(first.err), 2U) << first.err;
   const Result second = cria(arguments({directory_.path("same.gguf")}));
   EXPECT_EQ(second.err, "");
-  EXPECT_EQ(json::parse(second.out)["rows"], json::parse(first.out)["rows"]);
+  EXPECT_EQ(Json::parse(second.out)["rows"], Json::parse(first.out)["rows"]);
   std::vector<std::string> other = arguments({directory_.path("same.gguf")});
   other[10] = "3";  // windows
   EXPECT_EQ(count_lines(cria(other).err), 2U) << "what was measured otherwise is measured anew";

@@ -17,7 +17,7 @@ namespace cria::jinja {
 namespace {
 
 template <std::string (*change)(std::string_view)>
-Value map_case(Context& context, const Value& input, const Arguments& arguments) {
+Value case_filter(Context& context, const Value& input, const Arguments& arguments) {
   const Bound args("a case filter", arguments, {});
   const Text text = context.text(input);
   context.budget.step(text.size() / 8);
@@ -299,15 +299,29 @@ Value attr_filter(Context&, const Value& input, const Arguments& arguments) {
   return attribute(input, args.text(0).bytes());
 }
 
-constexpr NamedFilter kFilters[] = {
-    {"abs", abs_filter},        {"attr", attr_filter},          {"capitalize", capitalize_filter},
-    {"center", center_filter},  {"d", default_filter},          {"default", default_filter},
-    {"e", escape_filter},       {"escape", escape_filter},      {"float", float_filter},
-    {"format", format_filter},  {"indent", indent_filter},      {"int", int_filter},
-    {"lower", map_case<lower>}, {"replace", replace_filter},    {"round", round_filter},
-    {"safe", string_filter},    {"string", string_filter},      {"title", title_filter},
-    {"tojson", tojson},         {"trim", trim_filter},          {"truncate", truncate_filter},
-    {"upper", map_case<upper>}, {"wordcount", wordcount_filter}};
+constexpr NamedFilter kFilters[] = {{"abs", abs_filter},
+                                    {"attr", attr_filter},
+                                    {"capitalize", capitalize_filter},
+                                    {"center", center_filter},
+                                    {"d", default_filter},
+                                    {"default", default_filter},
+                                    {"e", escape_filter},
+                                    {"escape", escape_filter},
+                                    {"float", float_filter},
+                                    {"format", format_filter},
+                                    {"indent", indent_filter},
+                                    {"int", int_filter},
+                                    {"lower", case_filter<lower>},
+                                    {"replace", replace_filter},
+                                    {"round", round_filter},
+                                    {"safe", string_filter},
+                                    {"string", string_filter},
+                                    {"title", title_filter},
+                                    {"tojson", tojson},
+                                    {"trim", trim_filter},
+                                    {"truncate", truncate_filter},
+                                    {"upper", case_filter<upper>},
+                                    {"wordcount", wordcount_filter}};
 
 }  // namespace
 

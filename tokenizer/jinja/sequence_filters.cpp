@@ -309,34 +309,34 @@ Value select_filter(Context& context, const Value& input, const Arguments& argum
   return generator(std::move(out));
 }
 
-constexpr NamedFilter kFilters[] = {{"batch", batch_filter},
-                                    {"count", length_filter},
-                                    {"dictsort", dictsort_filter},
-                                    {"first", first_filter},
-                                    {"groupby", groupby_filter},
-                                    {"items", items_filter},
-                                    {"join", join_filter},
-                                    {"last", last_filter},
-                                    {"length", length_filter},
-                                    {"list", list_filter},
-                                    {"map", map_filter},
-                                    {"max", extreme<true>},
-                                    {"min", extreme<false>},
-                                    {"reject", select_filter<false, false>},
-                                    {"rejectattr", select_filter<false, true>},
-                                    {"reverse", reverse_filter},
-                                    {"select", select_filter<true, false>},
-                                    {"selectattr", select_filter<true, true>},
-                                    {"slice", slice_filter},
-                                    {"sort", sort_filter},
-                                    {"sum", sum_filter},
-                                    {"unique", unique_filter}};
+constexpr NamedFilter kSequenceFilters[] = {{"batch", batch_filter},
+                                            {"count", length_filter},
+                                            {"dictsort", dictsort_filter},
+                                            {"first", first_filter},
+                                            {"groupby", groupby_filter},
+                                            {"items", items_filter},
+                                            {"join", join_filter},
+                                            {"last", last_filter},
+                                            {"length", length_filter},
+                                            {"list", list_filter},
+                                            {"map", map_filter},
+                                            {"max", extreme<true>},
+                                            {"min", extreme<false>},
+                                            {"reject", select_filter<false, false>},
+                                            {"rejectattr", select_filter<false, true>},
+                                            {"reverse", reverse_filter},
+                                            {"select", select_filter<true, false>},
+                                            {"selectattr", select_filter<true, true>},
+                                            {"slice", slice_filter},
+                                            {"sort", sort_filter},
+                                            {"sum", sum_filter},
+                                            {"unique", unique_filter}};
 
 }  // namespace
 
 const NamedFilter* find_sequence_filter(std::string_view name) {
-  const auto* const found = std::ranges::find(kFilters, name, &NamedFilter::name);
-  return found == std::end(kFilters) ? nullptr : found;
+  const auto* const found = std::ranges::find(kSequenceFilters, name, &NamedFilter::name);
+  return found == std::end(kSequenceFilters) ? nullptr : found;
 }
 
 }  // namespace cria::jinja

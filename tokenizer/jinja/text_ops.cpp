@@ -11,13 +11,13 @@ namespace {
 
 using Stripped = std::function<bool(std::string_view character)>;
 
-bool is_space_char(std::string_view character) {
+bool starts_with_space(std::string_view character) {
   const Utf8Char c = first_char(character);
   return c.valid && is_space(c.code_point);
 }
 
 Stripped stripped_set(const std::optional<Text>& characters) {
-  if (!characters) return is_space_char;
+  if (!characters) return starts_with_space;
   return [set = characters->bytes()](std::string_view character) {
     for (std::size_t at = 0; at < set.size();) {
       const std::size_t n = first_char(std::string_view(set).substr(at)).bytes;
@@ -29,14 +29,14 @@ Stripped stripped_set(const std::optional<Text>& characters) {
 }
 
 std::size_t skip_spaces(std::string_view text, std::size_t at) {
-  while (at < text.size() && is_space_char(text.substr(at))) at += first_char(text.substr(at)).bytes;
+  while (at < text.size() && starts_with_space(text.substr(at))) at += first_char(text.substr(at)).bytes;
   return at;
 }
 
 std::size_t skip_spaces_back(std::string_view text, std::size_t at) {
   while (at > 0) {
     const std::size_t before = previous_char(text, at);
-    if (!is_space_char(text.substr(before, at - before))) break;
+    if (!starts_with_space(text.substr(before, at - before))) break;
     at = before;
   }
   return at;
@@ -111,7 +111,7 @@ std::vector<Text> split_words(const Text& text, std::int64_t most) {
   std::vector<Text> parts;
   for (std::size_t at = skip_spaces(bytes, 0); at < bytes.size();) {
     std::size_t end = at;
-    while (end < bytes.size() && !is_space_char(bytes.substr(end)))
+    while (end < bytes.size() && !starts_with_space(bytes.substr(end)))
       end += first_char(bytes.substr(end)).bytes;
     if (most == 0) end = skip_spaces_back(bytes, bytes.size());
     parts.push_back(text.part(at, end));
@@ -128,7 +128,7 @@ std::vector<Text> split_words_from_right(const Text& text, std::int64_t most) {
     std::size_t at = end;
     while (at > 0) {
       const std::size_t before = previous_char(bytes, at);
-      if (is_space_char(bytes.substr(before, at - before))) break;
+      if (starts_with_space(bytes.substr(before, at - before))) break;
       at = before;
     }
     if (most == 0) at = skip_spaces(bytes, 0);
