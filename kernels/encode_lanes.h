@@ -63,6 +63,10 @@ class BlockLanes {
     if constexpr (weighted) return V::load(w_.rows[i]);
     return V::broadcast(1);
   }
+  /// Multiplies the values of each lane.
+  void scale(const V& factor) {
+    for (std::size_t i = 0; i < N; ++i) (x(i) * factor).store(x_[i]);
+  }
   /// w·v
   [[gnu::always_inline]] V weigh(std::size_t i, const V& v) const {
     if constexpr (weighted) return V::load(w_.rows[i]) * v;
@@ -120,7 +124,7 @@ class ByteLanes {
   alignas(64) std::int8_t rows_[N][kFloatLanes];
 };
 
-/// Calls f(x, importance, number of blocks ≤ batch, blocks) over a row.
+/// Calls f(x, importance, number of blocks ≤ Batch, where they go) over a row.
 template <class Block, std::size_t Values, std::size_t Batch, class F>
 [[gnu::always_inline]] inline void each_batch(const float* x, const float* importance, std::size_t n,
                                               std::byte* blocks, F f) {

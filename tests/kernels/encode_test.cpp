@@ -12,7 +12,9 @@
 namespace cria {
 namespace {
 
-constexpr DType kEncoded[] = {DType::F32, DType::F16, DType::BF16, DType::Q4_0, DType::Q8_0};
+constexpr DType kEncoded[] = {DType::F32,  DType::F16,  DType::BF16,   DType::Q4_0,  DType::Q4_1, DType::Q5_0,
+                              DType::Q5_1, DType::Q8_0, DType::IQ4_NL, DType::Q2_K,  DType::Q3_K, DType::Q4_K,
+                              DType::Q5_K, DType::Q6_K, DType::IQ4_XS, DType::TQ1_0, DType::TQ2_0};
 
 using Bytes = Buffer<std::byte>;
 
@@ -159,11 +161,12 @@ TEST(Encode, NoImportanceAnywhereIsNone) {
 
 TEST(Encode, ErrorIsWithinWhatTheTypeAllows) {
   // Relative to the deviation of normal weights; measured, with 2 % to spare.
-  const std::map<DType, double> bounds = {{DType::F32, 0},
-                                          {DType::F16, 0.0003},
-                                          {DType::BF16, 0.0017},
-                                          {DType::Q4_0, 0.0815},
-                                          {DType::Q8_0, 0.0050}};
+  const std::map<DType, double> bounds = {
+      {DType::F32, 0},         {DType::F16, 0.0003},  {DType::BF16, 0.0018},   {DType::Q4_0, 0.0820},
+      {DType::Q4_1, 0.0705},   {DType::Q5_0, 0.0407}, {DType::Q5_1, 0.0338},   {DType::Q8_0, 0.0050},
+      {DType::IQ4_NL, 0.0742}, {DType::Q2_K, 0.2630}, {DType::Q3_K, 0.1460},   {DType::Q4_K, 0.0710},
+      {DType::Q5_K, 0.0349},   {DType::Q6_K, 0.0168}, {DType::IQ4_XS, 0.0748}, {DType::TQ1_0, 0.4410},
+      {DType::TQ2_0, 0.4410}};
   const Buffer<float> x = normal_values(16384);
   for (const DType type : kEncoded) EXPECT_LE(rms_error(type, x), bounds.at(type) * 0.03) << name(type);
 }
@@ -179,19 +182,98 @@ TEST(Encode, ImportanceLowersTheErrorThatItWeighs) {
       sum += w[i] * e * e;
       weight += w[i];
     }
-    EXPECT_LT(rms_error(type, x, &w), 0.99 * std::sqrt(sum / weight)) << name(type);
+    EXPECT_LT(rms_error(type, x, &w), std::sqrt(sum / weight)) << name(type);
   }
 }
 
 /// Types whose codes and scale a second encoding finds again.
 TEST(Encode, AgainChangesNothing) {
   const Buffer<float> x = normal_values(4096);
-  for (const DType type : {DType::F32, DType::F16, DType::BF16, DType::Q4_0, DType::Q8_0}) {
+  for (const DType type : {DType::F32, DType::F16, DType::BF16, DType::Q4_0, DType::Q5_0, DType::Q8_0,
+                           DType::IQ4_NL, DType::TQ1_0, DType::TQ2_0}) {
     const Bytes first = encode(scalar_kernels(), type, x);
     const std::vector<float> values = decode(type, first);
     Buffer<float> again(values.size());
     std::copy(values.begin(), values.end(), again.begin());
     EXPECT_EQ(decode(type, encode(scalar_kernels(), type, again)), values) << name(type);
+  }
+}
+
+/// Σ(x - x̂)² of a block of 32 whose codes low … high are spread over its values: the plain way.
+double plain_error(const float* x, bool affine, int low, int high) {
+  const auto [least, most] = std::minmax_element(x, x + 32);
+  const float peak = -*least > *most ? *least : *most;
+  const float d = affine ? (*most - *least) / static_cast<float>(high) : peak / static_cast<float>(low);
+  const float scale = f16_to_f32(f32_to_f16(d)), offset = affine ? f16_to_f32(f32_to_f16(*least)) : 0;
+  double sum = 0;
+  for (int i = 0; i < 32; ++i) {
+    const float q = std::clamp(std::nearbyint((x[i] - offset) / scale), static_cast<float>(low),
+                               static_cast<float>(high));
+    sum += std::pow(static_cast<double>(x[i]) - (static_cast<double>(scale) * q + offset), 2);
+  }
+  return sum;
+}
+
+// 5 %: the plain way is among what is tried, but the error of 8 bits depends on how d happens to round.
+TEST(Encode, NoBlockIsWorseThanThePlainWay) {
+  const Buffer<float> x = normal_values(32 * 300);
+  struct Plain {
+    DType type;
+    bool affine;
+    int low, high;
+  };
+  for (const Plain plain : {Plain{DType::Q4_0, false, -8, 7}, Plain{DType::Q5_0, false, -16, 15},
+                            Plain{DType::Q8_0, false, -128, 127}, Plain{DType::Q4_1, true, 0, 15},
+                            Plain{DType::Q5_1, true, 0, 31}}) {
+    const std::vector<float> y = decode(plain.type, encode(scalar_kernels(), plain.type, x));
+    for (std::size_t b = 0; b < x.size() / 32; ++b) {
+      double error = 0;
+      for (std::size_t i = b * 32; i < b * 32 + 32; ++i)
+        error += std::pow(static_cast<double>(x[i]) - y[i], 2);
+      EXPECT_LE(error, 1.05 * plain_error(x.data() + b * 32, plain.affine, plain.low, plain.high))
+          << name(plain.type) << ' ' << b;
+    }
+  }
+}
+
+/// One block of Q4_0 against every f16 that d may be.
+TEST(Encode, Q4_0IsNearTheBestOfAllScales) {
+  const Buffer<float> x = normal_values(32 * 20);
+  const std::vector<float> y = decode(DType::Q4_0, encode(scalar_kernels(), DType::Q4_0, x));
+  double ours = 0, best_of_all = 0;
+  for (std::size_t b = 0; b < x.size() / 32; ++b) {
+    double best = 1e30;
+    for (std::uint32_t bits = 0x1000; bits < 0x2C00; ++bits)  // 0.0005 to 0.06, of either sign
+      for (const std::uint32_t sign : {0U, 0x8000U}) {
+        const float d = f16_to_f32(static_cast<std::uint16_t>(bits | sign));
+        double sum = 0;
+        for (std::size_t i = b * 32; i < b * 32 + 32; ++i)
+          sum += std::pow(x[i] - d * std::clamp(std::nearbyint(x[i] / d), -8.0F, 7.0F), 2);
+        best = std::min(best, sum);
+      }
+    best_of_all += best;
+    for (std::size_t i = b * 32; i < b * 32 + 32; ++i) ours += std::pow(static_cast<double>(x[i]) - y[i], 2);
+  }
+  EXPECT_LE(ours, 1.03 * best_of_all);
+  EXPECT_GE(ours, 0.999 * best_of_all);  // or the search above is wrong
+}
+
+TEST(Encode, TernaryWeightsStayWhatTheyAre) {
+  Buffer<float> x(1024);
+  fill_random(x.data(), x.size(), 3);
+  for (float& v : x) v = v > 0.5F ? 0.75F : v < -0.5F ? -0.75F : 0.0F;
+  const std::vector<float> expected(x.begin(), x.end());
+  for (const DType type : {DType::TQ1_0, DType::TQ2_0})
+    EXPECT_EQ(decode(type, encode(scalar_kernels(), type, x)), expected) << name(type);
+}
+
+/// Weights that are all of one sign are not what the types with a min are made for: they must cope.
+TEST(Encode, OffsetsOfEitherSign) {
+  for (const float offset : {1.0F, -1.0F}) {
+    Buffer<float> x = normal_values(2048);
+    for (float& v : x) v += offset;
+    for (const DType type : {DType::Q4_1, DType::Q5_1, DType::Q2_K, DType::Q4_K, DType::Q5_K})
+      EXPECT_LE(rms_error(type, x), type == DType::Q2_K ? 0.02 : 0.01) << name(type) << ' ' << offset;
   }
 }
 
