@@ -1,25 +1,28 @@
 // Q8_0: 32 weights d·q, q in -128…127. Fast above all: its encoding is a race against the disk.
 #pragma once
 
+#include <iterator>
+
 #include "kernels/encode_lanes.h"
 
 namespace cria {
 
 /// Where on the grid the weight of the largest magnitude is tried. Far enough apart to round most weights
 /// differently: what is gained is the best of several roundings.
-inline constexpr float kQ8Steps[] = {-128.0F, -127.2F, 127.3F, -126.4F};
+inline constexpr float kQ8Steps[4] = {-128.0F, -127.2F, 127.3F, -126.4F};
 
 /// Up to sixteen blocks: their values stay in rows, their scales are in lanes.
 template <class Isa, bool weighted>
 class Q8Blocks {
   using V = F32x16<Isa>;
+  static constexpr std::size_t kStarts = std::size(kQ8Steps);
 
  public:
   Q8Blocks(const float* x, const float* importance, std::size_t n_blocks)
       : x_(x), importance_(importance), n_(n_blocks) {
     find_peaks();
     if constexpr (weighted) normalize_importance();
-    for (const float steps : kQ8Steps) consider(V::broadcast(steps) * inverse_or_0(V::load(peak_)));
+    choose();
     const V d = to_f16_and_back(best_d_);
     d.store_f16(d_);
     inverse_or_0(d).store(factor_);
@@ -45,10 +48,11 @@ class Q8Blocks {
   [[gnu::always_inline]] static V quantized(const V& x, const V& factor) {
     return max(min(round(x * factor), V::broadcast(127)), V::broadcast(-128));
   }
-  /// Calls fill(block, four vectors' i-th) for every block and fold4(…) for every four.
+  /// Calls fill(block, i) for i of 0…3 and four blocks, then fold(the first of them).
   template <class Fill, class Fold>
   [[gnu::always_inline]] void each_four(Fill fill, Fold fold) const {
     for (std::size_t block = 0; block < n_; block += 4) {
+      CRIA_UNROLL
       for (std::size_t i = 0; i < 4; ++i) fill(block + i < n_ ? block + i : n_ - 1, i);
       fold(block);
     }
@@ -83,37 +87,52 @@ class Q8Blocks {
     select_less(V::broadcast(0), factor, V::broadcast(kLeastImportance), V::broadcast(1))
         .store(least_importance_);
   }
-  /// Codes x·factor, fits d and keeps it if it leaves less error: Σw(x - d·q)² = Σwx² - (Σwxq)²/Σwq².
-  void consider(const V& factors) {
-    alignas(64) float factor[kFloatLanes], xqs[kFloatLanes] = {}, qqs[kFloatLanes] = {};
-    factors.store(factor);
-    V xq[4], qq[4];
-    each_four(
-        [&](std::size_t b, std::size_t i) {
-          const V scale = V::broadcast(factor[b]);
-          xq[i] = qq[i] = V::broadcast(0);
-          for (std::size_t g = 0; g < 2; ++g) {
-            const V x = value(b, g), q = quantized(x, scale);
-            V wq = q;
-            if constexpr (weighted) wq = wq * weight(b, g);
-            xq[i] = fma(x, wq, xq[i]);
-            qq[i] = fma(q, wq, qq[i]);
-          }
-        },
-        [&](std::size_t b) {
-          V::sum4(xq[0], xq[1], xq[2], xq[3], xqs + b);
-          V::sum4(qq[0], qq[1], qq[2], qq[3], qqs + b);
-        });
-    const V d = V::load(xqs) / V::load(qqs), gain = V::load(xqs) * d;  // NaN where all codes are 0: no gain
-    best_d_ = select_less(most_gain_, gain, d, best_d_);
-    most_gain_ = select_less(most_gain_, gain, gain, most_gain_);
+  /// Each start's codes give d and what it gains: Σw(x - d·q)² = Σwx² - (Σwxq)²/Σwq² at d = Σwxq/Σwq².
+  void choose() {
+    float all_xq[kFloatLanes][kStarts] = {}, all_qq[kFloatLanes][kStarts] = {};
+    const V inverse_peak = inverse_or_0(V::load(peak_));
+    alignas(64) float factors[kStarts][kFloatLanes];
+    for (std::size_t k = 0; k < kStarts; ++k) (V::broadcast(kQ8Steps[k]) * inverse_peak).store(factors[k]);
+    for (std::size_t b = 0; b < n_; ++b) sums(b, factors, all_xq[b], all_qq[b]);
+    V most = V::broadcast(0);
+    best_d_ = most;
+    for (std::size_t k = 0; k < kStarts; ++k) {
+      const V xq = column(all_xq, k), d = xq / column(all_qq, k),
+              gain = xq * d;  // NaN where all is 0: no gain
+      best_d_ = select_less(most, gain, d, best_d_);
+      most = select_less(most, gain, gain, most);
+    }
+  }
+  static V column(const float (&rows)[kFloatLanes][kStarts], std::size_t k) {
+    alignas(64) float lanes[kFloatLanes];
+    for (std::size_t b = 0; b < kFloatLanes; ++b) lanes[b] = rows[b][k];
+    return V::load(lanes);
+  }
+  /// Σwxq and Σwq² of one block for every start.
+  [[gnu::always_inline]] void sums(std::size_t b, const float (&factors)[kStarts][kFloatLanes],
+                                   float (&all_xq)[kStarts], float (&all_qq)[kStarts]) const {
+    const V x[2] = {value(b, 0), value(b, 1)};
+    V w[2] = {V::broadcast(1), V::broadcast(1)}, xq[kStarts], qq[kStarts];
+    if constexpr (weighted) w[0] = weight(b, 0), w[1] = weight(b, 1);
+    CRIA_UNROLL
+    for (std::size_t k = 0; k < kStarts; ++k) {
+      const V factor = V::broadcast(factors[k][b]);
+      const V q0 = min(round(x[0] * factor), V::broadcast(127));  // no start puts the peak beyond -128
+      const V q1 = min(round(x[1] * factor), V::broadcast(127));
+      V wq0 = q0, wq1 = q1;
+      if constexpr (weighted) wq0 = q0 * w[0], wq1 = q1 * w[1];
+      xq[k] = fma(x[1], wq1, x[0] * wq0);
+      qq[k] = fma(q1, wq1, q0 * wq0);
+    }
+    V::sum4(xq[0], xq[1], xq[2], xq[3], all_xq);
+    V::sum4(qq[0], qq[1], qq[2], qq[3], all_qq);
   }
 
   const float *x_, *importance_;
   std::size_t n_;
   alignas(64) float peak_[kFloatLanes], factor_[kFloatLanes];
   alignas(64) float importance_factor_[kFloatLanes], least_importance_[kFloatLanes];
-  V best_d_ = V::broadcast(0), most_gain_ = V::broadcast(0);
+  V best_d_;
   std::byte d_[2 * kFloatLanes];
 };
 
