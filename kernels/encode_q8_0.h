@@ -114,7 +114,6 @@ class Q8Blocks {
     const V x[2] = {value(b, 0), value(b, 1)};
     V w[2] = {V::broadcast(1), V::broadcast(1)}, xq[kStarts], qq[kStarts];
     if constexpr (weighted) w[0] = weight(b, 0), w[1] = weight(b, 1);
-    CRIA_UNROLL
     for (std::size_t k = 0; k < kStarts; ++k) {
       const V factor = V::broadcast(factors[k][b]);
       const V q0 = min(round(x[0] * factor), V::broadcast(127));  // no start puts the peak beyond -128
