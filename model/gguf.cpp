@@ -15,6 +15,7 @@ struct GgufFile::State {
   std::vector<TensorView> tensors;  // of all shards
   std::unordered_map<std::string_view, std::size_t> tensor_index;  // name -> position in tensors
   std::vector<Mapping> mappings;                                   // one per shard; none for bytes in memory
+  std::vector<std::string> paths;                                  // likewise
   std::size_t file_bytes = 0;
   std::size_t shard_count = 1;
 
@@ -33,6 +34,7 @@ struct GgufFile::State {
 
   GgufShard add_file(const std::string& path, const GgufOptions& options) {
     const Mapping& mapping = mappings.emplace_back(path, options.map);
+    paths.push_back(path);
     file_bytes += mapping.bytes().size();
     GgufShard shard = parse_gguf(mapping.bytes(), path, options.metadata_only);
     if (options.mlock && !mapping.lock()) {
@@ -78,6 +80,7 @@ GgufFile GgufFile::from_bytes(std::span<const std::byte> bytes, const std::strin
 }
 
 const std::string& GgufFile::path() const noexcept { return state_->first.path; }
+const std::vector<std::string>& GgufFile::paths() const noexcept { return state_->paths; }
 std::uint32_t GgufFile::version() const noexcept { return state_->first.version; }
 std::uint64_t GgufFile::alignment() const noexcept { return state_->first.alignment; }
 std::size_t GgufFile::file_bytes() const noexcept { return state_->file_bytes; }
@@ -94,6 +97,14 @@ const TensorView* GgufFile::tensor(std::string_view name) const noexcept {
 
 void GgufFile::prefetch() const noexcept {
   for (const Mapping& mapping : state_->mappings) mapping.prefetch();
+}
+
+void GgufFile::prefetch(const TensorView& tensor) const noexcept {
+  if (!state_->mappings.empty()) state_->mappings[tensor.shard].prefetch({tensor.data, tensor.bytes});
+}
+
+void GgufFile::done_with(const TensorView& tensor) const noexcept {
+  if (!state_->mappings.empty()) state_->mappings[tensor.shard].release({tensor.data, tensor.bytes});
 }
 
 Error GgufFile::error(std::string_view message, std::string_view where) const {

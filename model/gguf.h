@@ -79,6 +79,7 @@ class GgufFile {
   ~GgufFile();
 
   [[nodiscard]] const std::string& path() const noexcept;
+  [[nodiscard]] const std::vector<std::string>& paths() const noexcept;  ///< of all shards; none for bytes
   [[nodiscard]] std::uint32_t version() const noexcept;
   [[nodiscard]] std::uint64_t alignment() const noexcept;
   [[nodiscard]] std::size_t file_bytes() const noexcept;  ///< all shards
@@ -108,6 +109,10 @@ class GgufFile {
   [[nodiscard]] std::string_view get_string(std::string_view key) const;
   /// Asks the system to read the tensor data ahead of its use; returns at once.
   void prefetch() const noexcept;
+  /// Of one tensor's data / says that it will not be read again soon, so that a program that streams through
+  /// a file does not seem to hold all of it.
+  void prefetch(const TensorView& tensor) const noexcept;
+  void done_with(const TensorView& tensor) const noexcept;
   /// Error that names this file.
   [[nodiscard]] Error error(std::string_view message, std::string_view where = {}) const;
 

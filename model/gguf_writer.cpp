@@ -1,12 +1,15 @@
 #include "model/gguf_writer.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <type_traits>
 
 #include "model/gguf_parser.h"
@@ -98,27 +101,31 @@ GgufData copy_value(const GgufFile& file, const GgufValue& value) {
   return array;
 }
 
+void require_other_file(const GgufFile& input, const std::string& target) {
+  for (const std::string& path : input.paths()) {
+    std::error_code error;  // a target that is not there yet is another file
+    if (std::filesystem::equivalent(path, target, error))
+      throw Error(target, "cannot write: it is the input itself (" + path + ")");
+  }
+}
+
 GgufWriter::GgufWriter(std::string path, std::uint64_t alignment)
-    : path_(std::move(path)),
-      temporary_(path_ + ".part-" + std::to_string(::getpid())),
-      alignment_(alignment) {
+    : path_(std::move(path)), alignment_(alignment) {
   if (alignment_ != kDefaultAlignment) set("general.alignment", static_cast<std::uint32_t>(alignment_));
 }
 
 GgufWriter::~GgufWriter() {
   if (file_ == nullptr) return;
   std::fclose(file_);
-  ::unlink(temporary_.c_str());
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
 void GgufWriter::set(std::string_view key, GgufData value) {
-  const auto found =
-      std::find_if(keys_.begin(), keys_.end(), [key](const auto& entry) { return entry.first == key; });
-  if (found != keys_.end()) {
-    found->second = std::move(value);
-  } else {
+  const auto [found, is_new] = key_index_.emplace(key, keys_.size());
+  if (is_new)
     keys_.emplace_back(key, std::move(value));
-  }
+  else
+    keys_[found->second].second = std::move(value);
 }
 
 void GgufWriter::declare(std::string_view name, DType dtype, std::vector<std::uint64_t> shape) {
@@ -163,10 +170,48 @@ std::uint64_t GgufWriter::file_bytes() const {
   return bytes;
 }
 
+// A link's file is replaced, not the link; what is no regular file (a device, a directory) cannot be.
+void GgufWriter::find_target() {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (const fs::path real = fs::weakly_canonical(path_, error); !error && fs::is_symlink(path_, error))
+    target_ = real.string();
+  else
+    target_ = path_;
+  if (fs::is_directory(target_, error)) throw Error(path_, "cannot write: it is a directory");
+  if (fs::exists(target_, error) && !fs::is_regular_file(target_, error))
+    throw Error(path_, "cannot write: not a regular file");
+  directory_ = fs::path(target_).parent_path().string();
+  if (directory_.empty()) directory_ = ".";
+}
+
+void GgufWriter::require_space(std::uint64_t bytes) const {
+  struct statvfs disk = {};
+  if (::statvfs(directory_.c_str(), &disk) != 0 || disk.f_blocks == 0)
+    return;  // not known: writing will tell
+  const std::uint64_t available = std::uint64_t{disk.f_bavail} * disk.f_frsize;
+  if (bytes > available)
+    throw Error(path_, "not enough space on the disk: expected " + std::to_string(bytes) + " bytes, got " +
+                           std::to_string(available));
+}
+
+// A file without a name, where the system has such: whatever ends the process, nothing is left behind.
+int GgufWriter::open_temporary() {
+  temporary_.clear();
+  if (::access("/proc/self/fd", X_OK) == 0) {
+    const int fd = ::open(directory_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    if (fd >= 0) return fd;
+  }
+  temporary_ = target_ + ".part-" + std::to_string(::getpid());
+  ::unlink(temporary_.c_str());  // left by a process that was killed and had our number
+  return ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+}
+
 void GgufWriter::begin() {
   assert(file_ == nullptr);
-  ::unlink(temporary_.c_str());  // left by a process that was killed and had our number
-  const int fd = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  find_target();
+  require_space(file_bytes());
+  const int fd = open_temporary();
   if (fd < 0) fail("cannot write");
   file_ = ::fdopen(fd, "wb");
   const std::string bytes = header();
@@ -190,13 +235,19 @@ void GgufWriter::finish() {
   assert(file_ != nullptr);
   if (current_ != tensors_.size()) throw Error(path_, "data is missing", "tensor " + tensors_[current_].name);
   if (std::fflush(file_) != 0 || ::fsync(::fileno(file_)) != 0) fail("cannot write");
-  const int closed = std::fclose(std::exchange(file_, nullptr));
-  if (closed != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
-    const int reason = errno;
-    ::unlink(temporary_.c_str());
-    errno = reason;
+  if (temporary_.empty()) give_name();
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail("cannot write");
+  std::fclose(std::exchange(file_, nullptr));
+}
+
+// A link cannot replace a file, so the nameless one is linked under a name beside it first.
+void GgufWriter::give_name() {
+  const std::string name = target_ + ".part-" + std::to_string(::getpid());
+  const std::string open_file = "/proc/self/fd/" + std::to_string(::fileno(file_));
+  ::unlink(name.c_str());
+  if (::linkat(AT_FDCWD, open_file.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0)
     fail("cannot write");
-  }
+  temporary_ = name;
 }
 
 void GgufWriter::put(const void* data, std::size_t size) {

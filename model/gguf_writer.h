@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -49,9 +50,10 @@ GgufArray GgufArray::of(const std::vector<T>& values) {
 GgufData copy_value(const GgufFile& file, const GgufValue& value);
 
 /// The order of calls: set() and declare() for everything, begin(), write() for the data of every tensor in
-/// the order of declaration, finish(). The data go to a temporary file beside the target, which finish()
-/// renames; without finish() the destructor removes it and the target stays as it was. Throws Error if the
-/// disk refuses.
+/// the order of declaration, finish(). The data go to a file without a name in the target's directory (one
+/// with a name, "TARGET.part-PID", where the system has no such files), which finish() puts in the target's
+/// place; without finish() it is gone with the writer and the target stays as it was. A target that is a
+/// symbolic link keeps the link and replaces its file. Throws Error if the disk refuses.
 class GgufWriter {
  public:
   /// alignment: a power of two from 8 to 1 MiB; written as general.alignment unless it is the default.
@@ -65,6 +67,7 @@ class GgufWriter {
   /// Announces a tensor. Throws Error if the shape does not fit the type.
   void declare(std::string_view name, DType dtype, std::vector<std::uint64_t> shape);
 
+  /// Throws Error if the disk has no space for the whole file, or the target cannot be replaced.
   void begin();
   /// The next bytes of tensor data, in pieces of any size that do not cross a tensor's end; padding is added
   /// by itself.
@@ -72,6 +75,7 @@ class GgufWriter {
   /// Throws Error if data is missing.
   void finish();
 
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
   /// Bytes of the finished file; known once everything is declared.
   [[nodiscard]] std::uint64_t file_bytes() const;
 
@@ -83,17 +87,26 @@ class GgufWriter {
     std::uint64_t bytes;
   };
   [[nodiscard]] std::string header() const;
+  void find_target();
+  void require_space(std::uint64_t bytes) const;
+  int open_temporary();
+  void give_name();
   void put(const void* data, std::size_t size);
   void pad(std::uint64_t written);
   [[noreturn]] void fail(std::string_view what) const;
 
-  std::string path_, temporary_;
+  std::string path_, target_, directory_;
+  std::string temporary_;  // "" while the file has no name
   std::uint64_t alignment_;
   std::vector<std::pair<std::string, GgufData>> keys_;
+  std::unordered_map<std::string, std::size_t> key_index_;
   std::vector<Declared> tensors_;
   std::FILE* file_ = nullptr;
   std::size_t current_ = 0;       // tensor being written
   std::uint64_t in_current_ = 0;  // bytes of it written
 };
+
+/// Throws Error if the target is one of the input's own files, by whatever name or link.
+void require_other_file(const GgufFile& input, const std::string& target);
 
 }  // namespace cria

@@ -66,6 +66,7 @@ Mapping::Mapping(const std::string& path, MapMode mode) : Mapping() {
   if (address == MAP_FAILED) throw system_error(path, copy ? "cannot allocate memory" : "cannot map");
   data_ = static_cast<std::byte*>(address);
   size_ = size;
+  copied_ = copy;
   if (copy) {
     ::madvise(data_, size_, MADV_HUGEPAGE);  // advice: fewer TLB misses where granted
     read_all(file.fd, data_, size_, path);
@@ -74,11 +75,14 @@ Mapping::Mapping(const std::string& path, MapMode mode) : Mapping() {
 }
 
 Mapping::Mapping(Mapping&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    : data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      copied_(other.copied_) {}
 
 Mapping& Mapping::operator=(Mapping&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(copied_, other.copied_);
   return *this;
 }
 
@@ -88,8 +92,25 @@ Mapping::~Mapping() {
 
 bool Mapping::lock() const noexcept { return size_ == 0 || ::mlock(data_, size_) == 0; }
 
-void Mapping::prefetch() const noexcept {
-  if (size_ != 0) ::madvise(data_, size_, MADV_WILLNEED);
+namespace {
+
+// The advice for the whole pages that a part covers, or for all that it touches.
+void advise(std::span<const std::byte> part, int advice, bool all_touched) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<std::uintptr_t>(part.data());
+  const std::uintptr_t begin = (all_touched ? address : address + page - 1) / page * page;
+  const std::uintptr_t end = (address + part.size()) / page * page + (all_touched ? page : 0);
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, advice);
+}
+
+}  // namespace
+
+void Mapping::prefetch(std::span<const std::byte> part) const noexcept {
+  if (!part.empty() && !copied_) advise(part, MADV_WILLNEED, true);
+}
+
+void Mapping::release(std::span<const std::byte> part) const noexcept {
+  if (!copied_) advise(part, MADV_DONTNEED, false);
 }
 
 }  // namespace cria

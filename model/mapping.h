@@ -22,13 +22,17 @@ class Mapping {
   /// Keeps the bytes from being paged out; false where the system refuses (errno tells why).
   [[nodiscard]] bool lock() const noexcept;
   /// Asks the system to read the file ahead; returns at once.
-  void prefetch() const noexcept;
+  void prefetch() const noexcept { prefetch(bytes()); }
+  void prefetch(std::span<const std::byte> part) const noexcept;
+  /// Lets go of a part's pages; the bytes stay and are read again from the file if need be.
+  void release(std::span<const std::byte> part) const noexcept;
 
  private:
   Mapping() = default;
 
   std::byte* data_ = nullptr;  // null for an empty file
   std::size_t size_ = 0;
+  bool copied_ = false;  // the pages are not the file's
 };
 
 }  // namespace cria

@@ -3,7 +3,6 @@
 
 #include <pcre2.h>
 
-#include <cassert>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -11,14 +10,25 @@
 #include "model/error.h"
 
 namespace cria {
+namespace {
+
+std::string message_of(int error) {
+  PCRE2_UCHAR message[256];
+  pcre2_get_error_message(error, message, sizeof message);
+  return reinterpret_cast<const char*>(message);
+}
+
+}  // namespace
 
 struct Regex::Code {
   explicit Code(std::string_view pattern) {
     int error = 0;
     std::size_t offset = 0;
-    code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
-                         PCRE2_UTF | PCRE2_UCP | PCRE2_NO_UTF_CHECK, &error, &offset, nullptr);
-    assert(code != nullptr);
+    code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), PCRE2_UTF | PCRE2_UCP,
+                         &error, &offset, nullptr);
+    if (code == nullptr)
+      throw Error("", "not a regular expression: " + message_of(error) + " at character " +
+                          std::to_string(offset) + " of \"" + std::string(pattern) + '"');
     jit = pcre2_jit_compile(code, PCRE2_JIT_COMPLETE) == 0;
   }
   ~Code() { pcre2_code_free(code); }
@@ -69,11 +79,7 @@ std::optional<RegexSpan> Regex::Search::next(std::string_view text, std::size_t 
     found = pcre2_match(code, subject, text.size(), from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, state_->data,
                         state_->unlimited);
   if (found == PCRE2_ERROR_NOMATCH) return std::nullopt;
-  if (found < 0) {
-    PCRE2_UCHAR message[256];
-    pcre2_get_error_message(found, message, sizeof message);
-    throw Error("", "a regular expression failed: " + std::string(reinterpret_cast<const char*>(message)));
-  }
+  if (found < 0) throw Error("", "a regular expression failed: " + message_of(found));
   const PCRE2_SIZE* span = pcre2_get_ovector_pointer(state_->data);
   return RegexSpan{span[0], span[1]};
 }

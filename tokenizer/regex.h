@@ -16,7 +16,7 @@ struct RegexSpan {
 /// Immutable; safe to use from several threads.
 class Regex {
  public:
-  /// The pattern is a constant of the program: that it compiles is asserted.
+  /// Throws Error that says what is wrong with the pattern.
   explicit Regex(std::string_view pattern);
 
   /// One thread's searches with one expression.

@@ -108,6 +108,57 @@ TEST(GgufWriter, UnfinishedFileLeavesTheTargetAlone) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory.file("")), {}), 1);
 }
 
+/// Writes a file of one key to a path.
+void write_small(const std::string& path) {
+  GgufWriter writer(path);
+  writer.set("key", 1U);
+  writer.begin();
+  writer.finish();
+}
+
+TEST(GgufWriter, ReplacesTheFileBehindALinkAndKeepsTheLink) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.write("old.gguf", "old"), link = directory.file("link.gguf");
+  std::filesystem::create_symlink("old.gguf", link);
+  write_small(link);
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_EQ(GgufFile::open(path).get_uint("key"), 1U);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory.file("")), {}), 2);
+}
+
+TEST(GgufWriter, RefusesWhatCannotBeReplaced) {
+  const TemporaryDirectory directory;
+  EXPECT_EQ(error_of([&] { write_small(directory.file("")); }),
+            directory.file("") + ": cannot write: it is a directory");
+  EXPECT_EQ(error_of([&] { write_small("/dev/null"); }), "/dev/null: cannot write: not a regular file");
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+}
+
+TEST(GgufWriter, SaysBeforeItWritesThatTheDiskIsTooSmall) {
+  const TemporaryDirectory directory;
+  GgufWriter writer(directory.file("large.gguf"));
+  writer.declare("a", DType::F32, {std::uint64_t{1} << 50});
+  EXPECT_NE(error_of([&] { writer.begin(); }).find("not enough space on the disk: expected 45035996273705"),
+            std::string::npos);
+  EXPECT_TRUE(std::filesystem::is_empty(directory.file("")));
+}
+
+TEST(GgufWriter, KnowsItsInputUnderOtherNames) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("in.gguf");
+  write_small(path);
+  const GgufFile file = GgufFile::open(path);
+  std::filesystem::create_symlink(path, directory.file("symbolic.gguf"));
+  std::filesystem::create_hard_link(path, directory.file("hard.gguf"));
+  for (const char* name : {"in.gguf", "symbolic.gguf", "hard.gguf"})
+    EXPECT_NE(
+        error_of([&] { require_other_file(file, directory.file(name)); }).find("it is the input itself"),
+        std::string::npos)
+        << name;
+  require_other_file(file, directory.file("none.gguf"));
+  require_other_file(file, directory.write("other.gguf", "other"));
+}
+
 TEST(GgufWriter, NamesWhatItCannotWrite) {
   const TemporaryDirectory directory;
   const std::string path = directory.file("nowhere/x.gguf");
