@@ -60,6 +60,17 @@ void convert(const std::byte* values, float* out, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) out[i] = to_float(load_block<Stored>(values + i * sizeof(Stored)));
 }
 
+/// The same bits as f16_to_f32 without a branch, so that a loop of it vectorizes: read as the upper bits of a
+/// float, a half is too small by 2^112, subnormals included.
+inline float f16_by_scaling(std::uint16_t half) {
+  const std::uint32_t rest = half & 0x7FFFU;
+  const auto scaled = std::bit_cast<std::uint32_t>(std::bit_cast<float>(rest << 13) * 0x1p112F);
+  const std::uint32_t special = rest >= 0x7C00U ? 0x7F800000U : 0U;
+  const std::uint32_t quiet = rest > 0x7C00U ? 0x00400000U : 0U;
+  const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000U) << 16;
+  return std::bit_cast<float>(scaled | special | quiet | sign);
+}
+
 template <class Number>
 float number_to_float(Number x) {
   return static_cast<float>(x);

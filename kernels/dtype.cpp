@@ -43,7 +43,7 @@ constexpr Row super256(std::string_view name) {
 
 constexpr std::array kTable = {
     plain<float, number_to_float<float>>("F32", DType::F32, DotClass::Float),
-    plain<F16Bits, f16_to_f32>("F16", DType::F16, DotClass::Float),
+    plain<F16Bits, f16_by_scaling>("F16", DType::F16, DotClass::Float),
     blocks32<DType::Q4_0, BlockQ4_0, decode_q4_0>("Q4_0"),
     blocks32<DType::Q4_1, BlockQ4_1, decode_q4_1>("Q4_1"),
     blocks32<DType::Q5_0, BlockQ5_0, decode_q5_0>("Q5_0"),

@@ -112,6 +112,15 @@ TEST(F16, ConvertsAll65536ValuesThereAndBack) {
   }
 }
 
+TEST(F16, ManyAtOnceAreTheSameBitsAsOne) {
+  for (unsigned half = 0; half < 0x10000; ++half) {
+    const auto bits = static_cast<std::uint16_t>(half);
+    float value = 0;
+    dtype_info(DType::F16).dequantize(reinterpret_cast<const std::byte*>(&bits), &value, 1);
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(value), std::bit_cast<std::uint32_t>(f16_to_f32(bits))) << half;
+  }
+}
+
 TEST(F16, RoundsToNearestEven) {
   for (unsigned half = 0; half < 0x7BFF;
        ++half) {  // half and its successor are finite: probe the middle between them
