@@ -214,6 +214,8 @@ void GgufWriter::begin() {
   const int fd = open_temporary();
   if (fd < 0) fail("cannot write");
   file_ = ::fdopen(fd, "wb");
+  // The disk keeps its space for the whole file from now on, if it knows how to.
+  if (::fallocate(fd, 0, 0, static_cast<off_t>(file_bytes())) != 0 && errno == ENOSPC) fail("cannot write");
   const std::string bytes = header();
   put(bytes.data(), bytes.size());
   pad(bytes.size());
