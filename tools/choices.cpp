@@ -14,7 +14,7 @@
 namespace cria::tools {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 const Json& member(const Json& object, std::initializer_list<const char*> names) {
   for (const char* name : names) {

@@ -7,6 +7,7 @@
 #include "engine/graph.h"
 #include "tools/commands.h"
 #include "tools/common.h"
+#include "tools/file_difference.h"
 #include "tools/metadata_json.h"
 #include "tools/table.h"
 #include "tools/terminal.h"
@@ -18,7 +19,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct InspectOptions {
-  std::string file, model;
+  std::string file, model, other;
   bool kv = false, tensors = false, vocabulary = false, graph = false, check = false, cpu = false,
        json = false;
 };
@@ -214,26 +215,52 @@ std::string cpu_text() {
   return "instruction sets: " + available_names() + "\nin use: " + std::string(kernels_in_use().isa) + "\n";
 }
 
-Json check_json(const std::vector<BadTensor>& bad) {
+Json check_json(const std::vector<TensorValues>& all) {
   Json list = Json::array();
-  for (const BadTensor& tensor : bad)
-    list.push_back({{"name", tensor.name},
-                    {"nans", tensor.nans},
-                    {"infinities", tensor.infinities},
-                    {"missing", tensor.missing}});
+  for (const TensorValues& tensor : all)
+    if (!tensor.good())
+      list.push_back({{"name", tensor.name},
+                      {"nans", tensor.nans},
+                      {"infinities", tensor.infinities},
+                      {"missing", tensor.missing}});
   return list;
 }
 
-std::string check_text(const std::vector<BadTensor>& bad, std::size_t tensors) {
-  std::string text;
-  for (const BadTensor& tensor : bad) {
-    text += without_controls(tensor.name) + ": ";
-    text += tensor.missing ? std::string("the file ends before its data")
-                           : std::to_string(tensor.nans) + " NaN, " + std::to_string(tensor.infinities) +
-                                 " infinite, the first at value " + std::to_string(tensor.first);
-    text += "\n";
+Json statistics_json(const std::vector<TensorValues>& all) {
+  Json list = Json::array();
+  for (const TensorValues& tensor : all)
+    list.push_back({{"name", tensor.name},
+                    {"type", name(tensor.dtype)},
+                    {"values", tensor.values},
+                    {"zeros", tensor.zeros},
+                    {"min", tensor.min},
+                    {"max", tensor.max},
+                    {"mean", tensor.mean},
+                    {"rms", tensor.rms}});
+  return list;
+}
+
+std::string check_text(const std::vector<TensorValues>& all) {
+  Table table({"tensor", "type", ">min", ">max", ">mean", ">rms", ">zeros"});
+  std::string bad;
+  std::size_t good = 0;
+  for (const TensorValues& tensor : all) {
+    if (!tensor.missing)
+      table.add(
+          {without_controls(tensor.name), std::string(name(tensor.dtype)), significant(tensor.min),
+           significant(tensor.max), significant(tensor.mean), significant(tensor.rms),
+           fixed(100 * static_cast<double>(tensor.zeros) / static_cast<double>(tensor.values), 2) + " %"});
+    if (tensor.good()) {
+      ++good;
+      continue;
+    }
+    bad += without_controls(tensor.name) + ": ";
+    bad += tensor.missing ? std::string("the file ends before its data")
+                          : std::to_string(tensor.nans) + " NaN, " + std::to_string(tensor.infinities) +
+                                " infinite, the first at value " + std::to_string(tensor.first_bad);
+    bad += "\n";
   }
-  return text + std::to_string(tensors - bad.size()) + " of " + std::to_string(tensors) +
+  return table.text() + "\n" + bad + std::to_string(good) + " of " + std::to_string(all.size()) +
          " tensors hold finite numbers\n";
 }
 
@@ -285,10 +312,26 @@ int inspect_file(const InspectOptions& options, Json& json, std::string& text) {
   add(
       options.graph, "graph", [&] { return Json(graph_text(file)); }, [&] { return graph_text(file); });
   if (!options.check) return 0;
-  const std::vector<BadTensor> bad = check_values(file);
+  const std::vector<TensorValues> values = check_values(file);
   add(
-      true, "check", [&] { return check_json(bad); }, [&] { return check_text(bad, file.tensors().size()); });
-  return bad.empty() ? 0 : 1;
+      true, "check", [&] { return check_json(values); }, [&] { return check_text(values); });
+  if (options.json) json["statistics"] = statistics_json(values);
+  return std::ranges::all_of(values, &TensorValues::good) ? 0 : 1;
+}
+
+/// Exit codes as diff's: 0 equal, 1 different.
+int inspect_difference(const InspectOptions& options, Json& json, std::string& text) {
+  const std::string path = options.file.empty() ? find_model(options.model) : options.file;
+  const GgufFile a = GgufFile::open(path, {.metadata_only = true});
+  const GgufFile b = GgufFile::open(options.other, {.metadata_only = true});
+  print_warnings(a);
+  print_warnings(b);
+  const FileDifference difference = compare_files(a, b);
+  if (options.json)
+    json["difference"] = difference_json(difference);
+  else
+    text += difference_text(difference, path, options.other);
+  return difference.none() ? 0 : 1;
 }
 
 int run(const InspectOptions& options) {
@@ -301,7 +344,9 @@ int run(const InspectOptions& options) {
     else
       text += cpu_text();
   }
-  if (!options.cpu || !options.file.empty() || !options.model.empty())
+  if (!options.other.empty())
+    code = inspect_difference(options, json, text);
+  else if (!options.cpu || !options.file.empty() || !options.model.empty())
     code = inspect_file(options, json, text);
   write_stdout(options.json ? dump(json, 1) + "\n" : text);
   flush_stdout();
@@ -322,8 +367,15 @@ void add_inspect(CLI::App& app) {
                     "the tokenizer alone: its kind, special tokens, the tokens that end an answer");
   command->add_flag("--tensors", options->tensors, "the tensors alone");
   command->add_flag("--graph", options->graph, "the compute graph, node by node");
-  command->add_flag("--check", options->check,
-                    "look for NaN and infinity in every tensor; exit code 1 if there are any");
+  command->add_flag(
+      "--check", options->check,
+      "look at every value: NaN and infinity (exit code 1 if there are any), and statistics of each "
+      "tensor");
+  command
+      ->add_option(
+          "--diff", options->other,
+          "compare with this file: keys, tensors' types and shapes, values; exit code 1 if they differ")
+      ->type_name("FILE");
   command->add_flag("--cpu", options->cpu,
                     "the instruction sets that this machine has, and the one in use ($CRIA_ISA forces one)");
   command->add_flag("--json", options->json, "everything as a JSON object, arrays in full");
@@ -331,6 +383,7 @@ void add_inspect(CLI::App& app) {
       "Examples:\n"
       "  cria inspect model.gguf\n"
       "  cria inspect model.gguf --json --kv\n"
+      "  cria inspect model-F16.gguf --diff model-Q4_K_M.gguf\n"
       "  cria inspect --cpu");
   on_run(command, [options] { return run(*options); });
 }

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "engine/perplexity.h"
+#include "engine/quantize.h"
 #include "engine/team.h"
 #include "tools/commands.h"
 #include "tools/common.h"
@@ -26,12 +27,12 @@ constexpr const char* kBaseLogits = "base.logits";
 
 struct SweepOptions {
   ModelOptions model;  ///< the base
-  std::vector<std::string> files;
-  std::string text, directory;
+  std::vector<std::string> files, types;
+  std::string text, directory, imatrix;
   PerplexityOptions windows{.window = 512, .stride = 0, .max_windows = 40};
   std::size_t prompt = 512, decode = 64;
   unsigned repetitions = 3;
-  bool json = false;
+  bool keep = false, json = false;
 };
 
 std::string cpu_name() {
@@ -87,6 +88,11 @@ class Sweep {
       : options_(std::move(options)), base_(base), text_(perplexity_tokens(base, read_file(options_.text))) {
     const TextWindows windows(text_.size(), options_.windows);
     text_.resize(windows[windows.size() - 1].end);
+    for (const std::string& type : options_.types) mixes_.push_back(find_mix(type));
+    if (!options_.imatrix.empty()) {
+      importance_bytes_ = read_file(options_.imatrix);
+      importance_ = ImportanceMatrix::read(options_.imatrix);
+    }
     fs::create_directories(options_.directory);
     machine_.cpu = cpu_name();
     machine_.isa = active_kernels()->isa;
@@ -102,24 +108,10 @@ class Sweep {
   void run() {
     require_names();
     add(fs::path(base_.file().path()).stem().string(), base_);
-    for (const std::string& file : options_.files) {
-      const std::string name = fs::path(file).stem().string();
-      try {
-        ModelOptions wanted = options_.model;
-        wanted.model = file;
-        const auto model = load_model(wanted);
-        if (model->config().n_vocab != base_.config().n_vocab ||
-            fingerprint(model->vocabulary()) != fingerprint(base_.vocabulary()))
-          throw Error(file, "cannot be compared: its vocabulary is not the base's");
-        add(name, *model);
-      } catch (const Error& error) {  // the others go on
-        std::cerr << "cria: error: " << error.what() << '\n';
-        SweepRow& row = rows_.emplace_back();
-        row.name = name;
-        row.error = error.what();
-        failed_ = true;
-      }
-    }
+    for (const std::string& file : options_.files)
+      attempt(fs::path(file).stem().string(), [&](const std::string& name) { add(name, *load(file)); });
+    for (const Mix* mix : mixes_)
+      attempt(name_of(*mix), [&](const std::string& name) { add_quantized(name, *mix); });
   }
 
   void report() {
@@ -143,16 +135,95 @@ class Sweep {
   /// Files in the directory are named after models.
   void require_names() const {
     std::set<std::string> names{fs::path(base_.file().path()).stem().string()};
-    for (const std::string& file : options_.files) {
-      if (!names.insert(fs::path(file).stem().string()).second)
+    const auto require_new = [&](const std::string& name, const std::string& file) {
+      if (!names.insert(name).second)
         throw Error(file, "two models of one name: expected different file names");
+    };
+    for (const std::string& file : options_.files) require_new(fs::path(file).stem().string(), file);
+    for (const Mix* mix : mixes_) require_new(name_of(*mix), name_of(*mix));
+  }
+  [[nodiscard]] std::string name_of(const Mix& mix) const {
+    return fs::path(base_.file().path()).stem().string() + "-" + std::string(mix.name);
+  }
+
+  /// A model that fails is a row that says so; the others go on.
+  template <class Work>
+  void attempt(const std::string& name, Work&& work) {
+    try {
+      work(name);
+    } catch (const Error& error) {
+      std::cerr << "cria: error: " << error.what() << '\n';
+      SweepRow& row = rows_.emplace_back();
+      row.name = name;
+      row.error = error.what();
+      failed_ = true;
     }
   }
 
-  /// What a row depends on: a row of another sweep in the same directory is not taken for one of this.
-  [[nodiscard]] std::string identity(const Model& model) const {
+  [[nodiscard]] std::shared_ptr<const Model> load(const std::string& file) const {
+    ModelOptions wanted = options_.model;
+    wanted.model = file;
+    auto model = load_model(wanted);
+    if (model->config().n_vocab != base_.config().n_vocab ||
+        fingerprint(model->vocabulary()) != fingerprint(base_.vocabulary()))
+      throw Error(file, "cannot be compared: its vocabulary is not the base's");
+    return model;
+  }
+
+  /// A row that was measured needs no file: what is made of the base follows from the base and the type.
+  void add_quantized(const std::string& name, const Mix& mix) {
     Hash hash;
-    hash.add_number(fingerprint(model));
+    hash.add_number(fingerprint(base_));
+    hash.add(mix.name.data(), mix.name.size());
+    hash.add(importance_bytes_.data(), importance_bytes_.size());
+    const std::string id = identity(hash.value());
+    if (take_measured(name, id)) return;
+    const std::string file = path(name + ".gguf");
+    const TemporaryFile remove_it(options_.keep ? "" : file);
+    make(mix, file);
+    const auto model = load(file);
+    measure(name, *model, id);
+  }
+
+  /// Removes a file at the end of its life, whatever happens.
+  class TemporaryFile {
+   public:
+    explicit TemporaryFile(std::string file) : file_(std::move(file)) {}
+    ~TemporaryFile() {
+      std::error_code ignored;
+      if (!file_.empty()) fs::remove(file_, ignored);
+    }
+    TemporaryFile(const TemporaryFile&) = delete;
+    TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+   private:
+    std::string file_;
+  };
+
+  void make(const Mix& mix, const std::string& file) const {
+    const std::atomic<bool>& interrupted = catch_interrupts();
+    QuantizeOptions options;
+    options.mix = &mix;
+    options.weighted = importance_.has_value();
+    const QuantizePlan plan = plan_quantize(base_.file(), options);
+    GgufWriter writer(file, base_.file().alignment());
+    declare(writer, base_.file(), plan);
+    if (importance_) declare_importance(writer, *importance_, fs::path(options_.imatrix).filename().string());
+    Progress progress("quantizing", "bytes", writer.file_bytes());
+    QuantizeRun run;
+    run.threads = machine_.threads;
+    run.importance = importance_ ? &*importance_ : nullptr;
+    run.on_progress = [&](std::uint64_t bytes) {
+      progress.update(bytes, mix.name);
+      return !interrupted;
+    };
+    if (!quantize(base_.file(), plan, writer, run)) throw Interrupted();
+  }
+
+  /// What a row depends on: a row of another sweep in the same directory is not taken for one of this.
+  [[nodiscard]] std::string identity(std::uint64_t model) const {
+    Hash hash;
+    hash.add_number(model);
     hash.add_number(fingerprint(base_));
     hash.add(text_.data(), text_.size() * sizeof(TokenId));
     for (const std::uint64_t number : {std::uint64_t{options_.windows.window}, std::uint64_t{options_.prompt},
@@ -162,17 +233,22 @@ class Sweep {
     return std::to_string(hash.value());
   }
 
-  /// From the directory, if it was measured before, else measured now.
   void add(const std::string& name, const Model& model) {
+    const std::string id = identity(fingerprint(model));
+    if (!take_measured(name, id)) measure(name, model, id);
+  }
+
+  /// The row from the directory, if it was measured before.
+  bool take_measured(const std::string& name, const std::string& id) {
     const std::string file = path(name + ".row.json");
-    const std::string id = identity(model);
-    if (fs::exists(file) && fs::exists(path(kBaseLogits))) {
-      const auto object = nlohmann::ordered_json::parse(read_file(file), nullptr, false);
-      if (object.is_object() && object.value("identity", "") == id) {
-        rows_.push_back(sweep_row(object.at("row")));
-        return;
-      }
-    }
+    if (!fs::exists(file) || !fs::exists(path(kBaseLogits))) return false;
+    const auto object = nlohmann::ordered_json::parse(read_file(file), nullptr, false);
+    if (!object.is_object() || object.value("identity", "") != id) return false;
+    rows_.push_back(sweep_row(object.at("row")));
+    return true;
+  }
+
+  void measure(const std::string& name, const Model& model, const std::string& id) {
     std::cerr << name << ": " << std::flush;
     SweepRow row = describe(name, model);
     measure_quality(row, model);
@@ -180,7 +256,8 @@ class Sweep {
     measure_speed(row, model);
     std::cerr << ", prompt " << fixed(row.prompt.value, 1) << ", decode " << fixed(row.decode.value, 1)
               << " tokens/s\n";
-    write_file(file, nlohmann::ordered_json{{"identity", id}, {"row", to_json(row)}}.dump(1) + "\n");
+    write_file(path(name + ".row.json"),
+               nlohmann::ordered_json{{"identity", id}, {"row", to_json(row)}}.dump(1) + "\n");
     rows_.push_back(std::move(row));
   }
 
@@ -229,12 +306,22 @@ class Sweep {
   SweepOptions options_;
   const Model& base_;
   std::vector<TokenId> text_;
+  std::vector<const Mix*> mixes_;
+  std::string importance_bytes_;
+  std::optional<ImportanceMatrix> importance_;
   SweepMachine machine_;
   std::vector<SweepRow> rows_;
   bool failed_ = false;
 };
 
 int run(SweepOptions options) {
+  if (options.files.empty() && options.types.empty())
+    throw CLI::ValidationError("expected quantizations: files, or --types");
+  for (const std::string& type : options.types) {
+    if (find_mix(type) == nullptr)
+      throw CLI::ValidationError("--types",
+                                 "unknown quantization " + type + " (cria quantize --mixes lists them)");
+  }
   const auto base = load_model(options.model);
   Sweep sweep(std::move(options), *base);
   sweep.run();
@@ -248,7 +335,14 @@ void add_sweep(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("sweep", "Compare quantizations of a model: size, perplexity, divergence, speed");
   auto options = std::make_shared<SweepOptions>();
-  command->add_option("files", options->files, "the quantizations (GGUF)")->required();
+  command->add_option("files", options->files, "quantizations that exist (GGUF)");
+  command
+      ->add_option("--types", options->types,
+                   "quantizations to make of the model and measure (see cria quantize --mixes)")
+      ->type_name("TYPE,TYPE...")
+      ->delimiter(',');
+  command->add_option("--imatrix", options->imatrix, "importance matrix for --types")->type_name("FILE");
+  command->add_flag("--keep", options->keep, "leave what --types made in the directory");
   command->add_option("-f,--file", options->text, "the text (-: stdin)")->type_name("FILE")->required();
   command
       ->add_option(
@@ -282,7 +376,9 @@ void add_sweep(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--json", options->json, "the table as JSON on stdout, instead of Markdown");
   command->footer(
-      "Example:\n  cria sweep -m model-F16.gguf -f wiki.test.raw -o sweep model-Q8_0.gguf model-Q4_K_M.gguf");
+      "Examples:\n"
+      "  cria sweep -m model-F16.gguf -f wiki.test.raw -o sweep --types Q8_0,Q6_K,Q4_K_M,IQ3_XS\n"
+      "  cria sweep -m model-F16.gguf -f wiki.test.raw -o sweep model-Q8_0.gguf model-Q4_K_M.gguf");
   on_run(command, [options] { return run(*options); });
 }
 

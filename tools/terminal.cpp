@@ -35,6 +35,12 @@ std::string fixed(double value, int decimals) {
   return text.data();
 }
 
+std::string significant(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.4g", value);
+  return text.data();
+}
+
 namespace {
 std::string scaled(double value, double base, const std::array<const char*, 5>& units) {
   std::size_t unit = 0;

@@ -22,6 +22,7 @@ std::string without_controls(std::string_view text);
 std::string human_bytes(std::uint64_t bytes);   ///< "7.4 MiB"
 std::string human_count(std::uint64_t count);   ///< "7.34 M"
 std::string fixed(double value, int decimals);  ///< "3.14"
+std::string significant(double value);          ///< "0.00123", "1.7e-08": four digits that count
 
 /// A bar on stderr with rate and time left; says nothing off a terminal, nor about work of less than two
 /// seconds.

@@ -12,66 +12,140 @@
 namespace cria::tools {
 namespace {
 
-struct Faults {
-  std::uint64_t nans = 0, infinities = 0, first = std::numeric_limits<std::uint64_t>::max();
+constexpr std::uint64_t kChunk = std::uint64_t{1} << 16;  // values, whole blocks of any type
+constexpr std::uint64_t kChunksPerLook = 64;              // between looks at the clock
+constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
+
+std::uint64_t value_count(const TensorView& tensor) { return tensor.rows() * tensor.cols(); }
+
+std::vector<float> chunk_values(const TensorView& tensor, std::uint64_t chunk) {
+  const DTypeInfo& type = dtype_info(tensor.dtype);
+  const std::uint64_t begin = chunk * kChunk;
+  std::vector<float> values(std::min(kChunk, value_count(tensor) - begin));
+  type.dequantize(tensor.data + type.bytes(begin), values.data(), values.size());
+  return values;
+}
+
+struct Sums {
+  std::uint64_t zeros = 0, nans = 0, infinities = 0, first_bad = kNever;
+  float min = std::numeric_limits<float>::infinity(), max = -std::numeric_limits<float>::infinity();
+  double sum = 0, squares = 0;
 
   void look(std::span<const float> values, std::uint64_t index) {
     for (std::size_t i = 0; i < values.size(); ++i) {
-      if (std::isfinite(values[i])) continue;
-      ++(std::isnan(values[i]) ? nans : infinities);
-      first = std::min(first, index + i);
+      const float value = values[i];
+      if (!std::isfinite(value)) {
+        ++(std::isnan(value) ? nans : infinities);
+        first_bad = std::min(first_bad, index + i);
+        continue;
+      }
+      zeros += value == 0 ? 1U : 0U;
+      min = std::min(min, value);
+      max = std::max(max, value);
+      sum += value;
+      squares += double{value} * value;
     }
   }
-  [[nodiscard]] Faults join(const Faults& other) const {
-    return {nans + other.nans, infinities + other.infinities, std::min(first, other.first)};
+  [[nodiscard]] Sums join(const Sums& other) const {
+    return {zeros + other.zeros,
+            nans + other.nans,
+            infinities + other.infinities,
+            std::min(first_bad, other.first_bad),
+            std::min(min, other.min),
+            std::max(max, other.max),
+            sum + other.sum,
+            squares + other.squares};
   }
 };
 
-Faults scan(const TensorView& tensor, Progress& progress, std::uint64_t bytes_before) {
-  const DTypeInfo& type = dtype_info(tensor.dtype);
-  constexpr std::size_t kSlice = 16 << 20;  // bytes between looks at the clock
-  const std::size_t slice = std::max<std::size_t>(kSlice / type.block_bytes, 1);
-  const std::size_t blocks = tensor.bytes / type.block_bytes;
-  Faults faults;
-  for (std::size_t at = 0; at < blocks; at += slice) {
-    const tbb::blocked_range<std::size_t> range(at, std::min(at + slice, blocks), 256);
-    const Faults found = tbb::parallel_reduce(
-        range, Faults{},
-        [&](const tbb::blocked_range<std::size_t>& part, Faults sum) {
-          std::vector<float> values(type.block_values);
-          for (std::size_t block = part.begin(); block != part.end(); ++block) {
-            type.dequantize(tensor.data + block * type.block_bytes, values.data(), values.size());
-            sum.look(values, block * type.block_values);
-          }
+// Over the chunks of n values, in an order that the number of cores does not change.
+template <class T, class Look, class OnChunks>
+T reduce_chunks(std::uint64_t n, Look&& look, OnChunks&& on_chunks) {
+  const std::uint64_t chunks = (n + kChunk - 1) / kChunk;
+  T total;
+  for (std::uint64_t at = 0; at < chunks; at += kChunksPerLook) {
+    const tbb::blocked_range<std::uint64_t> range(at, std::min(at + kChunksPerLook, chunks), 1);
+    const T part = tbb::parallel_deterministic_reduce(
+        range, T{},
+        [&](const tbb::blocked_range<std::uint64_t>& some, T sum) {
+          for (std::uint64_t chunk = some.begin(); chunk != some.end(); ++chunk) look(sum, chunk);
           return sum;
         },
-        [](const Faults& a, const Faults& b) { return a.join(b); });
-    faults = faults.join(found);
-    progress.update(bytes_before + range.end() * type.block_bytes);
+        [](const T& a, const T& b) { return a.join(b); });
+    total = total.join(part);
+    on_chunks(range.end());
   }
-  return faults;
+  return total;
 }
+
+TensorValues scan(const TensorView& tensor, Progress& progress, std::uint64_t bytes_before) {
+  TensorValues result{.name = std::string(tensor.name), .dtype = tensor.dtype};
+  result.values = value_count(tensor);
+  const DTypeInfo& type = dtype_info(tensor.dtype);
+  const Sums sums = reduce_chunks<Sums>(
+      result.values,
+      [&](Sums& sum, std::uint64_t chunk) { sum.look(chunk_values(tensor, chunk), chunk * kChunk); },
+      [&](std::uint64_t chunks) {
+        progress.update(bytes_before + type.bytes(std::min(chunks * kChunk, result.values)));
+      });
+  result.zeros = sums.zeros;
+  result.nans = sums.nans;
+  result.infinities = sums.infinities;
+  result.first_bad = sums.first_bad == kNever ? 0 : sums.first_bad;
+  const std::uint64_t finite = result.values - sums.nans - sums.infinities;
+  if (finite == 0) return result;
+  result.min = sums.min;
+  result.max = sums.max;
+  result.mean = sums.sum / static_cast<double>(finite);
+  result.rms = std::sqrt(sums.squares / static_cast<double>(finite));
+  return result;
+}
+
+struct DifferenceSums {
+  std::uint64_t different = 0;
+  double largest = 0, squares = 0;
+
+  void look(std::span<const float> a, std::span<const float> b) {
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
+      ++different;
+      const double difference = std::abs(double{a[i]} - double{b[i]});
+      if (!std::isfinite(difference)) continue;
+      largest = std::max(largest, difference);
+      squares += difference * difference;
+    }
+  }
+  [[nodiscard]] DifferenceSums join(const DifferenceSums& other) const {
+    return {different + other.different, std::max(largest, other.largest), squares + other.squares};
+  }
+};
 
 }  // namespace
 
-std::vector<BadTensor> check_values(const GgufFile& file) {
+std::vector<TensorValues> check_values(const GgufFile& file) {
   Progress progress("checking", "bytes", file.file_bytes());
-  std::vector<BadTensor> bad;
+  std::vector<TensorValues> all;
   std::uint64_t bytes = 0;
   for (const TensorView& tensor : file.tensors()) {
     if (tensor.data == nullptr) {
-      bad.push_back({.name = std::string(tensor.name), .missing = true});
+      all.push_back({.name = std::string(tensor.name), .dtype = tensor.dtype, .missing = true});
       continue;
     }
-    const Faults faults = scan(tensor, progress, bytes);
+    all.push_back(scan(tensor, progress, bytes));
     bytes += tensor.bytes;
-    if (faults.nans + faults.infinities > 0)
-      bad.push_back({.name = std::string(tensor.name),
-                     .nans = faults.nans,
-                     .infinities = faults.infinities,
-                     .first = faults.first});
   }
-  return bad;
+  return all;
+}
+
+ValueDifference compare_values(const TensorView& a, const TensorView& b) {
+  const std::uint64_t n = value_count(a);
+  const DifferenceSums sums = reduce_chunks<DifferenceSums>(
+      n,
+      [&](DifferenceSums& sum, std::uint64_t chunk) {
+        sum.look(chunk_values(a, chunk), chunk_values(b, chunk));
+      },
+      [](std::uint64_t) {});
+  return {n, sums.different, sums.largest, std::sqrt(sums.squares / static_cast<double>(n))};
 }
 
 }  // namespace cria::tools

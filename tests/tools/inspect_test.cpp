@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -98,6 +99,55 @@ TEST(Inspect, CheckFindsWhatIsNotANumber) {
   EXPECT_NE(bad.out.find("values: 1 NaN, 2 infinite, the first at value 1\n0 of 1 tensors"),
             std::string::npos)
       << bad.out;
+}
+
+TEST(Inspect, StatisticsOfEveryTensor) {
+  const TempDirectory directory;
+  const Result result = cria({"inspect", odd_file(directory, {-3, 0, 0, 5}), "--check", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_TRUE(json.at("check").empty());
+  const auto& values = json.at("statistics").at(0);
+  EXPECT_EQ(values.at("values"), 4);
+  EXPECT_EQ(values.at("zeros"), 2);
+  EXPECT_EQ(values.at("min"), -3);
+  EXPECT_EQ(values.at("max"), 5);
+  EXPECT_EQ(values.at("mean"), 0.5);
+  EXPECT_NEAR(values.at("rms"), std::sqrt(34.0 / 4), 1e-12);
+  const std::string text = cria({"inspect", directory.path("odd.gguf"), "--check"}).out;
+  EXPECT_NE(text.find("values  F32    -3    5   0.5  2.915  50.00 %"), std::string::npos) << text;
+}
+
+TEST(Inspect, DiffSaysWhatDiffers) {
+  const TempDirectory directory;
+  const std::string a = odd_file(directory, {1, 2, 3, 4});
+  const Result same = cria({"inspect", a, "--diff", a});
+  EXPECT_EQ(same.code, 0) << same.out;
+  EXPECT_EQ(same.out.find("no difference"), 0U);
+  const std::string b = directory.path("b.gguf");
+  GgufWriter writer(b);
+  writer.set("general.architecture", std::string("even"));
+  writer.set("odd.negative", std::int32_t{-5});
+  writer.set("more", std::uint32_t{1});
+  writer.declare("values", DType::F32, {4});
+  writer.declare("new", DType::F32, {1});
+  writer.begin();
+  const std::vector<float> values = {1, 2.5, 3, 6, 0};
+  writer.write(std::as_bytes(std::span(values).first(4)));
+  writer.write(std::as_bytes(std::span(values).last(1)));
+  writer.finish();
+  const Result text = cria({"inspect", a, "--diff", b});
+  EXPECT_EQ(text.code, 1);
+  EXPECT_NE(text.out.find(R"("odd" / "even")"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("only in B"), std::string::npos) << text.out;
+  const auto json = nlohmann::json::parse(cria({"inspect", a, "--diff", b, "--json"}).out).at("difference");
+  EXPECT_EQ(json.at("equal"), false);
+  EXPECT_EQ(json.at("keys").size(), 6U) << "two others, three missing, one more: " << json.at("keys");
+  EXPECT_EQ(json.at("tensors").size(), 1U);
+  EXPECT_EQ(json.at("values").at(0).at("different"), 2);
+  EXPECT_EQ(json.at("values").at(0).at("largest"), 2);
+  EXPECT_NEAR(json.at("values").at(0).at("rmse"), std::sqrt((0.25 + 4) / 4), 1e-12);
+  EXPECT_EQ(cria({"inspect", a, "--diff", directory.path("none")}).code, 1);
 }
 
 TEST(Inspect, ReadsWhatIsThereOfATruncatedFile) {

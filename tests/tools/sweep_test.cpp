@@ -83,6 +83,33 @@ TEST_F(Sweep, MeasuresNothingTwice) {
   EXPECT_EQ(count_lines(cria(other).err), 2U) << "what was measured otherwise is measured anew";
 }
 
+TEST_F(Sweep, MakesTheQuantizationsItself) {
+  ASSERT_EQ(cria({"quantize", kDemo, directory_.path("f16.gguf"), "F16"}).code, 0);
+  std::vector<std::string> wanted = arguments({"--types", "Q8_0,Q4_0"});
+  wanted[2] = directory_.path("f16.gguf");
+  const Result first = cria(wanted);
+  ASSERT_EQ(first.code, 0) << first.err;
+  const json rows = json::parse(first.out).at("rows");
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_EQ(rows[1]["name"], "f16-Q8_0");
+  EXPECT_EQ(rows[2]["dtype"], "Q4_0");
+  EXPECT_LT(rows[2]["file_bytes"], rows[1]["file_bytes"]);
+  EXPECT_FALSE(fs::exists(out_ + "/f16-Q4_0.gguf")) << "removed when it was measured";
+  const Result second = cria(wanted);
+  EXPECT_EQ(second.err, "") << "nothing is made or measured twice";
+  EXPECT_EQ(json::parse(second.out).at("rows"), rows);
+
+  // The bundled model is of a lossy type: it cannot be quantized again, the other file is measured all the
+  // same.
+  const Result lossy = cria(arguments({directory_.path("same.gguf"), "--types", "Q4_0", "--keep"}));
+  EXPECT_EQ(lossy.code, 1);
+  const json others = json::parse(lossy.out).at("rows");
+  ASSERT_EQ(others.size(), 3U);
+  EXPECT_GT(others[1]["ppl"], 1);
+  EXPECT_NE(others[2]["error"].get<std::string>().find("--allow-requantize"), std::string::npos);
+  EXPECT_EQ(cria(arguments({"--types", "Q9"})).code, 2);
+}
+
 TEST_F(Sweep, SaysWhatIsWrong) {
   EXPECT_EQ(cria({"sweep"}).code, 2);
   const Result twice = cria(arguments({directory_.path("base.gguf")}));
