@@ -10,7 +10,7 @@
 namespace cria::test {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 
 class Imatrix : public ::testing::Test {
  protected:
@@ -32,7 +32,7 @@ class Imatrix : public ::testing::Test {
 TEST_F(Imatrix, WritesBothFormsAndQuantizeReadsThem) {
   const Result gguf = imatrix({"--json"}, "m.gguf");
   ASSERT_EQ(gguf.code, 0) << gguf.err;
-  const json object = json::parse(gguf.out);
+  const Json object = Json::parse(gguf.out);
   EXPECT_EQ(object.at("entries"), 57);
   EXPECT_EQ(object.at("chunk_size"), 64);
   EXPECT_GT(object.at("chunks"), 10);
@@ -55,10 +55,10 @@ TEST_F(Imatrix, MergesAndConverts) {
   const Result merged = cria({"imatrix", "--merge", directory_.path("a.gguf"), directory_.path("b.dat"), "-o",
                               directory_.path("both.gguf"), "--json"});
   ASSERT_EQ(merged.code, 0) << merged.err;
-  EXPECT_EQ(json::parse(merged.out).at("chunks"), 6);
+  EXPECT_EQ(Json::parse(merged.out).at("chunks"), 6);
   const Result more = imatrix({"--chunks", "3", "--merge", directory_.path("a.gguf"), "--json"}, "more.gguf");
   ASSERT_EQ(more.code, 0) << more.err;
-  EXPECT_EQ(json::parse(more.out).at("chunks"), 7);
+  EXPECT_EQ(Json::parse(more.out).at("chunks"), 7);
 }
 
 TEST_F(Imatrix, GoesOnToTheSameBytes) {

@@ -13,7 +13,7 @@ namespace cria::test {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
+using Json = nlohmann::json;
 
 std::ptrdiff_t files_in(const TempDirectory& directory) {
   return std::distance(fs::directory_iterator(directory.path()), {});
@@ -63,15 +63,15 @@ TEST(Quantize, DryRunTellsTheExactSize) {
   const Result table = cria({"quantize", f16, out, "Q8_0", "--dry-run", "--token-embedding-type", "F16"});
   ASSERT_EQ(table.code, 0) << table.err;
   EXPECT_NE(table.out.find("blk.7.ffn_down.weight"), std::string::npos);
-  const json plan = json::parse(cria({"quantize", f16, out, "Q8_0", "--dry-run", "--json"}).out);
+  const Json plan = Json::parse(cria({"quantize", f16, out, "Q8_0", "--dry-run", "--json"}).out);
   EXPECT_FALSE(fs::exists(out));
   EXPECT_EQ(plan.at("written"), false);
   const Result result = cria({"quantize", f16, out, "Q8_0", "--json"});
   ASSERT_EQ(result.code, 0) << result.err;
-  const json written = json::parse(result.out);
+  const Json written = Json::parse(result.out);
   EXPECT_EQ(written.at("bytes"), plan.at("bytes"));
   EXPECT_EQ(plan.at("bytes"), fs::file_size(out));
-  const json& first = written.at("tensors").at(0);
+  const Json& first = written.at("tensors").at(0);
   EXPECT_GT(first.at("rmse"), 0);
   EXPECT_LT(first.at("rmse").get<double>(), 0.01 * first.at("rms").get<double>());
 }
@@ -89,7 +89,7 @@ TEST(Quantize, ShowsItsRules) {
   const Result text = cria({"quantize", "--mixes"});
   EXPECT_EQ(text.code, 0);
   EXPECT_NE(text.out.find("Q4_K_M Q5_K_M"), std::string::npos);
-  const json rules = json::parse(cria({"quantize", "--mixes", "--json"}).out);
+  const Json rules = Json::parse(cria({"quantize", "--mixes", "--json"}).out);
   EXPECT_GT(rules.at("rules").size(), 40U);
   EXPECT_EQ(rules.at("fallbacks").at("Q4_K"), "Q5_0");
 }

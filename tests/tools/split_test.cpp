@@ -9,7 +9,7 @@ namespace cria::test {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
+using Json = nlohmann::json;
 
 /// The bundled model as cria writes it.
 std::string rewritten_demo(const TempDirectory& directory) {
@@ -29,9 +29,9 @@ TEST(Split, MergingGivesTheFileBack) {
     arguments.insert(arguments.end(), limit.begin(), limit.end());
     const Result split = cria(arguments);
     ASSERT_EQ(split.code, 0) << split.err;
-    const json files = json::parse(split.out);
+    const Json files = Json::parse(split.out);
     ASSERT_GT(files.size(), 2U);
-    for (const json& file : files) {
+    for (const Json& file : files) {
       EXPECT_EQ(file.at("bytes"), fs::file_size(file.at("file").get<std::string>()));
       if (limit[0] == "--max-size")
         EXPECT_LE(file.at("bytes"), limit[1] == "2M" ? 2'000'000 : 3'000'000);

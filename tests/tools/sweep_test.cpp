@@ -89,7 +89,7 @@ TEST_F(Sweep, MakesTheQuantizationsItself) {
   wanted[2] = directory_.path("f16.gguf");
   const Result first = cria(wanted);
   ASSERT_EQ(first.code, 0) << first.err;
-  const json rows = json::parse(first.out).at("rows");
+  const Json rows = Json::parse(first.out).at("rows");
   ASSERT_EQ(rows.size(), 3U);
   EXPECT_EQ(rows[1]["name"], "f16-Q8_0");
   EXPECT_EQ(rows[2]["dtype"], "Q4_0");
@@ -97,13 +97,13 @@ TEST_F(Sweep, MakesTheQuantizationsItself) {
   EXPECT_FALSE(fs::exists(out_ + "/f16-Q4_0.gguf")) << "removed when it was measured";
   const Result second = cria(wanted);
   EXPECT_EQ(second.err, "") << "nothing is made or measured twice";
-  EXPECT_EQ(json::parse(second.out).at("rows"), rows);
+  EXPECT_EQ(Json::parse(second.out).at("rows"), rows);
 
   // The bundled model is of a lossy type: it cannot be quantized again, the other file is measured all the
   // same.
   const Result lossy = cria(arguments({directory_.path("same.gguf"), "--types", "Q4_0", "--keep"}));
   EXPECT_EQ(lossy.code, 1);
-  const json others = json::parse(lossy.out).at("rows");
+  const Json others = Json::parse(lossy.out).at("rows");
   ASSERT_EQ(others.size(), 3U);
   EXPECT_GT(others[1]["ppl"], 1);
   EXPECT_NE(others[2]["error"].get<std::string>().find("--allow-requantize"), std::string::npos);
