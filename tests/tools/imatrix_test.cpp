@@ -42,8 +42,8 @@ TEST_F(Imatrix, WritesBothFormsAndQuantizeReadsThem) {
   const std::string f16 = directory_.path("f16.gguf");
   ASSERT_EQ(cria({"quantize", kDemo, f16, "F16"}).code, 0);
   for (const char* name : {"m.gguf", "m.dat"}) {
-    const Result result =
-        cria({"quantize", f16, directory_.path("q4.gguf"), "Q4_0", "--imatrix", directory_.path(name)});
+    const Result result = cria(
+        {"quantize", f16, directory_.path("q4.gguf"), "Q4_0", "--pure", "--imatrix", directory_.path(name)});
     ASSERT_EQ(result.code, 0) << result.err;
     EXPECT_EQ(GgufFile::open(directory_.path("q4.gguf")).get_string("quantize.imatrix.file"), name);
   }

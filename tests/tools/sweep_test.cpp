@@ -85,16 +85,16 @@ TEST_F(Sweep, MeasuresNothingTwice) {
 
 TEST_F(Sweep, MakesTheQuantizationsItself) {
   ASSERT_EQ(cria({"quantize", kDemo, directory_.path("f16.gguf"), "F16"}).code, 0);
-  std::vector<std::string> wanted = arguments({"--types", "Q8_0,Q4_0"});
+  std::vector<std::string> wanted = arguments({"--types", "BF16,Q8_0"});
   wanted[2] = directory_.path("f16.gguf");
   const Result first = cria(wanted);
   ASSERT_EQ(first.code, 0) << first.err;
   const Json rows = Json::parse(first.out).at("rows");
   ASSERT_EQ(rows.size(), 3U);
-  EXPECT_EQ(rows[1]["name"], "f16-Q8_0");
-  EXPECT_EQ(rows[2]["dtype"], "Q4_0");
+  EXPECT_EQ(rows[1]["name"], "f16-BF16");
+  EXPECT_EQ(rows[2]["dtype"], "Q8_0");
   EXPECT_LT(rows[2]["file_bytes"], rows[1]["file_bytes"]);
-  EXPECT_FALSE(fs::exists(out_ + "/f16-Q4_0.gguf")) << "removed when it was measured";
+  EXPECT_FALSE(fs::exists(out_ + "/f16-Q8_0.gguf")) << "removed when it was measured";
   const Result second = cria(wanted);
   EXPECT_EQ(second.err, "") << "nothing is made or measured twice";
   EXPECT_EQ(Json::parse(second.out).at("rows"), rows);
