@@ -4,6 +4,7 @@
 #include "kernels/encode_affine32.h"
 #include "kernels/encode_affine_k.h"
 #include "kernels/encode_float.h"
+#include "kernels/encode_iq.h"
 #include "kernels/encode_q8_0.h"
 #include "kernels/encode_symmetric32.h"
 #include "kernels/encode_symmetric_k.h"
@@ -50,7 +51,7 @@ EncodeFn encoder(DType type) {
     case DType::TQ2_0:
       return encode_ternary<Isa, BlockTQ2_0>;
     default:
-      return nullptr;
+      return iq_encoder<Isa>(type);
   }
 }
 

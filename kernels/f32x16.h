@@ -112,6 +112,12 @@ struct F32x16 {
   [[gnu::always_inline]] friend F32x16 max(const F32x16& a, const F32x16& b) {
     return each([&](std::size_t i) { return Ops::max(a.part[i], b.part[i]); });
   }
+  /// Bit i: lane i of a is less than lane i of b.
+  [[gnu::always_inline]] friend std::uint32_t less_bits(const F32x16& a, const F32x16& b) {
+    std::uint32_t bits = 0;
+    for (std::size_t i = 0; i < kParts; ++i) bits |= Ops::less_bits(a.part[i], b.part[i]) << (i * Ops::kSize);
+    return bits;
+  }
   [[gnu::always_inline]] friend F32x16 abs(const F32x16& a) {
     return each([&](std::size_t i) { return Ops::abs(a.part[i]); });
   }

@@ -25,6 +25,7 @@ namespace cria {
 ///   max(a, b)           a > b ? a : b, lane by lane (the second if either is NaN)
 ///   min(a, b)           a < b ? a : b, likewise
 ///   select_less(a, b, x, y)  a < b ? x : y, lane by lane (y if a or b is NaN)
+///   less_bits(a, b)     bit i: lane i of a is less than lane i of b
 ///   max_magnitude(a, b) the larger of two numbers without sign; NaN counts as larger than infinity
 ///   scale2(x, n)        x * 2^n, rounded once, for integers |n| <= 252; a set without it has
 ///   pow2(t)             2^n where t = n + 1.5*2^23 and -126 <= n <= 127
@@ -55,6 +56,7 @@ struct FloatOps<ScalarIsa> {
   static float fma(float a, float b, float c) { return std::fma(a, b, c); }
   static float div(float a, float b) { return a / b; }
   static float max(float a, float b) { return a > b ? a : b; }
+  static std::uint32_t less_bits(float a, float b) { return a < b ? 1 : 0; }
   static float max_magnitude(float a, float b) {
     return std::bit_cast<std::int32_t>(a) > std::bit_cast<std::int32_t>(b) ? a : b;
   }
@@ -108,6 +110,9 @@ struct FloatOps<Avx2> : XsimdFloatOps<Avx2> {
   static Batch fma(Batch a, Batch b, Batch c) { return _mm256_fmadd_ps(a, b, c); }
   static Batch div(Batch a, Batch b) { return _mm256_div_ps(a, b); }
   static Batch max(Batch a, Batch b) { return _mm256_max_ps(a, b); }
+  static std::uint32_t less_bits(Batch a, Batch b) {
+    return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_LT_OQ)));
+  }
   static Batch max_magnitude(Batch a, Batch b) {
     return _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
   }
@@ -170,6 +175,7 @@ struct FloatOps<Avx512> : XsimdFloatOps<Avx512> {
   static Batch fma(Batch a, Batch b, Batch c) { return _mm512_fmadd_ps(a, b, c); }
   static Batch div(Batch a, Batch b) { return _mm512_div_ps(a, b); }
   static Batch max(Batch a, Batch b) { return _mm512_max_ps(a, b); }
+  static std::uint32_t less_bits(Batch a, Batch b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
   static Batch max_magnitude(Batch a, Batch b) {
     return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
   }
@@ -225,6 +231,10 @@ struct FloatOps<Neon> : XsimdFloatOps<Neon> {
   static Batch fma(Batch a, Batch b, Batch c) { return vfmaq_f32(c, a, b); }
   static Batch div(Batch a, Batch b) { return vdivq_f32(a, b); }
   static Batch max(Batch a, Batch b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
+  static std::uint32_t less_bits(Batch a, Batch b) {
+    const std::uint32_t bit[4] = {1, 2, 4, 8};
+    return vaddvq_u32(vandq_u32(vcltq_f32(a, b), vld1q_u32(bit)));
+  }
   static Batch max_magnitude(Batch a, Batch b) {
     return vreinterpretq_f32_s32(vmaxq_s32(vreinterpretq_s32_f32(a), vreinterpretq_s32_f32(b)));
   }
