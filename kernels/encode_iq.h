@@ -8,12 +8,15 @@
 #include "kernels/blocks.h"
 #include "kernels/dtype.h"
 #include "kernels/encode_iq_search.h"
+#include "kernels/iq_tables.h"
 #include "kernels/kernels.h"
 
 namespace cria {
 
 // A format says:
 //   Block, book()                 the block and the codebook
+//   kPruned                       whether it has so many entries that leaving out most is worth while
+//   value(entry, i)               value i of an entry
 //   kDims, kSubGroups             values of a group, groups of a sub-block
 //   kScales, kFactor              a sub-block's scale is kFactor * d * (2s + 1), s < kScales
 //   kTypical                      root mean square of a codebook's values where it fits well
@@ -29,6 +32,11 @@ struct Iq8Scales {
   static constexpr std::size_t kScales = 8, kTried = 16;
   static constexpr float kMostSteps = 17, kStepRatio = 0.916F;
 };
+
+template <class Entry>
+float entry_value(Entry entry, std::size_t i) {
+  return static_cast<float>(static_cast<std::int8_t>(entry >> (8 * i) & 255));
+}
 
 /// Four times seven bits of sign and a scale.
 template <class Codes>
@@ -48,7 +56,9 @@ inline void put_nibble(std::uint8_t* bytes, std::size_t i, unsigned nibble) {
 
 struct Iq2xxsFormat : Iq16Scales {
   using Block = BlockIQ2_XXS;
+  static constexpr bool kPruned = false;
   static const EncoderBook& book() { return iq2_xxs_book(); }
+  static float value(std::size_t entry, std::size_t i) { return entry_value(kIq2xxsGrid[entry], i); }
   static constexpr std::size_t kDims = 8, kSubGroups = 4;
   static constexpr float kFactor = 0.125F, kTypical = 21;
   static constexpr IqChoice kChoice = IqChoice::EvenSigns;
@@ -62,7 +72,9 @@ struct Iq2xxsFormat : Iq16Scales {
 
 struct Iq2xsFormat : Iq16Scales {
   using Block = BlockIQ2_XS;
+  static constexpr bool kPruned = false;
   static const EncoderBook& book() { return iq2_xs_book(); }
+  static float value(std::size_t entry, std::size_t i) { return entry_value(kIq2xsGrid[entry], i); }
   static constexpr std::size_t kDims = 8, kSubGroups = 2;
   static constexpr float kFactor = 0.125F, kTypical = 21;
   static constexpr IqChoice kChoice = IqChoice::EvenSigns;
@@ -76,7 +88,9 @@ struct Iq2xsFormat : Iq16Scales {
 
 struct Iq2sFormat : Iq16Scales {
   using Block = BlockIQ2_S;
+  static constexpr bool kPruned = true;
   static const EncoderBook& book() { return iq2_s_book(); }
+  static float value(std::size_t entry, std::size_t i) { return entry_value(kIq2sGrid[entry], i); }
   static constexpr std::size_t kDims = 8, kSubGroups = 2;
   static constexpr float kFactor = 0.125F, kTypical = 21;
   static constexpr IqChoice kChoice = IqChoice::Signs;
@@ -94,7 +108,9 @@ struct Iq2sFormat : Iq16Scales {
 
 struct Iq3xxsFormat : Iq16Scales {
   using Block = BlockIQ3_XXS;
+  static constexpr bool kPruned = false;
   static const EncoderBook& book() { return iq3_xxs_book(); }
+  static float value(std::size_t entry, std::size_t i) { return entry_value(kIq3xxsGrid[entry], i); }
   static constexpr std::size_t kDims = 4, kSubGroups = 8;
   static constexpr float kFactor = 0.25F, kTypical = 25;
   static constexpr IqChoice kChoice = IqChoice::EvenPairSigns;
@@ -107,7 +123,9 @@ struct Iq3xxsFormat : Iq16Scales {
 
 struct Iq3sFormat : Iq16Scales {
   using Block = BlockIQ3_S;
+  static constexpr bool kPruned = false;
   static const EncoderBook& book() { return iq3_s_book(); }
+  static float value(std::size_t entry, std::size_t i) { return entry_value(kIq3sGrid[entry], i); }
   static constexpr std::size_t kDims = 4, kSubGroups = 8;
   static constexpr float kFactor = 1, kTypical = 6;
   static constexpr IqChoice kChoice = IqChoice::Signs;
@@ -124,7 +142,9 @@ struct Iq3sFormat : Iq16Scales {
 
 struct Iq1sFormat : Iq8Scales {
   using Block = BlockIQ1_S;
+  static constexpr bool kPruned = true;
   static const EncoderBook& book() { return iq1_book(); }
+  static float value(std::size_t entry, std::size_t i) { return entry_value(kIq1Grid[entry], i); }
   static constexpr std::size_t kDims = 8, kSubGroups = 4;
   static constexpr float kFactor = 0.125F, kTypical = 6;
   static constexpr IqChoice kChoice = IqChoice::BlockShift;
@@ -142,7 +162,9 @@ struct Iq1sFormat : Iq8Scales {
 
 struct Iq1mFormat : Iq8Scales {
   using Block = BlockIQ1_M;
+  static constexpr bool kPruned = true;
   static const EncoderBook& book() { return iq1_book(); }
+  static float value(std::size_t entry, std::size_t i) { return entry_value(kIq1Grid[entry], i); }
   static constexpr std::size_t kDims = 8, kSubGroups = 2;
   static constexpr float kFactor = 0.125F, kTypical = 6;
   static constexpr IqChoice kChoice = IqChoice::GroupShift;

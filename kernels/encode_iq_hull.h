@@ -7,6 +7,7 @@
 // entry for a scale costs a dozen multiplications and is exact.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -44,55 +45,77 @@ std::size_t best_vertex(const EntryHull& hull, float minus_c, float& gain) {
   return best;
 }
 
-/// Finds hulls by divide and conquer: between two vertices the point farthest below their chord is a vertex,
-/// and only points below the two new chords can be more of them. The first vertices are those of a ladder of
-/// scales, found together; beyond its ends the hull is cut off.
+/// Scales at which hulls are found first, times about where they are of interest; beyond the ends they are
+/// cut off.
+inline constexpr std::array<float, 4> kHullLadder = {3.0F, 1.35F, 0.8F, 0.45F};
+
+/// Point i of n (a multiple of 16) is (p[i], q[i]), finite.
+struct EntryPoints {
+  const float *p, *q;
+  const std::uint16_t* entry;
+  std::size_t n;
+};
+
+/// Finds hulls by divide and conquer: the vertices of the ladder first, then between two vertices the point
+/// farthest below their chord. Few points are below the ladder's chords; only they are looked at again.
 template <class Isa>
 class HullFinder {
   using V = F32x16<Isa>;
-  static constexpr std::size_t kBlock = 128;  ///< points whose maxima are kept together
-  static constexpr float kLadder[] = {8.0F, 1.4F, 0.7F, 0.125F};
-  static constexpr std::size_t kRungs = sizeof kLadder / sizeof *kLadder;
+  static constexpr std::size_t kRungs = kHullLadder.size();
 
  public:
-  static constexpr std::size_t kMostPoints = 2048;
-
-  /// Point e of n (a multiple of 128) is (p[e], q[e]), finite. scale: about where the hull is of interest, >
-  /// 0.
-  void find(const float* p, const float* q, std::size_t n, float scale, EntryHull& hull) {
-    hull_ = &hull;
-    hull.n = used_ = 0;
-    Point rung[kRungs];
-    climb(p, q, n, scale, rung);
-    List below[kRungs - 1];
-    collect(p, q, n, rung, below);
-    push(rung[0]);
-    for (std::size_t k = 1; k < kRungs; ++k) {
-      if (!(rung[k].p > rung[k - 1].p)) continue;
-      split(rung[k - 1], rung[k], below[k - 1]);
-      push(rung[k]);
-    }
-  }
-
- private:
+  static constexpr std::size_t kMostPoints = 3328;
   struct Point {
     float p, q;
     std::uint16_t entry;
   };
-  struct List {  ///< of points in p_, q_, entry_
-    std::size_t begin, n;
-  };
-  /// A line through two points. Points are judged by q - slope·p.
+
+  void find(const EntryPoints& points, float scale, EntryHull& hull) {
+    hull_ = &hull;
+    hull.n = 0;
+    Point rung[kRungs];
+    climb(points, scale, rung);
+    collect(points, rung);
+    push(rung[0]);
+    for (std::size_t k = 1; k < kRungs; ++k) {
+      if (!(rung[k].p > rung[k - 1].p)) continue;
+      split(rung[k - 1], rung[k]);
+      push(rung[k]);
+    }
+  }
+
+  /// rung[k]: the point with the most 2p - scale·kHullLadder[k]·q, the first of equals.
+  static void climb(const EntryPoints& x, float scale, Point (&rung)[kRungs]) {
+    V minus_half[kRungs], most[kRungs];
+    CRIA_UNROLL
+    for (std::size_t k = 0; k < kRungs; ++k) {
+      minus_half[k] = V::broadcast(-0.5F * scale * kHullLadder[k]);
+      most[k] = V::broadcast(-__builtin_inff());
+    }
+    for (std::size_t i = 0; i < x.n; i += kFloatLanes) {
+      const V p = V::load(x.p + i), q = V::load(x.q + i);
+      CRIA_UNROLL
+      for (std::size_t k = 0; k < kRungs; ++k) most[k] = max(fma(minus_half[k], q, p), most[k]);
+    }
+    for (std::size_t k = 0; k < kRungs; ++k) {
+      const V bound = V::broadcast(most[k].max_lane());
+      std::size_t i = 0;
+      std::uint32_t less = 0xFFFFU;
+      for (;; i += kFloatLanes) {
+        less = less_bits(fma(minus_half[k], V::load(x.q + i), V::load(x.p + i)), bound);
+        if (less != 0xFFFFU) break;
+      }
+      rung[k] = point_at(x, i + static_cast<std::size_t>(std::countr_one(less)));
+    }
+  }
+
+ private:
+  static Point point_at(const EntryPoints& x, std::size_t at) { return {x.p[at], x.q[at], x.entry[at]}; }
+  /// A line through two points. Points are judged by slope·p - q, their depth.
   struct Chord {
     Chord(const Point& a, const Point& b)
-        : minus_slope(-((b.q - a.q) / (b.p - a.p))), limit(__builtin_fmaf(minus_slope, a.p, a.q)) {}
-    [[nodiscard]] [[gnu::always_inline]] V height(const V& p, const V& q) const {
-      return fma(V::broadcast(minus_slope), p, q);
-    }
-    [[nodiscard]] [[gnu::always_inline]] std::uint32_t below(const V& p, const V& q) const {
-      return less_bits(height(p, q), V::broadcast(limit));
-    }
-    float minus_slope, limit;
+        : slope((b.q - a.q) / (b.p - a.p)), depth(__builtin_fmaf(slope, a.p, -a.q)) {}
+    float slope, depth;
   };
 
   void push(const Point& x) {
@@ -101,112 +124,59 @@ class HullFinder {
     hull_->q[hull_->n] = x.q;
     hull_->entry[hull_->n++] = x.entry;
   }
-  void append(List& list, const Point& x) {
-    const std::size_t at = list.begin + list.n++;
-    p_[at] = x.p;
-    q_[at] = x.q;
-    entry_[at] = x.entry;
-  }
-  /// Fills the lanes after the end with points above every chord.
-  void seal(const List& list) {
-    const std::size_t end = list.begin + list.n;
-    V::broadcast(0).store(p_ + end);
-    V::broadcast(__builtin_inff()).store(q_ + end);
-    used_ = end + kFloatLanes;
-  }
-  /// rung[k]: the point with the most 2p - scale·kLadder[k]·q, the first of equals.
-  void climb(const float* p, const float* q, std::size_t n, float scale, Point (&rung)[kRungs]) {
-    V minus_half[kRungs], all[kRungs];
-    for (std::size_t k = 0; k < kRungs; ++k) {
-      minus_half[k] = V::broadcast(-0.5F * scale * kLadder[k]);
-      all[k] = V::broadcast(-__builtin_inff());
-    }
-    for (std::size_t b = 0; b < n / kBlock; ++b) {
-      for (std::size_t k = 0; k < kRungs; ++k) {
-        V most = V::broadcast(-__builtin_inff());
-        for (std::size_t e = b * kBlock; e < (b + 1) * kBlock; e += kFloatLanes)
-          most = max(fma(minus_half[k], V::load(q + e), V::load(p + e)), most);
-        most_[b][k] = most;
-        all[k] = max(most, all[k]);
-      }
-    }
-    for (std::size_t k = 0; k < kRungs; ++k) {
-      const V bound = V::broadcast(all[k].max_lane());
-      std::size_t e = 0;
-      while (less_bits(most_[e / kBlock][k], bound) == 0xFFFFU) e += kBlock;
-      std::uint32_t less = 0xFFFFU;
-      for (;; e += kFloatLanes) {
-        less = less_bits(fma(minus_half[k], V::load(q + e), V::load(p + e)), bound);
-        if (less != 0xFFFFU) break;
-      }
-      const std::size_t at = e + static_cast<std::size_t>(std::countr_one(less));
-      rung[k] = {p[at], q[at], static_cast<std::uint16_t>(at)};
-    }
-  }
-  /// below[k]: the points below the chord of rungs k and k + 1.
-  void collect(const float* p, const float* q, std::size_t n, const Point (&rung)[kRungs],
-               List (&below)[kRungs - 1]) {
+  /// Keeps the points below the chord of any two neighbouring rungs.
+  void collect(const EntryPoints& x, const Point (&rung)[kRungs]) {
+    V minus_slope[kRungs - 1], limit[kRungs - 1];
     for (std::size_t k = 0; k + 1 < kRungs; ++k) {
-      below[k] = {used_, 0};
-      if (!(rung[k + 1].p > rung[k].p)) continue;
+      const bool apart = rung[k + 1].p > rung[k].p;
       const Chord chord(rung[k], rung[k + 1]);
-      for (std::size_t e = 0; e < n; e += kFloatLanes) {
-        for (std::uint32_t bits = chord.below(V::load(p + e), V::load(q + e)); bits != 0; bits &= bits - 1) {
-          const std::size_t at = e + static_cast<std::size_t>(std::countr_zero(bits));
-          append(below[k], {p[at], q[at], static_cast<std::uint16_t>(at)});
-        }
-      }
-      seal(below[k]);
+      minus_slope[k] = V::broadcast(apart ? -chord.slope : 0);
+      limit[k] = V::broadcast(apart ? -chord.depth : -__builtin_inff());
     }
-  }
-  /// The point of the list that is farthest below the chord.
-  Point lowest(const Chord& chord, const List& list) const {
-    const V minus = V::broadcast(-1.0F);
-    V depth = V::broadcast(-__builtin_inff());
-    for (std::size_t i = list.begin; i < list.begin + list.n; i += kFloatLanes)
-      depth = max(minus * chord.height(V::load(p_ + i), V::load(q_ + i)), depth);
-    const V bound = V::broadcast(depth.max_lane());
-    std::size_t at = list.begin;
-    for (std::size_t i = list.begin; i < list.begin + list.n; i += kFloatLanes) {
-      const V d = minus * chord.height(V::load(p_ + i), V::load(q_ + i));
-      const std::uint32_t equal = ~less_bits(d, bound) & 0xFFFFU;
-      if (equal == 0) continue;
-      at = i + static_cast<std::size_t>(std::countr_zero(equal));
-      break;
-    }
-    return {p_[at], q_[at], entry_[at]};
-  }
-  List filter(const Chord& chord, const List& list) {
-    List below{used_, 0};
-    for (std::size_t i = list.begin; i < list.begin + list.n; i += kFloatLanes) {
-      for (std::uint32_t bits = chord.below(V::load(p_ + i), V::load(q_ + i)); bits != 0; bits &= bits - 1) {
+    n_ = 0;
+    for (std::size_t i = 0; i < x.n; i += kFloatLanes) {
+      const V p = V::load(x.p + i), q = V::load(x.q + i);
+      std::uint32_t bits = 0;
+      CRIA_UNROLL
+      for (std::size_t k = 0; k + 1 < kRungs; ++k) bits |= less_bits(fma(minus_slope[k], p, q), limit[k]);
+      for (; bits != 0; bits &= bits - 1) {
         const std::size_t at = i + static_cast<std::size_t>(std::countr_zero(bits));
-        append(below, {p_[at], q_[at], entry_[at]});
+        p_[n_] = x.p[at];
+        minus_q_[n_] = -x.q[at];
+        entry_[n_++] = x.entry[at];
       }
     }
-    seal(below);
-    return below;
+    V::broadcast(0).store(p_ + n_);
+    V::broadcast(-__builtin_inff()).store(minus_q_ + n_);
   }
-  /// Pushes the vertices between a and b, which are in the list, all below their chord.
-  void split(const Point& a, const Point& b, const List& list) {
-    if (list.n == 0 || hull_->n == EntryHull::kMost) return;
-    const Point m =
-        list.n == 1 ? Point{p_[list.begin], q_[list.begin], entry_[list.begin]} : lowest(Chord(a, b), list);
+  /// Pushes the vertices between a and b.
+  void split(const Point& a, const Point& b) {
+    const Chord chord(a, b);
+    const V slope = V::broadcast(chord.slope);
+    V deepest = V::broadcast(chord.depth);
+    for (std::size_t i = 0; i < n_; i += kFloatLanes)
+      deepest = max(fma(slope, V::load(p_ + i), V::load(minus_q_ + i)), deepest);
+    const float depth = deepest.max_lane();
+    if (!(depth > chord.depth) || hull_->n == EntryHull::kMost) return;
+    const V bound = V::broadcast(depth);
+    std::uint32_t less = 0xFFFFU;
+    std::size_t i = 0;
+    for (;; i += kFloatLanes) {
+      less = less_bits(fma(slope, V::load(p_ + i), V::load(minus_q_ + i)), bound);
+      if (less != 0xFFFFU) break;
+    }
+    i += static_cast<std::size_t>(std::countr_one(less));
+    const Point m{p_[i], -minus_q_[i], entry_[i]};
     if (!(a.p < m.p && m.p < b.p)) return;  // below by rounding only
-    const std::size_t used = used_;
-    if (list.n > 1 && used + list.n + kFloatLanes <= kRoom) split(a, m, filter(Chord(a, m), list));
-    used_ = used;
+    split(a, m);
     push(m);
-    if (list.n > 1 && used + list.n + kFloatLanes <= kRoom) split(m, b, filter(Chord(m, b), list));
-    used_ = used;
+    split(m, b);
   }
 
-  static constexpr std::size_t kRoom = 4 * kMostPoints;
   EntryHull* hull_ = nullptr;
-  V most_[kMostPoints / kBlock][kRungs];
-  std::size_t used_ = 0;  ///< of the arrays below, a stack of lists
-  alignas(64) float p_[kRoom + kFloatLanes], q_[kRoom + kFloatLanes];
-  std::uint16_t entry_[kRoom + kFloatLanes];
+  std::size_t n_ = 0;  ///< points kept
+  alignas(64) float p_[kMostPoints + kFloatLanes], minus_q_[kMostPoints + kFloatLanes];
+  std::uint16_t entry_[kMostPoints];
 };
 
 }  // namespace cria

@@ -8,6 +8,7 @@
 
 #include "kernels/blocks.h"
 #include "kernels/encode_iq_books.h"
+#include "kernels/encode_iq_entries.h"
 #include "kernels/encode_iq_hull.h"
 #include "kernels/encode_lanes.h"
 #include "kernels/f16.h"
@@ -52,6 +53,7 @@ class IqSearch {
     codes = {};
     if (!take_values(x)) return;
     take_weights(importance);
+    for (std::size_t sub = 0; sub < kSubs; ++sub) typical_[sub] = typical_scale(sub);
     for (std::size_t g = 0; g < kGroups; ++g) find_hulls(g);
     const float d = search_scale();
     if (d > 0) put_codes(d, codes);
@@ -110,14 +112,16 @@ class IqSearch {
     for (std::size_t i = 0; i < kValues; i += kFloatLanes)
       (V::load(x + i) * V::broadcast(factor)).store(x + i);
   }
-  /// The scale at which values look like a codebook's.
-  [[nodiscard]] float typical_scale(std::size_t first, std::size_t n) const {
-    float squares = 0, weights = 0;
-    for (std::size_t i = first; i < first + n; ++i) {
-      squares += w_[i] * x_[i] * x_[i];
-      weights += w_[i];
+  /// The scale at which the values of a sub-block look like a codebook's.
+  [[nodiscard]] float typical_scale(std::size_t sub) const {
+    constexpr std::size_t kSub = kSubGroups * kDims;
+    V squares = V::broadcast(0), weights = squares;
+    for (std::size_t i = sub * kSub; i < (sub + 1) * kSub; i += kFloatLanes) {
+      const V x = V::load(x_ + i), w = V::load(w_ + i);
+      squares = fma(w * x, x, squares);
+      weights = weights + w;
     }
-    return __builtin_sqrtf(squares / weights) / Format::kTypical + 1e-6F;
+    return __builtin_sqrtf(squares.sum() / weights.sum()) / Format::kTypical + 1e-6F;
   }
 
   // ---- the hulls of a group
@@ -128,68 +132,16 @@ class IqSearch {
     return false;
   }
   void find_hulls(std::size_t g) {
+    IqGroup group{w_ + g * kDims, wx_ + g * kDims, typical_[g / kSubGroups], 0};
     if constexpr (kShifted) {
-      weighted_ ? find_shifted<true>(g) : find_shifted<false>(g);
+      for (std::size_t v = 0; v < 2; ++v) {
+        group.shift = v == 0 ? 1.0F : -1.0F;
+        plain_.find(*book_, group, finder_, hulls_[v][g]);
+      }
     } else {
-      if (kVariants == 2 || !odd_[g])
-        weighted_ ? find_signed<true, false>(g, 0) : find_signed<false, false>(g, 0);
-      if (odd_[g]) {
-        const std::size_t variant = kVariants - 1;
-        weighted_ ? find_signed<true, true>(g, variant) : find_signed<false, true>(g, variant);
-      }
+      if (kVariants == 2 || !odd_[g]) plain_.find(*book_, group, finder_, hulls_[0][g]);
+      if (odd_[g]) flipped_.find(*book_, group, finder_, hulls_[kVariants - 1][g]);
     }
-  }
-  /// P and Q of every entry for magnitudes; Flip: with the sign of the cheapest value wrong.
-  template <bool Weighted, bool Flip>
-  void find_signed(std::size_t g, std::size_t variant) {
-    const EncoderBook& book = *book_;
-    for (std::size_t e = 0; e < book.size; e += kFloatLanes) {
-      V p = V::broadcast(0), q = V::broadcast(0), least = V::broadcast(__builtin_inff());
-      CRIA_UNROLL
-      for (std::size_t i = 0; i < kDims; ++i) {
-        const V product = V::load(book.value + i * book.size + e) * V::broadcast(wx_[g * kDims + i]);
-        p = p + product;
-        if constexpr (Flip) least = min(product, least);
-        if constexpr (Weighted)
-          q = fma(V::load(book.square + i * book.size + e), V::broadcast(w_[g * kDims + i]), q);
-      }
-      if constexpr (Flip) p = fma(V::broadcast(-2), least, p);
-      p.store(p_[0] + e);
-      if constexpr (Weighted) q.store(q_[0] + e);
-    }
-    finder_.find(p_[0], Weighted ? q_[0] : book.square_sum, book.size, typical_scale(g * kDims, kDims),
-                 hulls_[variant][g]);
-  }
-  template <bool Weighted>
-  void find_shifted(std::size_t g) {
-    const EncoderBook& book = *book_;
-    float sum_w = 0, sum_wx = 0;
-    for (std::size_t i = 0; i < kDims; ++i) {
-      sum_w += w_[g * kDims + i];
-      sum_wx += wx_[g * kDims + i];
-    }
-    const V all_w = V::broadcast(sum_w), all_wx = V::broadcast(sum_wx), two = V::broadcast(2);
-    for (std::size_t e = 0; e < book.size; e += kFloatLanes) {
-      V p = V::broadcast(0), sum = V::broadcast(0), square = V::broadcast(0);
-      CRIA_UNROLL
-      for (std::size_t i = 0; i < kDims; ++i) {
-        const V value = V::load(book.value + i * book.size + e);
-        p = fma(value, V::broadcast(wx_[g * kDims + i]), p);
-        if constexpr (Weighted) {
-          const V w = V::broadcast(w_[g * kDims + i]);
-          sum = fma(value, w, sum);
-          square = fma(V::load(book.square + i * book.size + e), w, square);
-        }
-      }
-      if constexpr (!Weighted) sum = V::load(book.sum + e), square = V::load(book.square_sum + e);
-      square = square + all_w;
-      (p + all_wx).store(p_[0] + e);
-      (p - all_wx).store(p_[1] + e);
-      fma(two, sum, square).store(q_[0] + e);
-      fma(V::broadcast(-2), sum, square).store(q_[1] + e);
-    }
-    for (std::size_t v = 0; v < 2; ++v)
-      finder_.find(p_[v], q_[v], book.size, typical_scale(g * kDims, kDims), hulls_[v][g]);
   }
 
   // ---- the gain of a sub-block: what a scale c saves of Σ w x², as gain·c
@@ -256,9 +208,9 @@ class IqSearch {
   }
   /// The sub-block's best scale among a ladder of sixteen around what its size suggests.
   [[nodiscard]] float own_scale(std::size_t sub) const {
-    float c = typical_scale(sub * kSubGroups * kDims, kSubGroups * kDims) * 0.3F;
+    float c = 0.45F * typical_[sub];
     alignas(64) float lanes[kFloatLanes];
-    for (float& lane : lanes) lane = c, c *= 1.16F;
+    for (float& lane : lanes) lane = c, c *= 1.13F;
     const V scales = V::load(lanes);
     alignas(64) float gains[kFloatLanes];
     (gain(sub, V::broadcast(0) - scales) * scales).store(gains);
@@ -375,7 +327,7 @@ class IqSearch {
     std::size_t best = 0;
     float least = 0;
     for (std::size_t i = 0; i < kDims; ++i) {
-      const float cost = book_->value[i * book_->size + entry] * wx_[g * kDims + i];
+      const float cost = Format::value(entry, i) * wx_[g * kDims + i];
       if (i == 0 || cost < least) least = cost, best = i;
     }
     return static_cast<std::uint8_t>(1U << best);
@@ -390,7 +342,9 @@ class IqSearch {
   alignas(64) float x_[kValues], w_[kValues], wx_[kValues];
   std::uint8_t negative_[kGroups];
   bool odd_[kGroups];
-  alignas(64) float p_[kShifted ? 2 : 1][2048], q_[kShifted ? 2 : 1][2048];
+  float typical_[kSubs];
+  EntrySearch<Isa, kDims / 2, Format::kPruned, false, kShifted> plain_;
+  EntrySearch<Isa, kDims / 2, Format::kPruned, true, false> flipped_;
   HullFinder<Isa> finder_;
   EntryHull hulls_[kVariants][kGroups];
 };
