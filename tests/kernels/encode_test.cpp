@@ -12,9 +12,11 @@
 namespace cria {
 namespace {
 
-constexpr DType kEncoded[] = {DType::F32,  DType::F16,  DType::BF16,   DType::Q4_0,  DType::Q4_1, DType::Q5_0,
-                              DType::Q5_1, DType::Q8_0, DType::IQ4_NL, DType::Q2_K,  DType::Q3_K, DType::Q4_K,
-                              DType::Q5_K, DType::Q6_K, DType::IQ4_XS, DType::TQ1_0, DType::TQ2_0};
+constexpr DType kEncoded[] = {DType::F32,    DType::F16,     DType::BF16,  DType::Q4_0,    DType::Q4_1,
+                              DType::Q5_0,   DType::Q5_1,    DType::Q8_0,  DType::IQ4_NL,  DType::Q2_K,
+                              DType::Q3_K,   DType::Q4_K,    DType::Q5_K,  DType::Q6_K,    DType::IQ4_XS,
+                              DType::TQ1_0,  DType::TQ2_0,   DType::IQ3_S, DType::IQ3_XXS, DType::IQ2_S,
+                              DType::IQ2_XS, DType::IQ2_XXS, DType::IQ1_M, DType::IQ1_S};
 
 using Bytes = Buffer<std::byte>;
 
@@ -162,11 +164,12 @@ TEST(Encode, NoImportanceAnywhereIsNone) {
 TEST(Encode, ErrorIsWithinWhatTheTypeAllows) {
   // Relative to the deviation of normal weights; measured, with 2 % to spare.
   const std::map<DType, double> bounds = {
-      {DType::F32, 0},         {DType::F16, 0.0003},  {DType::BF16, 0.0018},   {DType::Q4_0, 0.0820},
-      {DType::Q4_1, 0.0705},   {DType::Q5_0, 0.0407}, {DType::Q5_1, 0.0338},   {DType::Q8_0, 0.0050},
-      {DType::IQ4_NL, 0.0742}, {DType::Q2_K, 0.2630}, {DType::Q3_K, 0.1460},   {DType::Q4_K, 0.0710},
-      {DType::Q5_K, 0.0349},   {DType::Q6_K, 0.0168}, {DType::IQ4_XS, 0.0748}, {DType::TQ1_0, 0.4410},
-      {DType::TQ2_0, 0.4410}};
+      {DType::F32, 0},         {DType::F16, 0.0003},    {DType::BF16, 0.0018},   {DType::Q4_0, 0.0820},
+      {DType::Q4_1, 0.0705},   {DType::Q5_0, 0.0407},   {DType::Q5_1, 0.0338},   {DType::Q8_0, 0.0050},
+      {DType::IQ4_NL, 0.0742}, {DType::Q2_K, 0.2630},   {DType::Q3_K, 0.1460},   {DType::Q4_K, 0.0710},
+      {DType::Q5_K, 0.0349},   {DType::Q6_K, 0.0168},   {DType::IQ4_XS, 0.0748}, {DType::TQ1_0, 0.4410},
+      {DType::TQ2_0, 0.4410},  {DType::IQ3_S, 0.132},   {DType::IQ3_XXS, 0.179}, {DType::IQ2_S, 0.243},
+      {DType::IQ2_XS, 0.289},  {DType::IQ2_XXS, 0.333}, {DType::IQ1_M, 0.420},   {DType::IQ1_S, 0.453}};
   const Buffer<float> x = normal_values(16384);
   for (const DType type : kEncoded) EXPECT_LE(rms_error(type, x), bounds.at(type) * 0.03) << name(type);
 }
