@@ -127,10 +127,10 @@ class Q8Blocks {
     V::sum4(qq[0], qq[1], qq[2], qq[3], all_qq);
   }
 
-  const float *x_, *importance_;
-  std::size_t n_;
   alignas(64) float peak_[kFloatLanes], factor_[kFloatLanes];
   alignas(64) float importance_factor_[kFloatLanes], least_importance_[kFloatLanes];
+  const float *x_, *importance_;
+  std::size_t n_;
   V best_d_;
   std::byte d_[2 * kFloatLanes];
 };

@@ -36,17 +36,20 @@ TEST(Dispatch, EverySetHasCodeOfItsOwn) {
   std::set<std::string_view> names;
   std::set<decltype(KernelSet::attention)> attention;
   std::set<MatMulFn> f16, q4_k;
+  std::set<EncodeFn> encoders;
   for (const KernelSet* set : available_kernels()) {
     names.insert(set->isa);
     q4_k.insert(set->matmul(DType::Q4_K).run);
     if (set->isa == "amx") continue;  // AVX-512 apart from integer products
     attention.insert(set->attention);
+    encoders.insert(set->encode(DType::Q4_K));
     f16.insert(set->matmul(DType::F16).run);
   }
   EXPECT_EQ(names.size(), available_kernels().size());
   EXPECT_EQ(q4_k.size(), names.size());
   EXPECT_EQ(attention.size(), names.size() - names.count("amx"));
   EXPECT_EQ(f16.size(), attention.size());
+  EXPECT_EQ(encoders.size(), attention.size());
   EXPECT_EQ(available_kernels().back()->isa, "scalar");
 }
 
