@@ -27,12 +27,12 @@ Error system_error(const std::string& path, std::string_view what) {
 }
 
 // A pipe or a device would block or has no size, so anything but a regular file is refused.
-std::size_t regular_size(int fd, const std::string& path) {
+std::size_t regular_size(int fd, const std::string& path, std::string_view expected) {
   struct stat info = {};
   if (::fstat(fd, &info) != 0) throw system_error(path, "cannot stat");
-  if (S_ISDIR(info.st_mode)) throw Error(path, "is a directory: expected a GGUF file");
+  if (S_ISDIR(info.st_mode)) throw Error(path, "is a directory: expected " + std::string(expected));
   if (!S_ISREG(info.st_mode))
-    throw Error(path, "is not a regular file (a pipe or device): expected a GGUF file");
+    throw Error(path, "is not a regular file (a pipe or device): expected " + std::string(expected));
   return static_cast<std::size_t>(info.st_size);
 }
 
@@ -52,11 +52,11 @@ void read_all(int fd, std::byte* out, std::size_t size, const std::string& path)
 }  // namespace
 
 // Delegating to the default constructor makes the destructor run, and so unmap, when reading throws.
-Mapping::Mapping(const std::string& path, MapMode mode) : Mapping() {
+Mapping::Mapping(const std::string& path, MapMode mode, std::string_view expected) : Mapping() {
   // O_NONBLOCK: opening a FIFO must not wait for its writer.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.fd < 0) throw system_error(path, "cannot open");
-  const std::size_t size = regular_size(file.fd, path);
+  const std::size_t size = regular_size(file.fd, path, expected);
   if (size == 0) return;
 
   const bool copy = mode == MapMode::Read;

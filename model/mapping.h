@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "model/gguf.h"
 
@@ -13,7 +14,8 @@ namespace cria {
 class Mapping {
  public:
   /// Throws Error that names the path and why it cannot be had (missing, directory, pipe, unreadable, …).
-  Mapping(const std::string& path, MapMode mode);
+  /// expected: what the file should be, for the message.
+  Mapping(const std::string& path, MapMode mode, std::string_view expected = "a GGUF file");
   Mapping(Mapping&& other) noexcept;
   Mapping& operator=(Mapping&& other) noexcept;
   ~Mapping();

@@ -87,7 +87,7 @@ class TemporaryDirectory {
   ~TemporaryDirectory() { std::filesystem::remove_all(path_); }
 
   [[nodiscard]] std::string file(std::string_view name) const { return (path_ / name).string(); }
-  [[nodiscard]] std::string write(std::string_view name, std::string_view content) const {
+  std::string write(std::string_view name, std::string_view content) const {
     std::ofstream(file(name), std::ios::binary) << content;
     return file(name);
   }
