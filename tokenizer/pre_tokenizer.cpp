@@ -1,10 +1,12 @@
 #include "tokenizer/pre_tokenizer.h"
 
 #include <algorithm>
+#include <charconv>
 #include <initializer_list>
 #include <iterator>
 
 #include "model/error.h"
+#include "tokenizer/jinja/unicode.h"
 
 namespace cria {
 
@@ -114,6 +116,30 @@ std::string with_white_space(std::string_view pattern) {
   return out;
 }
 
+/// The expression with characters themselves in place of \x{263a} and \u263a, and as its authors wrote it
+/// where the table has another that does the same.
+std::string canonical(std::string_view pattern) {
+  if (pattern == kSpaceAtEnd) return R"(\s+$)";
+  std::string out;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    const bool braces = pattern.substr(i).starts_with("\\x{");
+    const std::size_t digits = i + (braces ? 3 : 2);
+    const std::size_t end = braces ? std::min(pattern.find('}', i), pattern.size()) : i + 6;
+    std::uint32_t code = 0;
+    if ((braces || pattern.substr(i).starts_with("\\u")) && end <= pattern.size() &&
+        std::from_chars(pattern.data() + digits, pattern.data() + end, code, 16).ptr ==
+            pattern.data() + end &&
+        code > 0x7F) {
+      jinja::append_utf8(out, code);
+      i = braces ? end : end - 1;
+    } else {
+      out += pattern[i];
+      if (pattern[i] == '\\' && i + 1 < pattern.size()) out += pattern[++i];
+    }
+  }
+  return out;
+}
+
 AsciiWords shortcut(std::string_view pattern) {
   return pattern == kGpt2        ? AsciiWords::Gpt2
          : pattern == kTiktoken1 ? AsciiWords::Tiktoken1
@@ -123,22 +149,50 @@ AsciiWords shortcut(std::string_view pattern) {
 
 }  // namespace
 
-PreTokenizer::PreTokenizer(std::string_view name) {
+namespace {
+
+const Kind& find_kind(std::string_view name) {
   if (name.empty()) name = "default";
   const auto* kind = std::find_if(std::begin(kKinds), std::end(kKinds), [&](const Kind& candidate) {
     return std::find(candidate.names.begin(), candidate.names.end(), name) != candidate.names.end();
   });
   if (kind == std::end(kKinds)) {
     std::string known;
-    for (const std::string_view each : names()) known.append(known.empty() ? "" : ", ").append(each);
+    for (const std::string_view each : PreTokenizer::names())
+      known.append(known.empty() ? "" : ", ").append(each);
     throw Error(
         "",
         "unknown pre-tokenizer (--pre NAME overrides it): expected " + known + ", got " + std::string(name),
         "key tokenizer.ggml.pre");
   }
-  ignore_merges_ = kind->ignore_merges;
-  for (const std::string_view pattern : kind->patterns)
+  return *kind;
+}
+
+}  // namespace
+
+PreTokenizer::PreTokenizer(std::string_view name) {
+  const Kind& kind = find_kind(name);
+  ignore_merges_ = kind.ignore_merges;
+  for (const std::string_view pattern : kind.patterns)
     stages_.push_back({Regex(with_white_space(pattern)), shortcut(pattern)});
+}
+
+std::string_view PreTokenizer::name_of(const std::vector<std::string>& expressions, bool ignores_merges) {
+  std::string_view name;
+  for (const Kind& kind : kKinds) {
+    const bool same = std::equal(
+        kind.patterns.begin(), kind.patterns.end(), expressions.begin(), expressions.end(),
+        [](std::string_view ours, std::string_view theirs) { return canonical(ours) == canonical(theirs); });
+    if (same && (name.empty() || kind.ignore_merges == ignores_merges)) name = *kind.names.begin();
+    if (same && kind.ignore_merges == ignores_merges) break;
+  }
+  return name;
+}
+
+std::vector<std::string> PreTokenizer::expressions(std::string_view name) {
+  std::vector<std::string> all;
+  for (const std::string_view pattern : find_kind(name).patterns) all.push_back(canonical(pattern));
+  return all;
 }
 
 std::vector<std::string_view> PreTokenizer::names() {

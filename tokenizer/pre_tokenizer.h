@@ -20,6 +20,12 @@ class PreTokenizer {
 
   /// Every name, in the table's order.
   static std::vector<std::string_view> names();
+  /// The name for the expressions of a tokenizer.json, applied one after the other, or "" if none cuts so.
+  /// Where only ignores_merges() would differ, that is the name.
+  static std::string_view name_of(const std::vector<std::string>& expressions, bool ignores_merges);
+  /// The expressions of a kind, characters as they are, as tokenizer.json has them. Throws Error as the
+  /// constructor.
+  static std::vector<std::string> expressions(std::string_view name);
   /// Whether vocabularies of this kind take a word that is a token whole, whatever their merges would make of
   /// it.
   [[nodiscard]] bool ignores_merges() const { return ignore_merges_; }
