@@ -19,6 +19,8 @@ void add_dequant(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_sweep(CLI::App& app);
+void add_convert(CLI::App& app);
+void add_export(CLI::App& app);
 void add_completion(CLI::App& app);
 void add_man(CLI::App& app);
 

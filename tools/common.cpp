@@ -78,6 +78,19 @@ std::string find_model(const std::string& named) {
   throw Error("", "no model: the bundled one is not beside " + bin.string() + "; name one with -m FILE");
 }
 
+std::string available_kernel_names() {
+  std::string names;
+  for (const KernelSet* set : available_kernels())
+    names += (names.empty() ? "" : ", ") + std::string(set->isa);
+  return names;
+}
+
+const KernelSet& kernels_in_use() {
+  if (const KernelSet* kernels = active_kernels()) return *kernels;
+  throw Error("CRIA_ISA names no instruction set that can run here: expected one of " +
+              available_kernel_names());
+}
+
 KvType parse_kv_type(std::string_view text) {
   return text == "f32" ? KvType::F32 : text == "q8_0" ? KvType::Q8_0 : KvType::F16;
 }

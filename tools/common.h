@@ -58,6 +58,11 @@ std::string speed_line(const GenerateResult& result);
 /// The time table of --profile on stderr, if it was asked for.
 void print_profile(const Session& session, const ModelOptions& options);
 
+/// The instruction sets that can run here, best first.
+std::string available_kernel_names();
+/// The kernels in use. Throws Error if $CRIA_ISA names none that can run here.
+const KernelSet& kernels_in_use();
+
 /// Makes `body` what the subcommand does; its result is the exit code.
 void on_run(CLI::App* command, std::function<int()> body);
 

@@ -192,19 +192,6 @@ Json tensors_json(const GgufFile& file) {
   return tensors;
 }
 
-std::string available_names() {
-  std::string names;
-  for (const KernelSet* set : available_kernels())
-    names += (names.empty() ? "" : ", ") + std::string(set->isa);
-  return names;
-}
-
-/// The kernels in use, which $CRIA_ISA may have got wrong.
-const KernelSet& kernels_in_use() {
-  if (const KernelSet* kernels = active_kernels()) return *kernels;
-  throw Error("CRIA_ISA names no instruction set that can run here: expected one of " + available_names());
-}
-
 Json cpu_json() {
   Json available = Json::array();
   for (const KernelSet* set : available_kernels()) available.push_back(set->isa);
@@ -212,7 +199,7 @@ Json cpu_json() {
 }
 
 std::string cpu_text() {
-  return "instruction sets: " + available_names() + "\nin use: " + std::string(kernels_in_use().isa) + "\n";
+  return "instruction sets: " + available_kernel_names() + "\nin use: " + std::string(kernels_in_use().isa) + "\n";
 }
 
 Json check_json(const std::vector<TensorValues>& all) {

@@ -10,10 +10,10 @@
 namespace cria::tools {
 namespace {
 
-constexpr void (*kCommands[])(CLI::App&) = {add_chat,       add_run,      add_tokenize,   add_template,
-                                            add_perplexity, add_quantize, add_imatrix,    add_split,
-                                            add_merge,      add_logits,   add_dequant,    add_inspect,
-                                            add_bench,      add_sweep,    add_completion, add_man};
+constexpr void (*kCommands[])(CLI::App&) = {
+    add_chat,    add_run,   add_tokenize, add_template, add_perplexity, add_quantize,
+    add_imatrix, add_split, add_merge,    add_logits,   add_dequant,    add_inspect,
+    add_bench,   add_sweep, add_convert,  add_export,   add_completion, add_man};
 
 int fail(std::string_view message, int code) {
   std::cout.flush();

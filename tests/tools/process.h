@@ -55,7 +55,7 @@ class TempDirectory {
 
   [[nodiscard]] std::string path(std::string_view name = {}) const;
   /// Writes a file; returns its path.
-  [[nodiscard]] std::string write(std::string_view name, std::string_view bytes) const;
+  std::string write(std::string_view name, std::string_view bytes) const;
 
  private:
   std::string path_;
