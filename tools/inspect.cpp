@@ -199,7 +199,8 @@ Json cpu_json() {
 }
 
 std::string cpu_text() {
-  return "instruction sets: " + available_kernel_names() + "\nin use: " + std::string(kernels_in_use().isa) + "\n";
+  return "instruction sets: " + available_kernel_names() + "\nin use: " + std::string(kernels_in_use().isa) +
+         "\n";
 }
 
 Json check_json(const std::vector<TensorValues>& all) {
