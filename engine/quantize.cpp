@@ -19,13 +19,29 @@ namespace {
 constexpr std::size_t kPieceValues = std::size_t{1} << 19;  // 2 MiB of floats, or one row if that is more
 constexpr float kLargestF16 = 65504;
 
+// Codes of one bit can follow small weights only at the cost of large ones, and the model's predictions
+// suffer more from that than the squared error says (measured on the demo model: perplexity 60 without, 54
+// with; of types with more bits it rises).
+constexpr DType kWeighedBySize[] = {DType::IQ1_S, DType::IQ1_M};
+constexpr float kSmallest = 0.1F;  // part of the row's mean square that even a weight of 0 counts as
+
+/// importance·√(σ²/10 + x²) for a row x; importance null: 1.
+void weigh_by_size(std::span<const float> x, const float* importance, std::vector<float>& weights) {
+  double squares = 0;
+  for (const float value : x) squares += static_cast<double>(value) * value;
+  const float least = kSmallest * static_cast<float>(squares / static_cast<double>(x.size()));
+  weights.resize(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i)
+    weights[i] = (importance != nullptr ? importance[i] : 1.0F) * std::sqrt(least + x[i] * x[i]);
+}
+
 // Rows [begin, end) of a tensor on their way through the pipeline.
 struct Piece {
   const PlannedTensor* tensor = nullptr;
   std::span<const float> importance;  // of all experts' columns; empty: none
   std::uint64_t begin = 0, end = 0;
   bool last = false;  // of its tensor
-  std::vector<float> values, decoded;
+  std::vector<float> values, decoded, weights;
   std::vector<std::byte> encoded;
   std::span<const std::byte> bytes;  // what is written
   double squares = 0, error_squares = 0;
@@ -136,12 +152,17 @@ class Quantizer {
     piece.encoded.resize((piece.end - piece.begin) * row_bytes);
     piece.bytes = piece.encoded;
     if (!piece.finite) return;
+    const bool by_size = std::ranges::find(kWeighedBySize, tensor.type) != std::end(kWeighedBySize);
     for (std::uint64_t row = piece.begin; row < piece.end; ++row) {
       const std::size_t i = row - piece.begin;
       const std::size_t expert = piece.importance.size() == cols ? 0 : row / rows_of_expert;
-      encoder(piece.values.data() + i * cols,
-              piece.importance.empty() ? nullptr : piece.importance.data() + expert * cols, cols,
-              piece.encoded.data() + i * row_bytes);
+      const std::span<const float> values(piece.values.data() + i * cols, cols);
+      const float* weights = piece.importance.empty() ? nullptr : piece.importance.data() + expert * cols;
+      if (by_size) {
+        weigh_by_size(values, weights, piece.weights);
+        weights = piece.weights.data();
+      }
+      encoder(values.data(), weights, cols, piece.encoded.data() + i * row_bytes);
     }
   }
 

@@ -87,6 +87,35 @@ TEST_F(QuantizeFile, BlocksAreTheEncodersOnAnyNumberOfThreads) {
   EXPECT_EQ(result.find("split.no"), nullptr);
 }
 
+/// Σ x²·error² of blocks.
+double errors_by_size(DType type, const std::byte* blocks, const std::vector<float>& values) {
+  std::vector<float> decoded(values.size());
+  dtype_info(type).dequantize(blocks, decoded.data(), decoded.size());
+  double sum = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double x = values[i], error = x - decoded[i];
+    sum += x * x * error * error;
+  }
+  return sum;
+}
+
+TEST_F(QuantizeFile, InOneBitLargeWeightsCountMore) {
+  const GgufFile file = input();
+  QuantizeOptions options;
+  options.mix = find_mix("IQ1_S");
+  options.pure = true;
+  const QuantizePlan plan = plan_quantize(file, options);
+  GgufWriter writer(path("out"));
+  declare(writer, file, plan);
+  ASSERT_TRUE(quantize(file, plan, writer, {}));
+  const GgufFile result = GgufFile::open(path("out"));
+  ASSERT_EQ(result.tensor("blk.0.attn_q.weight")->dtype, DType::IQ1_S);
+  std::vector<std::byte> plain(result.tensor("blk.0.attn_q.weight")->bytes);
+  active_kernels()->encode(DType::IQ1_S)(values_.data(), nullptr, values_.size(), plain.data());
+  EXPECT_LT(errors_by_size(DType::IQ1_S, result.tensor("blk.0.attn_q.weight")->data, values_),
+            0.9 * errors_by_size(DType::IQ1_S, plain.data(), values_));
+}
+
 TEST_F(QuantizeFile, ErrorsAreThoseOfTheBlocks) {
   const GgufFile file = input();
   std::map<std::string, QuantizeError> errors;
