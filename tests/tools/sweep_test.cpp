@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "tests/tools/process.h"
 
@@ -81,6 +83,31 @@ TEST_F(Sweep, MeasuresNothingTwice) {
   std::vector<std::string> other = arguments({directory_.path("same.gguf")});
   other[10] = "3";  // windows
   EXPECT_EQ(count_lines(cria(other).err), 2U) << "what was measured otherwise is measured anew";
+}
+
+TEST_F(Sweep, KilledAndStartedAgainGivesTheSameFigures) {
+  std::vector<std::string> wanted = arguments({directory_.path("same.gguf")});
+  wanted.at(8) = "16";  // many windows: time to kill it in the middle
+  wanted.at(10) = "50";
+  const Json whole = Json::parse(cria(wanted).out).at("rows");
+  wanted.at(6) = directory_.path("killed");
+  for (const char* last_sign : {"/base.row.json", "/same.state"}) {
+    Child child(Child::Kind::Pipe, wanted);
+    for (int i = 0; i < 30000 && !fs::exists(wanted.at(6) + last_sign); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    child.signal(SIGKILL);
+    EXPECT_EQ(child.exit_code(), 128 + SIGKILL) << last_sign;
+  }
+  EXPECT_FALSE(fs::exists(wanted.at(6) + "/same.row.json"));
+  const Json rows = Json::parse(cria(wanted).out).at("rows");
+  ASSERT_EQ(rows.size(), whole.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (const auto& [key, value] : rows[i].items()) {
+      const bool is_speed = key == "pp" || key == "pp_stderr" || key.starts_with("tg");
+      if (is_speed) continue;
+      EXPECT_EQ(value, whole[i].at(key)) << key;
+    }
+  }
 }
 
 TEST_F(Sweep, MakesTheQuantizationsItself) {
