@@ -106,7 +106,7 @@ Buffer<float> awkward_importance(std::size_t n) {
 }
 
 TEST(Encode, SameBitsOnEveryIsa) {
-  const Buffer<float> awkward = awkward_values(), normal = normal_values(2560);
+  const Buffer<float> awkward = awkward_values(), normal = normal_values(19 * 256);
   for (const Buffer<float>* x : {&awkward, &normal}) {
     const Buffer<float> importance = awkward_importance(x->size());
     for (const Buffer<float>* w : {static_cast<const Buffer<float>*>(nullptr), &importance}) {
