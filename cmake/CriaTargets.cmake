@@ -39,5 +39,9 @@ function(cria_test name)
   cria_unity(${name})
   # What tests spend their time on is the library.
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300)
+  set(limit 300)
+  if(CMAKE_CXX_FLAGS MATCHES "-fsanitize")
+    set(limit 1500)  # everything is tens of times slower
+  endif()
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT ${limit})
 endfunction()

@@ -30,18 +30,18 @@ class QuantizeFile : public testing::Test {
 
   [[nodiscard]] std::string path(const char* name) const { return (directory_ / name).string(); }
 
-  GgufFile input() {
+  GgufFile input(std::uint64_t rows = kRows) {
     GgufWriter writer(path("in.gguf"));
     writer.set("general.architecture", std::string("llama"));
     writer.set("strange.key", GgufArray::of(std::vector<std::string>{"a", "b"}));
     writer.set("split.no", std::uint16_t{0});
-    writer.declare("blk.0.attn_q.weight", DType::F32, {kCols, kRows});
-    writer.declare("blk.0.ffn_down_exps.weight", DType::F32, {kCols, kRows / 2, 2});
+    writer.declare("blk.0.attn_q.weight", DType::F32, {kCols, rows});
+    writer.declare("blk.0.ffn_down_exps.weight", DType::F32, {kCols, rows / 2, 2});
     writer.declare("blk.0.attn_norm.weight", DType::F32, {kCols});
     writer.declare("table", DType::I32, {4});
     writer.begin();
-    writer.write(std::as_bytes(std::span(values_)));
-    writer.write(std::as_bytes(std::span(values_)));
+    for (int matrix = 0; matrix < 2; ++matrix)
+      writer.write(std::as_bytes(std::span(values_).first(kCols * rows)));
     writer.write(std::as_bytes(std::span(values_).first(kCols)));
     writer.write(std::as_bytes(std::span(values_).first(4)));
     writer.finish();
@@ -100,7 +100,8 @@ double errors_by_size(DType type, const std::byte* blocks, const std::vector<flo
 }
 
 TEST_F(QuantizeFile, InOneBitLargeWeightsCountMore) {
-  const GgufFile file = input();
+  const GgufFile file = input(16);
+  values_.resize(16 * kCols);
   QuantizeOptions options;
   options.mix = find_mix("IQ1_S");
   options.pure = true;
