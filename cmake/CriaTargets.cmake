@@ -11,11 +11,16 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
 endif()
 target_include_directories(cria_flags INTERFACE ${PROJECT_SOURCE_DIR})
 
+include(${CMAKE_CURRENT_LIST_DIR}/CriaHardening.cmake)
+
 # cria_room(NAME SOURCES... ) makes the static library cria_NAME, alias cria::NAME, one per room.
 function(cria_room name)
   add_library(cria_${name} STATIC ${ARGN})
   add_library(cria::${name} ALIAS cria_${name})
   target_link_libraries(cria_${name} PRIVATE $<BUILD_INTERFACE:cria_flags>)
+  if(NOT name STREQUAL "kernels")
+    target_link_libraries(cria_${name} PRIVATE $<BUILD_INTERFACE:cria_hardened>)
+  endif()
   target_include_directories(cria_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
                                                  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/cria>)
   target_compile_features(cria_${name} PUBLIC cxx_std_20)

@@ -5,15 +5,28 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <limits>
+#include <filesystem>
 #include <utility>
 
 #include "model/error.h"
 
 namespace cria {
+namespace {
+
+// To open a pipe would wait for its other end, and a device is not to be replaced by a file.
+const std::string& require_regular(const std::string& path, std::string_view what) {
+  std::error_code error;
+  if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error))
+    throw Error(path, std::string(what) + ": not a regular file");
+  return path;
+}
+
+}  // namespace
 
 FileWriter::FileWriter(const std::string& path)
-    : target_(path), path_(path + "." + std::to_string(getpid()) + ".tmp"), out_(path_, std::ios::binary) {
+    : target_(require_regular(path, "cannot write")),
+      path_(path + "." + std::to_string(getpid()) + ".tmp"),
+      out_(path_, std::ios::binary) {
   if (!out_) fail();
 }
 
@@ -40,12 +53,10 @@ void FileWriter::finish() {
   path_.clear();
 }
 
-FileReader::FileReader(const std::string& path) : path_(path), in_(path, std::ios::binary | std::ios::ate) {
+FileReader::FileReader(const std::string& path)
+    : path_(require_regular(path, "cannot read")), in_(path, std::ios::binary | std::ios::ate) {
   if (!in_) throw Error(path, std::string("cannot open: ") + std::strerror(errno));
-  const std::streamoff end = in_.tellg();
-  if (end < 0 || end == std::numeric_limits<std::streamoff>::max())
-    throw Error(path, "cannot read: not a regular file");
-  size_ = static_cast<std::uint64_t>(end);
+  size_ = static_cast<std::uint64_t>(in_.tellg());
   in_.seekg(0);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "model/error.h"
@@ -57,7 +58,9 @@ std::vector<float> ImportanceMatrix::weights(std::string_view tensor, std::uint6
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const std::size_t from = i % entry.sums.size();  // one entry serves all experts
     const double count = entry.counts[from / per_count];
-    weights[i] = count > 0 ? static_cast<float>(entry.sums[from] / count) : 0.0F;
+    // Counts of a file may be so small that the mean is beyond any float.
+    constexpr double kMost = std::numeric_limits<float>::max();
+    weights[i] = count > 0 ? static_cast<float>(std::min(entry.sums[from] / count, kMost)) : 0.0F;
   }
   for (auto row = weights.begin(); row != weights.end(); row += static_cast<std::ptrdiff_t>(cols)) {
     const auto end = row + static_cast<std::ptrdiff_t>(cols);

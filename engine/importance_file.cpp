@@ -18,10 +18,10 @@ constexpr std::string_view kSums = ".in_sum2", kCounts = ".counts", kOldEnding =
 void require_sane(const std::string& path, const std::string& name, std::span<const double> values) {
   for (const double value : values) {
     if (!std::isfinite(value) || value < 0)
-      throw Error(
-          path,
-          "no sum of squares: expected finite numbers that are not negative, got " + std::to_string(value),
-          "tensor " + name);
+      throw Error(path,
+                  "no sum of squares: expected finite numbers that are not negative, got " +
+                      number_text(static_cast<float>(value)),
+                  "tensor " + name);
   }
 }
 
@@ -160,14 +160,15 @@ void write_old(const ImportanceMatrix& matrix, const std::string& path) {
   out.write_number(static_cast<std::int32_t>(matrix.entries.size()));
   for (const auto& [name, entry] : matrix.entries) {
     const double most = *std::ranges::max_element(entry.counts);
-    const double chunks = std::max(1.0, std::round(most / matrix.chunk_size));
+    const double chunks =
+        std::clamp(std::round(most / matrix.chunk_size), 1.0, static_cast<double>(limits::kContext));
     write_text(name);
     out.write_number(static_cast<std::int32_t>(chunks));
     out.write_number(static_cast<std::int32_t>(entry.sums.size()));
     const std::vector<float> values = old_values(entry, chunks);
     out.write(values.data(), values.size() * sizeof(float));
   }
-  out.write_number(static_cast<std::int32_t>(matrix.chunks));
+  out.write_number(static_cast<std::int32_t>(std::min<std::uint64_t>(matrix.chunks, limits::kContext)));
   std::string datasets;
   for (const std::string& dataset : matrix.datasets) datasets += (datasets.empty() ? "" : ", ") + dataset;
   write_text(std::string_view(datasets).substr(0, limits::kKeyBytes));

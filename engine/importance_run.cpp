@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "engine/blame.h"
 #include "engine/files.h"
 #include "engine/fingerprint.h"
 
@@ -68,8 +69,7 @@ bool ImportanceRun::next(const OnBatch& on_batch) {
   }
   for (Source& source : sources_) {
     if (!std::ranges::all_of(source.window, [](double sum) { return std::isfinite(sum); }))
-      throw session_.model().file().error("not a number among the results: expected finite values",
-                                          "node " + source.node->name);
+      throw not_finite(session_.model().file(), session_.graph(), *source.node, {});
     std::ranges::transform(source.sums, source.window, source.sums.begin(), std::plus<>());
   }
   ++done_;

@@ -66,11 +66,12 @@ FormError RowStream::write(const RowJob& job, const Sink& sink) {
     });
     for (const Worker& worker : workers_) {
       if (worker.bad)
-        throw Error(
-            "",
-            "a value that " + std::string(name(job.type)) + " does not hold: expected finite numbers" +
-                (job.type == DType::F16 ? " up to 65504" : "") + ", got " + std::to_string(worker.worst),
-            where);
+        throw Error(job.file,
+                    "a value that " + std::string(name(job.type)) +
+                        " does not hold: expected finite numbers" +
+                        (job.type == DType::F16 ? " up to 65504" : "") + ", got " +
+                        number_text(static_cast<float>(worker.worst)),
+                    where);
     }
     for (const FormError& error : errors_) total.add(error);
     sink(buffer_);

@@ -26,6 +26,12 @@ bool likelier(const Candidate& a, const Candidate& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
 }
 
+// Sums of huge biases and penalties may be infinite; what would be no number is a token that is never drawn.
+void add(float& logit, float bias) {
+  logit += bias;
+  if (std::isnan(logit)) logit = -std::numeric_limits<float>::infinity();
+}
+
 void expect(bool good, std::string_view what, double got) {
   if (!good) throw Error("sampling: expected " + std::string(what) + ", got " + std::to_string(got));
 }
@@ -68,9 +74,11 @@ std::uint64_t Random::next() {
 
 namespace filter {
 
-void softmax(std::vector<Candidate>& candidates) {
+void softmax(std::vector<Candidate>& candidates, double temperature) {
+  const float top = candidates.front().logit;
   double sum = 0;
-  for (Candidate& c : candidates) sum += c.p = std::exp(double{c.logit} - candidates.front().logit);
+  for (Candidate& c : candidates)
+    sum += c.p = c.logit == top ? 1 : std::exp((double{c.logit} - top) / temperature);
   for (Candidate& c : candidates) c.p /= sum;
 }
 
@@ -125,7 +133,8 @@ Sampler::Sampler(const SamplerOptions& options, std::size_t n_vocab)
 TokenId Sampler::next(std::span<const float> logits, std::span<const TokenId> history) {
   assert(logits.size() == counts_.size() && !logits.empty());
   load(logits);
-  for (const auto& [id, bias] : options_.logit_bias) candidates_[static_cast<std::size_t>(id)].logit += bias;
+  for (const auto& [id, bias] : options_.logit_bias)
+    add(candidates_[static_cast<std::size_t>(id)].logit, bias);
   penalize(history);
   if (options_.temperature == 0) return greedy();
   filter::top_k(candidates_, static_cast<std::size_t>(options_.top_k));
@@ -165,7 +174,7 @@ void Sampler::penalize(std::span<const TokenId> history) {
     if (count == 0) continue;
     float& logit = candidates_[i].logit;
     logit = logit > 0 ? logit / options_.repeat_penalty : logit * options_.repeat_penalty;
-    logit -= static_cast<float>(count) * options_.frequency_penalty + options_.presence_penalty;
+    add(logit, -(static_cast<float>(count) * options_.frequency_penalty + options_.presence_penalty));
   }
 }
 
@@ -174,8 +183,7 @@ TokenId Sampler::greedy() const {
 }
 
 TokenId Sampler::draw() {
-  for (Candidate& c : candidates_) c.logit /= options_.temperature;
-  filter::softmax(candidates_);
+  filter::softmax(candidates_, options_.temperature);
   double left = random_.uniform();
   for (const Candidate& c : candidates_) {
     left -= c.p;

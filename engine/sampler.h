@@ -49,7 +49,9 @@ struct Candidate {
 /// least one. Those that look at probabilities expect softmax() before and leave probabilities of the smaller
 /// set to the next softmax().
 namespace filter {
-void softmax(std::vector<Candidate>& candidates);
+/// p = exp(logit/temperature) over their sum, in double: exact also where a logit or its quotient is
+/// infinite.
+void softmax(std::vector<Candidate>& candidates, double temperature = 1);
 /// Keeps the k likeliest (all if k is 0) and sorts them; the one filter that takes candidates in any order.
 void top_k(std::vector<Candidate>& candidates, std::size_t k);
 /// Keeps the fewest whose probabilities sum up to at least p.

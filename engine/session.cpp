@@ -3,6 +3,7 @@
 #include <bit>
 #include <utility>
 
+#include "engine/blame.h"
 #include "engine/session_state.h"
 
 namespace cria {
@@ -82,13 +83,9 @@ void Session::State::eval(std::span<const TokenId> added, std::size_t first_want
 // that cannot be used any more gets here, so the time does not matter.
 void Session::State::blame_node() {
   const std::vector<TokenId> all = std::exchange(tokens, {});
-  std::string culprit = "logits";
-  bool found = false;
+  std::optional<Error> found;
   executor.observe([&](const Node& node, std::span<const float> values, std::size_t) {
-    if (!found && !all_finite(values)) {
-      found = true;
-      culprit = node.name;
-    }
+    if (!found && !all_finite(values)) found = not_finite(model.file(), plan.graph, node, values);
   });
   for (std::size_t done = 0; done < all.size() && !found; done += plan.shape.n_batch) {
     const std::size_t n = std::min(plan.shape.n_batch, all.size() - done);
@@ -97,7 +94,7 @@ void Session::State::blame_node() {
   }
   executor.observe(observer);
   tokens.reserve(plan.options.n_ctx);
-  throw model.file().error("not a number among the results: expected finite values", "node " + culprit);
+  throw found ? *found : not_finite(model.file(), plan.graph, plan.graph.nodes.back(), {});
 }
 
 std::span<const float> Session::eval(std::span<const TokenId> tokens) {

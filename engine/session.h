@@ -160,9 +160,12 @@ class Session {
   GenerateResult chat(const std::vector<ChatMessage>& messages, const GenerateOptions& options,
                       const TextSink& sink);
 
-  /// Writes tokens and KV cache / reads them back (the model must be the same one). Throws Error.
-  void save(const std::string& path) const;
-  void load(const std::string& path);
+  /// Writes tokens and KV cache / reads them back; the target is replaced whole or not at all. note: bytes of
+  /// the caller's own that belong to them, at most 64 MiB; load() returns them. Throws Error: for what is no
+  /// such file or damaged, was saved with another model or KV type, or does not fit into the context. After a
+  /// checksum that is wrong the session is empty, after everything else as it was.
+  void save(const std::string& path, std::string_view note = {}) const;
+  std::string load(const std::string& path);
 
   [[nodiscard]] const Model& model() const noexcept;
   [[nodiscard]] const SessionOptions& options() const noexcept;  ///< with the defaults filled in

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cassert>
 #include <chrono>
+#include <exception>
 #include <thread>
 
 namespace cria {
@@ -53,20 +54,46 @@ struct Team::Arena {
         tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism));
   }
   const unsigned slots;
+  bool refused = false;  // the system gave no thread: nobody is called any more
   tbb::task_arena tbb;
+};
+
+// Where workers come in. After a call that failed midway one may come when the team is gone, or never; then
+// the door stays.
+struct Team::Door {
+  explicit Door(Team& owner) : team(owner) {}
+  Team& team;
+  std::atomic<unsigned> holders{1};  // the team, and workers that were called
+  std::atomic<unsigned> inside{0};
+  std::atomic<bool> closed{false};
+
+  void pass() {
+    (void)holders.load(std::memory_order_acquire);  // what the caller built is seen, whatever oneTBB does
+    inside.fetch_add(1);
+    if (!closed.load()) team.come_in();
+    inside.fetch_sub(1);  // the last touch of the team
+    release();
+  }
+  void release() {
+    if (holders.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
 };
 
 Team::Team(unsigned max_threads)
     : arena_(std::make_unique<Arena>(max_threads)),
       seats_(std::make_unique<Seat[]>(max_threads)),
-      max_threads_(max_threads) {
+      max_threads_(max_threads),
+      door_(new Door(*this)) {
   assert(max_threads > 0);
 }
 
 Team::~Team() {
   closing_ = true;
   ring();
-  while (workers_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
+  while (!arena_->refused && workers_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
+  door_->closed.store(true);
+  while (door_->inside.load() != 0) std::this_thread::yield();
+  door_->release();
 }
 
 Team::Evaluation Team::begin(unsigned threads) {
@@ -77,11 +104,17 @@ Team::Evaluation Team::begin(unsigned threads) {
 }
 
 void Team::call_workers() {
-  const unsigned wanted = std::min(threads(), arena_->slots);
+  const unsigned wanted = arena_->refused ? 1 : std::min(threads(), arena_->slots);
   while (workers_.load(std::memory_order_relaxed) + 1 < wanted) {
     workers_.fetch_add(1, std::memory_order_release);
-    // ThreadSanitizer does not see how oneTBB, which is not instrumented, hands the task over.
-    arena_->tbb.enqueue([this]() __attribute__((no_sanitize("thread"))) { worker(); });
+    door_->holders.fetch_add(1, std::memory_order_release);
+    try {
+      // ThreadSanitizer does not see how oneTBB, which is not instrumented, hands the task over.
+      arena_->tbb.enqueue([door = door_]() __attribute__((no_sanitize("thread"))) { door->pass(); });
+    } catch (const std::exception&) {  // no thread, no memory; the worker may come all the same, or never
+      arena_->refused = true;
+      return;
+    }
   }
 }
 
@@ -131,7 +164,7 @@ std::uint32_t Team::help(unsigned seat) {
   return done;
 }
 
-void Team::worker() {
+void Team::come_in() {
   (void)workers_.load(std::memory_order_acquire);  // what the caller built is seen, whatever oneTBB does
   for (unsigned seat = 1; seat < max_threads_; ++seat) {
     if (seats_[seat].taken.exchange(true, std::memory_order_acquire)) continue;
@@ -139,7 +172,7 @@ void Team::worker() {
     seats_[seat].taken.store(false, std::memory_order_release);
     break;
   }
-  workers_.fetch_sub(1, std::memory_order_release);  // the last touch: the team may be gone now
+  workers_.fetch_sub(1, std::memory_order_release);
 }
 
 void Team::stay(unsigned seat) {

@@ -22,7 +22,8 @@ bool step_aside(int cpu);
 /// A region is n chunks. Each seat (thread) owns a static range of them; who has finished his own takes what
 /// others have not begun. So a region ends even if oneTBB sends no worker at all, a thread that the system
 /// has put to sleep delays one chunk and not a quarter of the work, and results cannot depend on who
-/// computes, as chunks do not.
+/// computes, as chunks do not. A system that gives no more threads (ulimit, cgroups) costs speed, nothing
+/// else.
 ///
 /// A region costs about 550 ns beyond its work with two threads (tests/engine/team_bench, 2 virtual cores of
 /// a Xeon with AMX, where a cache line travels to the other core and back in 130 ns), 2 ns with one thread.
@@ -68,6 +69,7 @@ class Team {  // NOLINT(*.Padding): what different threads write lies in differe
  private:
   using Function = void (*)(void* context, std::size_t chunk, unsigned seat);
   struct Arena;
+  struct Door;
   /// A seat's chunks: epoch << 32 | next << 16 | end. Only a compare-exchange takes one, and every region
   /// writes a new epoch, so a thread that slept through regions cannot take a chunk that is not there.
   struct alignas(64) Seat {
@@ -78,8 +80,8 @@ class Team {  // NOLINT(*.Padding): what different threads write lies in differe
   void run(std::size_t chunks, Function function, void* context);
   void call_workers();
   void ring();
-  void worker();
   void stay(unsigned seat);
+  void come_in();
   bool wait_for_region(unsigned seat, std::uint64_t& epoch);
   std::uint32_t help(unsigned seat);
 
@@ -89,6 +91,7 @@ class Team {  // NOLINT(*.Padding): what different threads write lies in differe
   const unsigned max_threads_;
   std::atomic<unsigned> threads_{1};
   std::atomic<unsigned> workers_{0};  // called and not yet gone
+  Door* door_;                        // outlives the team where a worker still has to come
   std::atomic<int> caller_cpu_{-1};   // where the last evaluation began
   std::atomic<bool> active_{false};
   std::atomic<bool> closing_{false};

@@ -59,7 +59,7 @@ class ConfigReader {
     config_.rms_eps = get_float("attention.layer_norm_rms_epsilon");
     if (!std::isfinite(config_.rms_eps) || config_.rms_eps < 0) {
       fail("attention.layer_norm_rms_epsilon",
-           "bad epsilon: expected 0 or more, got " + std::to_string(config_.rms_eps));
+           "bad epsilon: expected a finite number, 0 or more, got " + number_text(config_.rms_eps));
     }
   }
 
@@ -187,7 +187,7 @@ class ConfigReader {
   [[nodiscard]] float positive(std::string_view suffix) const {
     const float value = get_float(suffix);
     if (!std::isfinite(value) || value <= 0) {
-      fail(suffix, "bad number: expected a finite number above 0, got " + std::to_string(value));
+      fail(suffix, "bad number: expected a finite number above 0, got " + number_text(value));
     }
     return value;
   }

@@ -41,7 +41,18 @@ class Cursor {
     std::memcpy(&value, take(sizeof(T), what), sizeof(T));
     return value;
   }
-  [[nodiscard]] std::string at() const { return "at byte " + std::to_string(position_); }
+  /// What is read from here on, as errors call it: "key", "general.name"; nothing: bytes alone. The name must
+  /// outlive the reading.
+  void enter(std::string_view kind = {}, std::string_view name = {}) noexcept {
+    kind_ = kind;
+    name_ = name;
+  }
+  /// "key general.name, at byte 24": here, or where something began.
+  [[nodiscard]] std::string at(std::size_t position) const {
+    const std::string byte = "at byte " + std::to_string(position);
+    return kind_.empty() ? byte : std::string(kind_) + " " + std::string(name_) + ", " + byte;
+  }
+  [[nodiscard]] std::string at() const { return at(position_); }
 
  private:
   [[noreturn]] void truncated(std::uint64_t n, std::string_view what) const {
@@ -52,7 +63,7 @@ class Cursor {
   }
 
   std::span<const std::byte> bytes_;
-  std::string_view file_;
+  std::string_view file_, kind_, name_;
   std::size_t position_ = 0;
 };
 

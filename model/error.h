@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <charconv>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -16,6 +18,12 @@ inline std::string printable(std::string_view text) {
   std::replace_if(out.begin(), out.end(), is_control, '?');
   if (text.size() > kLongest) out += "…";
   return out;
+}
+
+/// A number as it may stand in a message, in as few digits as name it.
+inline std::string number_text(float value) {
+  char text[32];
+  return {text, std::to_chars(std::begin(text), std::end(text), value).ptr};
 }
 
 /// what() reads "FILE: what is wrong: expected X, got Y (at byte N | key K | tensor T)"; the program prints

@@ -69,7 +69,7 @@ std::vector<GgufValue> GgufFile::elements(const GgufValue& array) const {
   std::vector<GgufValue> out;
   out.reserve(array.count);
   for (std::uint64_t i = 0; i < array.count; ++i) {
-    out.push_back(read_payload(cursor, version(), path(), "an array", array.element));
+    out.push_back(read_payload(cursor, version(), path(), array.element));
   }
   return out;
 }

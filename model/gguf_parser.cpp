@@ -61,7 +61,9 @@ void read_keys(Cursor& cursor, std::uint64_t count, GgufShard& shard) {
     const std::string_view key = read_key(cursor, shard);
     if (!shard.key_index.emplace(key, i).second)
       throw Error(shard.path, "duplicate key", "key " + std::string(key));
-    shard.keys.push_back({key, read_value(cursor, shard.version, shard.path, key)});
+    cursor.enter("key", key);
+    shard.keys.push_back({key, read_value(cursor, shard.version, shard.path)});
+    cursor.enter();
   }
 }
 

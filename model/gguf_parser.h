@@ -37,11 +37,10 @@ inline std::uint64_t read_count(Cursor& cursor, std::uint32_t version, std::stri
 /// A string of at most limit bytes, where it lies.
 std::string_view read_string(Cursor& cursor, std::uint32_t version, std::uint64_t limit,
                              std::string_view path, std::string_view what);
-/// One metadata value with everything in it walked and checked. key is for errors.
-GgufValue read_value(Cursor& cursor, std::uint32_t version, std::string_view path, std::string_view key);
+/// One metadata value with everything in it walked and checked.
+GgufValue read_value(Cursor& cursor, std::uint32_t version, std::string_view path);
 /// The same after its type has been read: the elements of an array.
-GgufValue read_payload(Cursor& cursor, std::uint32_t version, std::string_view path, std::string_view key,
-                       GgufType type);
+GgufValue read_payload(Cursor& cursor, std::uint32_t version, std::string_view path, GgufType type);
 /// The tensor table at the cursor, and the data section behind it. Fills shard.tensors.
 void read_tensors(Cursor& cursor, std::span<const std::byte> bytes, std::uint64_t count, bool metadata_only,
                   GgufShard& shard);

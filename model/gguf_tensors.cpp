@@ -12,9 +12,9 @@ namespace {
 
 std::string why_unknown(std::uint32_t id) {
   if (id == 4 || id == 5 || (id >= 31 && id <= 33) || (id >= 36 && id <= 38))
-    return " (removed from the format)";
-  if (id == 39 || id == 40) return " (newer than this program)";
-  if (id >= 97 && id < 400) return " (a type of the ik_llama.cpp fork)";
+    return ", removed from the format";
+  if (id == 39 || id == 40) return ", newer than this program";
+  if (id >= 97 && id < 400) return ", a type of the ik_llama.cpp fork";
   return "";
 }
 
@@ -29,10 +29,12 @@ class TensorReader {
     for (std::uint64_t i = 0; i < count; ++i) {
       TensorView tensor;
       tensor.name = read_name();
+      cursor_.enter("tensor", tensor.name);
       read_shape(tensor);
       read_type(tensor);
       read_offset(tensor);
       shard_.tensors.push_back(std::move(tensor));
+      cursor_.enter();
     }
   }
 
@@ -77,14 +79,16 @@ class TensorReader {
     tensor.shape.reserve(dimensions);
     for (std::uint32_t i = 0; i < dimensions; ++i) {
       tensor.shape.push_back(read_count(cursor_, shard_.version, "a dimension"));
-      if (tensor.shape.back() == 0) fail("a dimension is 0", tensor.name);
     }
+    if (std::count(tensor.shape.begin(), tensor.shape.end(), 0) != 0)
+      fail("a dimension is 0: shape " + tensor.shape_string(), tensor.name);
   }
 
   void read_type(TensorView& tensor) {
     const auto id = cursor_.read<std::uint32_t>("a tensor type");
     const DTypeInfo* const info = find_dtype(id);
-    if (info == nullptr) fail("unknown tensor type " + std::to_string(id) + why_unknown(id), tensor.name);
+    if (info == nullptr)
+      fail("unknown tensor type: got " + std::to_string(id) + why_unknown(id), tensor.name);
     tensor.dtype = info->id;
     if (tensor.shape[0] % info->block_values != 0) {
       fail("row length does not fit the type: expected a multiple of " + std::to_string(info->block_values) +
@@ -117,8 +121,8 @@ class TensorReader {
   std::uint64_t check_overlap() const {
     std::vector<std::size_t> order(offsets_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::sort(order.begin(), order.end(),
-              [this](std::size_t a, std::size_t b) { return offsets_[a] < offsets_[b]; });
+    std::stable_sort(order.begin(), order.end(),
+                     [this](std::size_t a, std::size_t b) { return offsets_[a] < offsets_[b]; });
     std::uint64_t end = 0;
     for (const std::size_t i : order) {
       if (offsets_[i] < end) {

@@ -28,12 +28,13 @@ constexpr std::array<TypeRow, 13> kTypes = {{{"u8", 1},
 /// Walks values of one key; what it needs for errors is kept here.
 class ValueReader {
  public:
-  ValueReader(Cursor& cursor, std::uint32_t version, std::string_view path, std::string_view key)
-      : cursor_(cursor), version_(version), path_(path), key_(key) {}
+  ValueReader(Cursor& cursor, std::uint32_t version, std::string_view path)
+      : cursor_(cursor), version_(version), path_(path) {}
 
   GgufType type(std::string_view what) {
+    const std::size_t begin = cursor_.position();
     const auto id = cursor_.read<std::uint32_t>(what);
-    if (id >= kTypes.size()) fail("unknown value type: expected 0 to 12, got " + std::to_string(id));
+    if (id >= kTypes.size()) fail("unknown value type: expected 0 to 12, got " + std::to_string(id), begin);
     return static_cast<GgufType>(id);
   }
 
@@ -46,7 +47,7 @@ class ValueReader {
       value.data = reinterpret_cast<const std::byte*>(text.data());
     } else {
       value.data = cursor_.take(scalar_bytes(type), "a value");
-      if (type == GgufType::Bool) check_bools(value.data, 1);
+      if (type == GgufType::Bool) check_bools(1);
     }
     value.bytes = static_cast<std::size_t>(cursor_.here() - value.data);
     return value;
@@ -59,14 +60,17 @@ class ValueReader {
 
   GgufValue array(int depth) {
     if (depth >= limits::kArrayDepth) {
-      fail("arrays nested too deep: expected at most " + std::to_string(limits::kArrayDepth) + " levels");
+      fail("arrays nested too deep: expected at most " + std::to_string(limits::kArrayDepth) + " levels",
+           cursor_.position());
     }
     GgufValue value{.type = GgufType::Array};
     value.element = type("the element type of an array");
+    const std::size_t length = cursor_.position();
     value.count = read_count(cursor_, version_, "the length of an array");
     if (value.count > limits::kArrayElements) {
       fail("array too long: expected at most " + std::to_string(limits::kArrayElements) + " elements, got " +
-           std::to_string(value.count));
+               std::to_string(value.count),
+           length);
     }
     value.data = cursor_.here();
     elements(value, depth);
@@ -77,7 +81,7 @@ class ValueReader {
   void elements(const GgufValue& array, int depth) {
     if (const std::size_t size = scalar_bytes(array.element); size != 0) {
       cursor_.take(array.count * size, "an array");  // cannot wrap: count is limited
-      if (array.element == GgufType::Bool) check_bools(array.data, array.count);
+      if (array.element == GgufType::Bool) check_bools(array.count);
     } else if (array.element == GgufType::String) {
       for (std::uint64_t i = 0; i < array.count; ++i) string();
     } else {
@@ -85,22 +89,24 @@ class ValueReader {
     }
   }
 
-  void check_bools(const std::byte* data, std::uint64_t count) {
+  /// Of the count bytes just read.
+  void check_bools(std::uint64_t count) {
+    const std::byte* const data = cursor_.here() - count;
     for (std::uint64_t i = 0; i < count; ++i) {
       if (data[i] > std::byte{1}) {
-        fail("bad bool: expected 0 or 1, got " + std::to_string(std::to_integer<int>(data[i])));
+        fail("bad bool: expected 0 or 1, got " + std::to_string(std::to_integer<int>(data[i])),
+             cursor_.position() - count + i);
       }
     }
   }
 
-  [[noreturn]] void fail(const std::string& message) {
-    throw Error(path_, message, "key " + std::string(key_) + ", " + cursor_.at());
+  [[noreturn]] void fail(const std::string& message, std::size_t place) {
+    throw Error(path_, message, cursor_.at(place));
   }
 
   Cursor& cursor_;
   std::uint32_t version_;
   std::string_view path_;
-  std::string_view key_;
 };
 
 template <typename T>
@@ -118,25 +124,25 @@ std::size_t scalar_bytes(GgufType type) noexcept { return kTypes[static_cast<std
 
 std::string_view read_string(Cursor& cursor, std::uint32_t version, std::uint64_t limit,
                              std::string_view path, std::string_view what) {
+  const std::size_t begin = cursor.position();
   const std::uint64_t length = read_count(cursor, version, what);
   if (length > limit) {
     throw Error(path,
                 std::string(what) + " is too long: expected at most " + std::to_string(limit) +
                     " bytes, got " + std::to_string(length),
-                cursor.at());
+                cursor.at(begin));
   }
   return {reinterpret_cast<const char*>(cursor.take(length, what)), static_cast<std::size_t>(length)};
 }
 
-GgufValue read_value(Cursor& cursor, std::uint32_t version, std::string_view path, std::string_view key) {
-  ValueReader reader(cursor, version, path, key);
+GgufValue read_value(Cursor& cursor, std::uint32_t version, std::string_view path) {
+  ValueReader reader(cursor, version, path);
   const GgufType type = reader.type("the type of a value");
   return reader.value(type, 0);
 }
 
-GgufValue read_payload(Cursor& cursor, std::uint32_t version, std::string_view path, std::string_view key,
-                       GgufType type) {
-  return ValueReader(cursor, version, path, key).value(type, 0);
+GgufValue read_payload(Cursor& cursor, std::uint32_t version, std::string_view path, GgufType type) {
+  return ValueReader(cursor, version, path).value(type, 0);
 }
 
 std::optional<std::uint64_t> as_uint(const GgufValue& value) noexcept {

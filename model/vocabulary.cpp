@@ -54,6 +54,7 @@ class VocabularyReader {
   VocabularyReader(const GgufFile& file, Vocabulary& out) : file_(file), out_(out) {}
 
   void read() {
+    out_.file = file_.path();
     out_.model = file_.get_string("tokenizer.ggml.model");
     out_.pre = file_.find_string("tokenizer.ggml.pre").value_or("");
     tokens();

@@ -17,6 +17,7 @@ using TokenId = std::int32_t;
 
 /// Views point into the GgufFile it was read from.
 struct Vocabulary {
+  std::string file;                      ///< where it comes from, for errors; "" if from none
   std::string model;                     ///< tokenizer.ggml.model: "llama", "gpt2", …
   std::string pre;                       ///< tokenizer.ggml.pre or "" (the tokenizer takes "default")
   std::vector<std::string_view> tokens;  ///< by id; bytes, not necessarily unique

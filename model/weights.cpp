@@ -102,7 +102,7 @@ class WeightReader {
       std::memcpy(&factor, tensor->data + i * sizeof(float), sizeof(float));
       if (!std::isfinite(factor) || factor <= 0) {
         fail("bad factor at index " + std::to_string(i) + ": expected a finite number above 0, got " +
-                 std::to_string(factor),
+                 number_text(factor),
              name);
       }
     }

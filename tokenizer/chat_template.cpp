@@ -76,7 +76,7 @@ ChatTemplate ChatTemplate::from_vocabulary(const Vocabulary& vocabulary) {
     return plain;
   }
   if (auto named = builtin(source, tokens)) return *named;
-  return parse(source, "chat template", tokens);
+  return parse(source, (vocabulary.file.empty() ? "" : vocabulary.file + ": ") + "chat template", tokens);
 }
 
 ChatTemplate ChatTemplate::parse(std::string_view source, std::string name, TemplateTokens tokens) {

@@ -160,10 +160,10 @@ const Kind& find_kind(std::string_view name) {
     std::string known;
     for (const std::string_view each : PreTokenizer::names())
       known.append(known.empty() ? "" : ", ").append(each);
-    throw Error(
-        "",
-        "unknown pre-tokenizer (--pre NAME overrides it): expected " + known + ", got " + std::string(name),
-        "key tokenizer.ggml.pre");
+    throw Error("",
+                "unknown pre-tokenizer (--pre NAME overrides it): expected " + known + ", got '" +
+                    std::string(name) + "'",
+                "key tokenizer.ggml.pre");
   }
   return *kind;
 }

@@ -85,8 +85,9 @@ void check_vocabulary(const Vocabulary& v) {
   expect(n > 0 && n < (1U << 30), "no usable token list: " + std::to_string(n) + " tokens", "tokens");
   expect(v.types.size() == n, count("token types", v.types.size()), "token_type");
   expect(v.scores.empty() || v.scores.size() == n, count("scores", v.scores.size()), "scores");
-  expect(std::none_of(v.scores.begin(), v.scores.end(), [](float s) { return std::isnan(s); }),
-         "a score is not a number", "scores");
+  const auto nan = std::find_if(v.scores.begin(), v.scores.end(), [](float s) { return std::isnan(s); });
+  expect(nan == v.scores.end(), "a score is not a number: at index " + std::to_string(nan - v.scores.begin()),
+         "scores");
   const auto in_range = [&](std::optional<TokenId> id, std::string_view key) {
     expect(!id || (*id >= 0 && static_cast<std::size_t>(*id) < n),
            "token id outside the vocabulary: expected 0 to " + std::to_string(n - 1) + ", got " +

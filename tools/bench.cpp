@@ -7,6 +7,7 @@
 #include <iostream>
 #include <map>
 #include <random>
+#include <sstream>
 
 #include "engine/session.h"
 #include "engine/synthetic.h"
@@ -213,7 +214,9 @@ void run_bench(BenchOptions options) {
                              : options.csv      ? BenchFormat::Csv
                              : options.markdown ? BenchFormat::Markdown
                                                 : BenchFormat::Table;
-  print_report(std::cout, format, bench.rows());
+  std::ostringstream out;
+  print_report(out, format, bench.rows());
+  write_stdout(out.str());
 }
 
 }  // namespace

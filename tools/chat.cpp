@@ -93,7 +93,7 @@ class Dialogue {
       const Read read = read_message(*reader_, message);
       if (read == Read::End) return end();
       if (read == Read::Interrupt) {
-        if (!interactive_ || idle_interrupt_) return kInterruptedExit;
+        if (!interactive_ || idle_interrupt_ || terminated()) return interrupted_exit();
         idle_interrupt_ = true;
         interrupted_ = false;
         say("Ctrl-C again or Ctrl-D ends the chat");
@@ -116,6 +116,8 @@ class Dialogue {
     try {
       if (message.front() == '/') return run_command(chat_, message);
       return answer(message);
+    } catch (const OutputError&) {
+      throw;  // nobody could see an answer
     } catch (const Error& error) {
       std::cerr << "cria: error: " << error.what() << '\n';
       if (!interactive_) code_ = 1;
@@ -134,9 +136,9 @@ class Dialogue {
     if (verbose_) say(speed_line(result));
     if (result.reason == StopReason::ContextFull) say(chat_.full_text());
     if (result.reason != StopReason::Interrupted) return true;
-    interrupted_ = false;
-    if (!interactive_) code_ = kInterruptedExit;
-    return interactive_;
+    if (interactive_ && !terminated()) return !(interrupted_ = false);
+    code_ = interrupted_exit();
+    return false;
   }
 
   ChatSession& chat_;
@@ -165,8 +167,10 @@ int run(const ChatOptions& options) {
   const auto session = open_session(*model, options.model);
   ChatSession chat(*model, *session, options, generate, !interactive);
   if (options.show_prompt) chat.observe_prompts(show_prompt);
+  if (has_session_file(options.session_file)) chat.resume(options.session_file);
   if (interactive) say(chat.greeting());
   const int code = Dialogue(chat, interactive, options.model.verbose).run();
+  if (!options.session_file.empty()) chat.keep(options.session_file);
   print_profile(*session, options.model);
   return code;
 }
@@ -182,6 +186,9 @@ void add_chat(CLI::App& app) {
   add_template_option(*command, options->chat_template);
   command->add_flag("--show-prompt", options->show_prompt,
                     "the exact text and ids of every prompt on stderr");
+  add_session_option(
+      *command, options->session_file,
+      "go on with the conversation in this file, if it is there, and keep it there at the end");
   add_model_options(*command, options->model);
   command->add_flag("--context-shift", options->model.session.context_shift,
                     "when the context is full, forget the oldest part and go on");

@@ -70,10 +70,15 @@ GenerateResult ChatSession::answer(const std::string& message, const TextSink& s
   if (observer_) observer_(asked.text, tokens);
   generate_.keep =
       template_ ? system_tokens(model_.tokenizer(), *template_, talk_.messages, render_options()) : 0;
-  last_ = generate(session_, tokens, generate_, [&](std::string_view piece) {
-    text += piece;
-    return sink(piece);
-  });
+  try {
+    last_ = generate(session_, tokens, generate_, [&](std::string_view piece) {
+      text += piece;
+      return sink(piece);
+    });
+  } catch (const Error&) {  // the model cannot go on
+    talk_.messages.pop_back();
+    throw;
+  }
   evaluated_ += last_->prompt_tokens + last_->tokens.size();
   transcript_.answered(model_.tokenizer(), last_->tokens, text);
   talk_.messages.push_back({"assistant", text});
@@ -91,6 +96,14 @@ void ChatSession::set_system(const std::string& text) {
 
 void ChatSession::save(const std::string& path) const { write_conversation(path, talk_); }
 void ChatSession::load(const std::string& path) { talk_ = read_conversation(path); }
+
+void ChatSession::keep(const std::string& path) const { session_.save(path, conversation_json(talk_)); }
+
+void ChatSession::resume(const std::string& path) {
+  const std::string note = session_.load(path);
+  if (note.empty()) throw Error(path, "holds no conversation: it was not saved by cria chat");
+  talk_ = parse_conversation(note, path);
+}
 
 std::string ChatSession::greeting() const {
   const std::string& name = model_.config().name;

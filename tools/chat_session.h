@@ -17,7 +17,7 @@ namespace cria::tools {
 struct ChatOptions {
   ModelOptions model;
   SamplingOptions sampling;
-  std::string system, chat_template;
+  std::string system, chat_template, session_file;
   bool no_template = false, show_prompt = false;
 };
 
@@ -35,6 +35,9 @@ class ChatSession {
   void set_system(const std::string& text);  ///< "": none
   void save(const std::string& path) const;
   void load(const std::string& path);
+  /// The conversation with its keys and values: after resume() only what is new is evaluated. Throw Error.
+  void keep(const std::string& path) const;
+  void resume(const std::string& path);
 
   /// Called with every prompt before it is evaluated: its text and its tokens.
   using PromptObserver = std::function<void(const std::string& text, std::span<const TokenId> tokens)>;

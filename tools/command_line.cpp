@@ -1,5 +1,7 @@
 #include "tools/command_line.h"
 
+#include "tools/commands.h"
+
 namespace cria::tools {
 namespace {
 
@@ -32,6 +34,17 @@ std::vector<CommandDescription> describe_commands(const CLI::App& app) {
     commands.push_back(std::move(description));
   }
   return commands;
+}
+
+void add_commands(CLI::App& app) {
+  app.set_version_flag("--version", "cria " CRIA_VERSION);
+  app.require_subcommand(1);
+  app.footer(
+      "Try `cria chat`; `cria SUBCOMMAND --help` tells more. Without -m the bundled demo model is used.");
+  for (const auto add : {add_chat, add_run, add_tokenize, add_template, add_perplexity, add_quantize,
+                         add_imatrix, add_split, add_merge, add_logits, add_dequant, add_inspect, add_bench,
+                         add_sweep, add_convert, add_export, add_completion, add_man})
+    add(app);
 }
 
 }  // namespace cria::tools

@@ -5,6 +5,9 @@
 
 namespace cria::tools {
 
+/// All of them, and what the program says of itself.
+void add_commands(CLI::App& app);
+
 void add_chat(CLI::App& app);
 void add_run(CLI::App& app);
 void add_tokenize(CLI::App& app);

@@ -65,6 +65,20 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
   command.add_flag("-v,--verbose", options.verbose, "notes on model, memory and speed on stderr");
 }
 
+void add_session_option(CLI::App& command, std::string& file, const std::string& help) {
+  command.add_option("--session", file, help + "; it is refused with another model")->type_name("FILE");
+}
+
+bool has_session_file(const std::string& file) {
+  if (file.empty()) return false;
+  std::error_code error;
+  if (fs::exists(file, error)) return true;
+  const fs::path directory = fs::path(file).parent_path();
+  if (!directory.empty() && !fs::is_directory(directory, error))
+    throw Error(file, "cannot be written: no such directory");
+  return false;
+}
+
 std::string find_model(const std::string& named) {
   if (!named.empty()) return named;
   if (const char* environment = std::getenv("CRIA_MODEL"); environment != nullptr && *environment != '\0')
@@ -116,6 +130,7 @@ std::shared_ptr<const Model> load_model(const ModelOptions& options) {
   warn_of_missing_pre(model->vocabulary());
   if (!options.verbose) return model;
   warn(model->file().warnings());
+  warn(model->config().warnings);
   warn(model->vocabulary().warnings);
   warn(model->weights().warnings);
   const LlamaConfig& config = model->config();
@@ -223,16 +238,26 @@ void on_run(CLI::App* command, std::function<int()> body) {
 
 namespace {
 
+constexpr std::uint64_t kLongestPrompt = 64 << 20;  // bytes: more than any context holds
+
+void require_prompt_size(std::uint64_t bytes, const std::string& name) {
+  if (bytes > kLongestPrompt)
+    throw Error(name, "larger than a prompt may be: expected at most " + std::to_string(kLongestPrompt) +
+                          " bytes, got " + std::to_string(bytes));
+}
+
 void read_stream(std::FILE* stream, const std::string& name,
                  const std::function<void(std::string_view)>& sink) {
   constexpr std::size_t kPiece = 1 << 20;
   std::string buffer(kPiece, '\0');
-  ssize_t n = 0;
-  while ((n = ::read(fileno(stream), buffer.data(), buffer.size())) >
-         0)  // what there is, without waiting for more
+  for (;;) {
+    if (!wait_readable(fileno(stream))) throw Interrupted();
+    const ssize_t n = ::read(fileno(stream), buffer.data(), buffer.size());  // what there is, no more
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (n < 0) throw Error(name, std::string("cannot be read: ") + std::strerror(errno));
+    if (n == 0) return;
     sink(std::string_view(buffer).substr(0, static_cast<std::size_t>(n)));
-  if (n < 0 && errno == EINTR) throw Interrupted();
-  if (n < 0) throw Error(name, std::string("cannot be read: ") + std::strerror(errno));
+  }
 }
 
 }  // namespace
@@ -260,8 +285,16 @@ void TextInput::add_to(CLI::App& command, const std::string& what) {
 }
 
 std::string TextInput::read() const {
+  const std::string name = file.empty() || file == "-" ? "stdin" : file;
+  std::error_code unknown;  // of a pipe, say
+  if (const std::uintmax_t size = fs::file_size(name == "stdin" ? "/dev/stdin" : name, unknown);
+      !text && !unknown)
+    require_prompt_size(size, name);
   std::string bytes;
-  read_pieces([&](std::string_view piece) { bytes += piece; });
+  read_pieces([&](std::string_view piece) {
+    bytes += piece;
+    require_prompt_size(bytes.size(), name);
+  });
   return bytes;
 }
 
@@ -285,16 +318,6 @@ std::vector<TokenId> parse_ids(std::string_view text, std::size_t n_vocab) {
     at = text.find_first_not_of(kSeparators, at + word.size());
   }
   return ids;
-}
-
-void write_stdout(std::string_view bytes) {
-  if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) != bytes.size())
-    throw Error("stdout", std::string("cannot be written: ") + std::strerror(errno));
-}
-
-void flush_stdout() {
-  if (std::fflush(stdout) != 0)
-    throw Error("stdout", std::string("cannot be written: ") + std::strerror(errno));
 }
 
 }  // namespace cria::tools

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/session.h"
+#include "tools/standard_output.h"
 
 namespace cria::tools {
 
@@ -43,6 +44,12 @@ void add_model_options(CLI::App& command, ModelOptions& options);
 /// this program.
 std::string find_model(const std::string& named);
 KvType parse_kv_type(std::string_view text);
+
+/// --session
+void add_session_option(CLI::App& command, std::string& file, const std::string& help);
+/// Whether there is a file to go on with. Throws Error where its directory is missing, so that nothing is
+/// computed in vain.
+bool has_session_file(const std::string& file);
 
 /// Opens the model and says what is notable about it on stderr (with -v: all of it).
 std::shared_ptr<const Model> load_model(const ModelOptions& options);
@@ -82,9 +89,5 @@ struct TextInput {
 
 /// Token ids separated by commas or white space. Throws Error if one is not in the vocabulary.
 std::vector<TokenId> parse_ids(std::string_view text, std::size_t n_vocab);
-
-/// Bytes to stdout; throws Error if they cannot be written.
-void write_stdout(std::string_view bytes);
-void flush_stdout();
 
 }  // namespace cria::tools

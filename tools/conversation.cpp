@@ -65,18 +65,21 @@ Json message_json(const ChatMessage& message) {
 
 }  // namespace
 
-Conversation read_conversation(const std::string& path) {
-  const std::string text = read_file(path);
+Conversation read_conversation(const std::string& path) { return parse_conversation(read_file(path), path); }
+
+Conversation parse_conversation(const std::string& json, const std::string& path) {
   try {
-    return convert(Json::parse(text), path);
+    return convert(Json::parse(json), path);
   } catch (const Json::parse_error& error) {
     throw Error(path, "not JSON", "at byte " + std::to_string(error.byte));
+  } catch (const Json::exception& error) {  // a number out of range
+    throw Error(path, std::string("is no JSON that can be read: ") + error.what());
   } catch (const jinja::Failure& failure) {
     throw Error(path, failure.what());
   }
 }
 
-void write_conversation(const std::string& path, const Conversation& conversation) {
+std::string conversation_json(const Conversation& conversation) {
   Json list = Json::array();
   for (const ChatMessage& message : conversation.messages) list.push_back(message_json(message));
   Json all = std::move(list);
@@ -85,8 +88,12 @@ void write_conversation(const std::string& path, const Conversation& conversatio
     object["messages"] = std::move(all);
     all = std::move(object);
   }
+  return all.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+void write_conversation(const std::string& path, const Conversation& conversation) {
   OutputFile file(path);
-  file.write(all.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+  file.write(conversation_json(conversation));
   file.finish();
 }
 

@@ -16,7 +16,10 @@ struct Conversation {
 
 /// Throws Error that names the file and the message at fault.
 Conversation read_conversation(const std::string& path);
+/// The same for JSON that comes from elsewhere; path: for errors.
+Conversation parse_conversation(const std::string& json, const std::string& path);
 /// An array, or an object where there are variables.
+std::string conversation_json(const Conversation& conversation);
 void write_conversation(const std::string& path, const Conversation& conversation);
 
 }  // namespace cria::tools

@@ -116,13 +116,12 @@ std::string difference_text(const FileDifference& difference, const std::string&
 }
 
 nlohmann::ordered_json difference_json(const FileDifference& difference) {
-  using Json = nlohmann::ordered_json;
   const auto items = [](const std::vector<FileDifference::Item>& list) {
-    Json array = Json::array();
+    auto array = nlohmann::ordered_json::array();
     for (const auto& [name, what] : list) array.push_back({{"name", name}, {"difference", what}});
     return array;
   };
-  Json values = Json::array();
+  auto values = nlohmann::ordered_json::array();
   for (const auto& [name, figures] : difference.values)
     values.push_back({{"name", name},
                       {"values", figures.values},

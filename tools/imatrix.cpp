@@ -65,6 +65,7 @@ ImportanceMatrix measure(ImatrixCommand options, Speed& speed) {
 }
 
 int run(const ImatrixCommand& options) {
+  (void)catch_interrupts();  // before files are begun, which a signal would leave
   if (options.text.empty() && options.merged.empty())
     throw CLI::ValidationError("expected a text (-f) or files to --merge");
   ImportanceMatrix matrix;

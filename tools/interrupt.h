@@ -1,21 +1,27 @@
-// Ctrl-C: the first asks whatever runs to stop, a second one before it did ends the program.
+// Being asked to end: Ctrl-C, SIGTERM, a terminal that is gone. The first signal asks whatever runs to stop,
+// a second one before it did ends the program.
 #pragma once
 
 #include <atomic>
 
 namespace cria::tools {
 
-inline constexpr int kInterruptedExit = 130;  ///< as shells report a program that SIGINT ended
-
-/// Thrown to leave a subcommand after Ctrl-C; the program then exits with kInterruptedExit.
+/// Thrown to leave a subcommand after such a signal; the program then exits with interrupted_exit().
 struct Interrupted {};
 
-/// From now on SIGINT sets the flag that is returned instead of ending the program. Whoever acts on the flag
-/// clears it.
+/// From now on SIGINT, SIGTERM and SIGHUP set the flag that is returned instead of ending the program.
+/// Whoever acts on a Ctrl-C and goes on clears it.
 std::atomic<bool>& catch_interrupts();
 
-/// Waits until the descriptor can be read without blocking; false if the flag is or gets set meanwhile. (A
-/// read that fails with EINTR would not do: the system may give the signal to another thread.)
+/// As shells report a program that the signal ended: 128 + its number (130: Ctrl-C).
+int interrupted_exit();
+/// Whether it was another signal than Ctrl-C: nothing goes on after it, the flag stays set.
+bool terminated();
+
+/// Wait until the descriptor can be read or written without blocking; false if it cannot and the flag is or
+/// gets set meanwhile, for reading also if it could. (A read or write that fails with EINTR would not do: the
+/// system may give the signal to another thread.)
 bool wait_readable(int descriptor);
+bool wait_writable(int descriptor);
 
 }  // namespace cria::tools

@@ -54,7 +54,9 @@ std::string man_page(const CLI::App& app) {
   for (const auto& [name, help] : kVariables)
     text += std::string(".TP\n.B ") + name + "\n" + troff(help) + "\n";
   text +=
-      ".SH EXIT STATUS\n0: done. 1: bad data or a failed run. 2: wrong usage. 130: stopped by Ctrl\\-C.\n";
+      ".SH EXIT STATUS\n0: done. 1: bad data or a failed run. 2: wrong usage. 130: stopped by Ctrl\\-C. 143: "
+      "by SIGTERM. "
+      "141: nobody reads stdout any more.\n";
   return text;
 }
 

@@ -8,16 +8,13 @@
 namespace cria::tools {
 namespace {
 
-nlohmann::ordered_json to_json(const GgufData& data) {
+nlohmann::ordered_json scalar_json(const GgufData& data) {
   return std::visit(
       [](const auto& value) -> nlohmann::ordered_json {
-        if constexpr (std::is_same_v<std::decay_t<decltype(value)>, GgufArray>) {
-          auto list = nlohmann::ordered_json::array();
-          for (const GgufData& element : value.values) list.push_back(to_json(element));
-          return list;
-        } else {
+        if constexpr (std::is_same_v<std::decay_t<decltype(value)>, GgufArray>)
+          return nullptr;  // not a scalar
+        else
           return value;
-        }
       },
       static_cast<const GgufDataVariant&>(data));
 }
@@ -25,9 +22,12 @@ nlohmann::ordered_json to_json(const GgufData& data) {
 }  // namespace
 
 nlohmann::ordered_json metadata_json(const GgufFile& file, const GgufValue& value, std::uint64_t most) {
+  if (value.type != GgufType::Array) return scalar_json(copy_value(file, value));
   GgufValue part = value;
-  if (value.type == GgufType::Array) part.count = std::min(value.count, most);
-  return to_json(copy_value(file, part));
+  part.count = std::min(value.count, most);
+  auto list = nlohmann::ordered_json::array();
+  for (const GgufValue& element : file.elements(part)) list.push_back(metadata_json(file, element, most));
+  return list;
 }
 
 }  // namespace cria::tools

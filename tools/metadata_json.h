@@ -9,7 +9,7 @@
 
 namespace cria::tools {
 
-/// Of an array at most `most` elements are taken.
+/// Of each array, nested ones too, at most `most` elements are taken.
 nlohmann::ordered_json metadata_json(const GgufFile& file, const GgufValue& value,
                                      std::uint64_t most = std::numeric_limits<std::uint64_t>::max());
 

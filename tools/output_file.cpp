@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "model/error.h"
+#include "tools/standard_output.h"
 
 namespace cria::tools {
 namespace fs = std::filesystem;
@@ -22,6 +23,7 @@ OutputFile::OutputFile(const std::string& path) : path_(path) {
     if (fs::is_symlink(path, error))
       path_ = fs::canonical(path, error).string();  // replace the file, not the link
     temporary_ = path_ + ".part-" + std::to_string(getpid());
+    unlink(temporary_.c_str());  // left by a process that was killed and had our number
     const int descriptor = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor >= 0) file_ = fdopen(descriptor, "wb");
   }
@@ -35,6 +37,7 @@ OutputFile::~OutputFile() {
 }
 
 void OutputFile::fail(const char* what) const {
+  if (errno == EPIPE) throw OutputClosed();
   throw Error(path_, std::string(what) + ": " + std::strerror(errno));
 }
 

@@ -157,6 +157,7 @@ void measure(PerplexityCommand& options, const Model& model) {
 }
 
 int run(PerplexityCommand options) {
+  (void)catch_interrupts();  // before files are begun, which a signal would leave
   options.windows.window = options.model.session.n_ctx;
   options.windows.stride = options.stride.value_or(0);
   std::vector<ChoiceQuestion> questions;

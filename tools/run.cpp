@@ -17,7 +17,7 @@ struct RunOptions {
   ModelOptions model;
   SamplingOptions sampling;
   TextInput prompt;
-  std::string messages, system, chat_template;
+  std::string messages, system, chat_template, session_file;
   bool chat = false, json = false;
 };
 
@@ -87,6 +87,8 @@ int run(RunOptions options) {
   const auto session = open_session(*model, options.model);
   require_room(*session, prompt.tokens.size());
 
+  if (has_session_file(options.session_file)) session->load(options.session_file);
+
   std::string text;
   const GenerateResult result = generate(*session, prompt.tokens, wanted, [&](std::string_view piece) {
     text += piece;
@@ -102,9 +104,10 @@ int run(RunOptions options) {
     write_stdout("\n");
   }
   flush_stdout();
+  if (!options.session_file.empty()) session->save(options.session_file);
   print_notes(result, *session, options);
   print_profile(*session, options.model);
-  return result.reason == StopReason::Interrupted ? kInterruptedExit : 0;
+  return result.reason == StopReason::Interrupted ? interrupted_exit() : 0;
 }
 
 }  // namespace
@@ -126,6 +129,9 @@ void add_run(CLI::App& app) {
   command->add_option("-s,--system", options->system, "system message, for --chat and --messages")
       ->type_name("TEXT");
   add_template_option(*command, options->chat_template);
+  add_session_option(*command, options->session_file,
+                     "keep what was read and said in this file: a prompt that begins in the same way is read "
+                     "from where it differs");
   command->add_flag("--json", options->json, "a JSON object with text, tokens and speed at the end");
   add_model_options(*command, options->model);
   command->add_flag("--context-shift", options->model.session.context_shift,

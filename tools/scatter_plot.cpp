@@ -8,7 +8,7 @@
 namespace cria::tools {
 namespace {
 
-constexpr double kWidth = 960, kHeight = 600, kLeft = 80, kRight = 120, kTop = 70, kBottom = 60;
+constexpr double kWidth = 960, kHeight = 640, kLeft = 80, kRight = 60, kTop = 70, kBottom = 60;
 constexpr double kLabelHeight = 14, kLetterWidth = 7.5;
 
 std::string xml_escaped(const std::string& text) {
@@ -25,31 +25,52 @@ std::string xml_escaped(const std::string& text) {
 /// Values to pixels along one axis, with round marks.
 class Axis {
  public:
-  Axis(double low, double high, double from, double to) : from_(from), to_(to) {
-    const double span = high > low ? high - low : std::max(std::abs(high), 1.0);
-    const double power = std::pow(10, std::floor(std::log10(span / 6)));
-    for (const double step : {1.0, 2.0, 5.0, 10.0}) {
-      step_ = step * power;
-      if (span / step_ <= 8) break;
-    }
-    low_ = std::floor(low / step_) * step_;
-    high_ = std::ceil((high > low ? high : low + span) / step_) * step_;
+  Axis(double low, double high, double from, double to)
+      : log_(low > 0 && high > 1.5 * low), from_(from), to_(to) {
+    log_ ? set_log_marks(low, high) : set_linear_marks(low, high);
   }
   [[nodiscard]] double at(double value) const {
-    return from_ + (value - low_) / (high_ - low_) * (to_ - from_);
+    const double share =
+        log_ ? std::log(value / low_) / std::log(high_ / low_) : (value - low_) / (high_ - low_);
+    return from_ + share * (to_ - from_);
   }
   [[nodiscard]] bool holds(double value) const { return value >= low_ && value <= high_; }
-  [[nodiscard]] std::vector<double> marks() const {
-    std::vector<double> all;
-    for (int i = 0; low_ + i * step_ <= high_ + step_ / 2; ++i) all.push_back(low_ + i * step_);
-    return all;
-  }
+  [[nodiscard]] const std::vector<double>& marks() const { return marks_; }
   [[nodiscard]] std::string text(double mark) const {
-    return fixed(mark, std::max(0, static_cast<int>(-std::floor(std::log10(step_) + 1e-9))));
+    const bool whole = std::abs(mark - std::round(mark)) < 1e-9 * std::abs(mark);
+    return fixed(mark, whole  ? 0
+                       : log_ ? std::max(1, 1 - static_cast<int>(std::floor(std::log10(mark))))
+                              : decimals_);
   }
 
  private:
-  double from_, to_, low_ = 0, high_ = 1, step_ = 1;
+  void set_linear_marks(double low, double high) {
+    const double span = high > low ? high - low : std::max(std::abs(high), 1.0);
+    const double power = std::pow(10, std::floor(std::log10(span / 6)));
+    double step = power;
+    for (const double digit : {1.0, 2.0, 5.0, 10.0}) {
+      step = digit * power;
+      if (span / step <= 8) break;
+    }
+    low_ = std::floor(low / step) * step;
+    high_ = std::ceil((high > low ? high : low + span) / step) * step;
+    for (int i = 0; low_ + i * step <= high_ + step / 2; ++i) marks_.push_back(low_ + i * step);
+    decimals_ = std::max(0, static_cast<int>(-std::floor(std::log10(step) + 1e-9)));
+  }
+  void set_log_marks(double low, double high) {
+    constexpr double kMargin = 1.1;
+    low_ = low / kMargin, high_ = high * kMargin;
+    static const std::vector<double> few = {1}, some = {1, 2, 5}, many = {1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8};
+    const double decades = std::log10(high_ / low_);
+    for (double power = std::pow(10, std::floor(std::log10(low_))); power <= high_; power *= 10)
+      for (const double digit : decades < 1 ? many : decades < 3 ? some : few)
+        if (holds(digit * power)) marks_.push_back(digit * power);
+  }
+
+  bool log_;
+  int decimals_ = 0;
+  double from_, to_, low_ = 0, high_ = 1;
+  std::vector<double> marks_;
 };
 
 std::string number(double value) { return fixed(value, 1); }
@@ -101,7 +122,22 @@ struct Box {
   }
 };
 
-/// Labels beside their points; where something else is there already, further down.
+/// The free place nearest to the point at (px, py), right or left of it, up or down inside the plot; on it
+/// where none is free.
+Box placed(double px, double py, double width, const std::vector<Box>& taken) {
+  const Box own{px + 8, px + 8 + width, py + 4};
+  for (double away = 0; away < kHeight; away += 3)
+    for (const double left : {px + 8, px - 8 - width})
+      for (const double y : {py + 4 - away, py + 4 + away}) {
+        const Box label{left, left + width, y};
+        if (y < kTop + kLabelHeight || y > kHeight - kBottom - 3 || left < kLeft || label.right > kWidth)
+          continue;
+        if (std::ranges::none_of(taken, [&](const Box& other) { return label.clashes(other); })) return label;
+      }
+  return own;
+}
+
+/// Labels beside their points.
 std::string points(const ScatterPlot& plot, const Axis& x, const Axis& y) {
   std::vector<PlotPoint> sorted = plot.points;
   std::ranges::sort(sorted, [](const PlotPoint& a, const PlotPoint& b) { return a.y > b.y; });
@@ -112,13 +148,10 @@ std::string points(const ScatterPlot& plot, const Axis& x, const Axis& y) {
     const double px = x.at(p.x), py = y.at(p.y);
     if (p.error > 0) svg += line(px, y.at(p.y - p.error), px, y.at(p.y + p.error), "stroke=\"#2c6fbb\"");
     svg += "<circle cx=\"" + number(px) + "\" cy=\"" + number(py) + "\" r=\"4\" fill=\"#2c6fbb\"/>\n";
-    Box label{px + 9, px + 9 + kLetterWidth * static_cast<double>(p.label.size()), py + 4};
-    const auto covers = [&](const Box& other) { return label.clashes(other); };
-    for (auto other = std::ranges::find_if(taken, covers); other != taken.end();
-         other = std::ranges::find_if(taken, covers))
-      label.y = other->y + kLabelHeight;
+    const Box label = placed(px, py, kLetterWidth * static_cast<double>(p.label.size()), taken);
     taken.push_back(label);
-    if (label.y > py + 5) svg += line(px, py, px + 8, label.y - 4, "stroke=\"#999\"");
+    if (std::abs(label.y - py - 4) > 4)
+      svg += line(px, py, label.left > px ? label.left - 1 : label.right, label.y - 4, "stroke=\"#bbb\"");
     svg += text(label.left, label.y, p.label);
   }
   return svg;
@@ -127,7 +160,7 @@ std::string points(const ScatterPlot& plot, const Axis& x, const Axis& y) {
 }  // namespace
 
 std::string to_svg(const ScatterPlot& plot) {
-  double x_low = 1e300, x_high = -1e300, y_low = plot.from_zero ? 0 : 1e300, y_high = -1e300;
+  double x_low = 1e300, x_high = -1e300, y_low = 1e300, y_high = -1e300;
   for (const PlotPoint& p : plot.points) {
     x_low = std::min(x_low, p.x), x_high = std::max(x_high, p.x);
     y_low = std::min(y_low, p.y - p.error), y_high = std::max(y_high, p.y + p.error);

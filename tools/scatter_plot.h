@@ -17,9 +17,10 @@ struct ScatterPlot {
   std::vector<PlotPoint> points;
   std::vector<std::pair<double, double>> curve;  ///< drawn behind the points, where it is inside
   std::string curve_label;
-  bool from_zero = false;  ///< y begins at 0
 };
 
+/// Axes are logarithmic where the values span more than a factor of 1.5; labels keep clear of each other and
+/// of the points.
 std::string to_svg(const ScatterPlot& plot);
 
 }  // namespace cria::tools

@@ -29,14 +29,15 @@ std::vector<SweepRow> measured(const std::vector<SweepRow>& rows) {
   return good;
 }
 
-/// Names without what they all begin with, up to a separator.
+/// A quantization's name without its model's; else names without what they all begin with, up to a hyphen.
 std::string short_name(const SweepRow& row, const std::vector<SweepRow>& rows) {
   std::size_t common = row.name.size();
   for (const SweepRow& other : rows) {
+    if (row.name.starts_with(other.name + "-")) return row.name.substr(other.name.size() + 1);
     const auto differs = std::ranges::mismatch(row.name, other.name).in1;
     if (&other != &row) common = std::min(common, static_cast<std::size_t>(differs - row.name.begin()));
   }
-  const std::size_t separator = row.name.substr(0, common).find_last_of("-_.");
+  const std::size_t separator = row.name.substr(0, common).rfind('-');
   return rows.size() < 2 || separator == std::string::npos ? row.name : row.name.substr(separator + 1);
 }
 
@@ -45,7 +46,7 @@ std::string explain(const SweepRow& row, const SweepMachine& machine) {
   return row.name + " (" + human_bytes(row.file_bytes) + " of " + human_bytes(machine.available) +
          " available; perplexity " + (row.ratio.value < 1 ? "" : "+") + with_error(loss(row), 2, 100) +
          " %; decodes " + fixed(row.decode.value, 1) + " tokens/s, " + fixed(100 * share, 0) +
-         " % of what the read rate allows)";
+         " % of what the read rate allows" + (share > 1 ? ", being small enough for the caches)" : ")");
 }
 
 }  // namespace
@@ -143,8 +144,7 @@ std::string sweep_speed_svg(const std::vector<SweepRow>& rows, const SweepMachin
                    .y_axis = "decode, tokens/s",
                    .points = {},
                    .curve = {},
-                   .curve_label = "read rate of this machine",
-                   .from_zero = true};
+                   .curve_label = "read rate of this machine"};
   double least = 1e300, most = 0;
   const std::vector<SweepRow> good = measured(rows);
   for (const SweepRow& row : good) {

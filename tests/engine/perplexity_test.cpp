@@ -283,7 +283,8 @@ TEST(Perplexity, NamesTheNodeThatIsNotANumber) {
   Session session(*model, context_of(16));
   const std::vector<TokenId> text(16, 5);
   Perplexity perplexity(session, text, {.window = 16});
-  EXPECT_NE(error_of([&] { perplexity.next(); }).find("node blk.1.ffn_norm"), std::string::npos);
+  EXPECT_NE(error_of([&] { perplexity.next(); }).find("(node blk.1.ffn_norm, tensor blk.1.ffn_norm.weight)"),
+            std::string::npos);
 }
 
 /// A directory that is gone with this object.

@@ -76,7 +76,7 @@ TEST_F(SessionFile, RefusesForeignAndDamagedFiles) {
   EXPECT_NE(error("").find("too short"), std::string::npos);
   EXPECT_NE(error("GGUF and so on, long enough for a header").find("not a session file of cria (at byte 0)"),
             std::string::npos);
-  EXPECT_NE(error(changed(8)).find("version: expected 1, got 0"), std::string::npos);
+  EXPECT_NE(error(changed(8)).find("version: expected 2, got 3"), std::string::npos);
   EXPECT_NE(error(changed(12)).find("KV type"), std::string::npos);
   EXPECT_NE(error(changed(16)).find("another model"), std::string::npos);
   EXPECT_NE(error(changed(24)).find("wrong size"), std::string::npos);
@@ -92,6 +92,20 @@ TEST_F(SessionFile, RefusesForeignAndDamagedFiles) {
   EXPECT_EQ(session.tokens().size(), 70U);
   EXPECT_NE(error_of([&] { session.load(directory.string()); }), "");
   EXPECT_NE(error_of([&] { session.load(path + ".none"); }).find("cannot open"), std::string::npos);
+}
+
+TEST_F(SessionFile, KeepsItsNote) {
+  Session session(demo_model(), {});
+  session.eval(many_tokens(5));
+  const std::string note("what\0was said\n", 14);
+  session.save(path, note);
+  EXPECT_EQ(session.load(path), note);
+  EXPECT_EQ(session.tokens().size(), 5U);
+  std::string bytes = read();
+  bytes[38] = 1;  // a note longer than any
+  write(bytes);
+  EXPECT_NE(error_of([&] { session.load(path); }).find("(at byte 32)"), std::string::npos);
+  EXPECT_EQ(session.tokens().size(), 5U);
 }
 
 TEST_F(SessionFile, RefusesAnotherContextOrKvType) {

@@ -27,6 +27,7 @@ struct TinyModel {
   std::vector<float> rope_freqs;
   std::vector<std::pair<std::string, GgufData>> keys;                               ///< more metadata
   std::function<void(const std::string& tensor, std::vector<float>& values)> edit;  ///< changes F32 data
+  std::function<void(const std::string& tensor, std::span<std::byte> blocks)> edit_blocks;  ///< and others'
 
   /// Writes, opens and removes the file.
   [[nodiscard]] std::shared_ptr<const Model> load() const {
@@ -42,6 +43,29 @@ struct TinyModel {
     }
     std::filesystem::remove(path);
     return model;
+  }
+
+  void write(const std::string& path) const {
+    GgufWriter writer(path);
+    set_metadata(writer);
+    const std::vector<Tensor> list = tensors();
+    for (const Tensor& t : list) writer.declare(t.name, t.dtype, t.shape);
+    writer.begin();
+    std::uint64_t seed = 1;
+    for (const Tensor& t : list) {
+      std::vector<float> values = random_values(t, ++seed);
+      if (edit) edit(t.name, values);
+      if (t.dtype == DType::F32) {
+        writer.write(std::as_bytes(std::span(values)));
+      } else {
+        std::vector<std::byte> blocks(dtype_info(t.dtype).bytes(values.size()));
+        if (dtype_info(t.dtype).dot != DotClass::None)
+          fill_random_weights(t.dtype, values.size(), blocks.data(), seed);
+        if (edit_blocks) edit_blocks(t.name, blocks);
+        writer.write(blocks);
+      }
+    }
+    writer.finish();
   }
 
  private:
@@ -102,14 +126,16 @@ struct TinyModel {
     std::vector<std::string> tokens = {"<unk>", "<s>", "</s>"};
     std::vector<std::int32_t> types = {2, 3, 3};
     std::vector<float> scores(n_vocab);
+    tokens.resize(std::min<std::size_t>(tokens.size(), n_vocab));
     while (tokens.size() < n_vocab) tokens.push_back("w" + std::to_string(tokens.size()));
     types.resize(n_vocab, 1);
     writer.set("tokenizer.ggml.model", std::string("llama"));
     writer.set("tokenizer.ggml.tokens", GgufArray::of(tokens));
     writer.set("tokenizer.ggml.scores", GgufArray::of(scores));
     writer.set("tokenizer.ggml.token_type", GgufArray::of(types));
-    writer.set("tokenizer.ggml.bos_token_id", std::uint32_t{1});
-    writer.set("tokenizer.ggml.eos_token_id", std::uint32_t{2});
+    writer.set("tokenizer.ggml.unknown_token_id", std::uint32_t{0});
+    writer.set("tokenizer.ggml.bos_token_id", std::min(1U, n_vocab - 1));
+    writer.set("tokenizer.ggml.eos_token_id", std::min(2U, n_vocab - 1));
   }
 
   // Matrices so large that every part of the model matters for the logits.
@@ -121,28 +147,6 @@ struct TinyModel {
     const double scale = tensor.shape.size() > 1 ? 2 / std::sqrt(static_cast<double>(tensor.shape[0])) : 1;
     for (float& x : values) x = static_cast<float>((random.uniform() * 2 - 1) * scale + (norm ? 1 : 0));
     return values;
-  }
-
-  void write(const std::string& path) const {
-    GgufWriter writer(path);
-    set_metadata(writer);
-    const std::vector<Tensor> list = tensors();
-    for (const Tensor& t : list) writer.declare(t.name, t.dtype, t.shape);
-    writer.begin();
-    std::uint64_t seed = 1;
-    for (const Tensor& t : list) {
-      std::vector<float> values = random_values(t, ++seed);
-      if (edit) edit(t.name, values);
-      if (t.dtype == DType::F32) {
-        writer.write(std::as_bytes(std::span(values)));
-      } else {
-        std::vector<std::byte> blocks(dtype_info(t.dtype).bytes(values.size()));
-        if (dtype_info(t.dtype).dot != DotClass::None)
-          fill_random_weights(t.dtype, values.size(), blocks.data(), seed);
-        writer.write(blocks);
-      }
-    }
-    writer.finish();
   }
 };
 

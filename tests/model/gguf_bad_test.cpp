@@ -168,13 +168,14 @@ INSTANTIATE_TEST_SUITE_P(
                    [] {
                      return tensor("a", {32, 8}, 12, 0);
                    }},
-        FileDefect{"RemovedType4", "unknown tensor type 4 (removed", [] { return tensor("a", {32}, 4, 0); }},
-        FileDefect{"RemovedType31", "unknown tensor type 31 (removed",
+        FileDefect{"RemovedType4", "unknown tensor type: got 4, removed",
+                   [] { return tensor("a", {32}, 4, 0); }},
+        FileDefect{"RemovedType31", "unknown tensor type: got 31, removed",
                    [] { return tensor("a", {32}, 31, 0); }},
-        FileDefect{"RemovedType38", "unknown tensor type 38 (removed",
+        FileDefect{"RemovedType38", "unknown tensor type: got 38, removed",
                    [] { return tensor("a", {32}, 38, 0); }},
         FileDefect{"TypeOfAFork", "ik_llama.cpp fork", [] { return tensor("a", {256}, 139, 0); }},
-        FileDefect{"TypeMax", "unknown tensor type 4294967295",
+        FileDefect{"TypeMax", "unknown tensor type: got 4294967295",
                    [] { return tensor("a", {32}, UINT32_MAX, 0); }},
         FileDefect{"MisalignedOffset", "expected a multiple of 32, got 33",
                    [] { return tensor("a", {1}, 0, 33); }},

@@ -65,7 +65,7 @@ TEST(PreTokenizer, UnknownNamesAreErrorsThatListTheKnown) {
   } catch (const Error& error) {
     const std::string message = error.what();
     for (const char* part :
-         {"llama-bpe", "qwen2", "tekken", "--pre NAME", "got superbpe (key tokenizer.ggml.pre)"})
+         {"llama-bpe", "qwen2", "tekken", "--pre NAME", "got 'superbpe' (key tokenizer.ggml.pre)"})
       EXPECT_NE(message.find(part), std::string::npos) << message;
   }
   EXPECT_EQ(words("", "a"), Words{"a"}) << "none is the default one";

@@ -42,6 +42,21 @@ TEST(Chat, SavesAndLoads) {
   EXPECT_EQ(chat("/load " + file + "\nWhat is my name?\n").out, "Your name is Ana.\n");
 }
 
+TEST(Chat, ASessionFileHoldsTheConversation) {
+  const TempDirectory directory;
+  const std::vector<std::string> session = {"--session", directory.path("session")};
+  const Result first = chat("/system You are a kind teacher.\nMy name is Ana.\n", session);
+  EXPECT_EQ(first.code, 0) << first.err;
+  const Result second = chat("What is my name?\n/stats\n/reset\nWhat is my name?\n", session);
+  EXPECT_EQ(second.out.find("Your name is Ana.\n"), 0U) << second.out;
+  EXPECT_NE(second.err.find("evaluated before"), std::string::npos) << second.err;
+  EXPECT_EQ(chat("What is my name?\n", session).out.find("Ana"), std::string::npos) << "it was reset";
+  EXPECT_EQ(cria({"run", "-p", "x", "-n", "1", session[0], session[1]}).code, 0);
+  const Result foreign = chat("hello\n", session);  // run keeps no conversation
+  EXPECT_EQ(foreign.code, 1);
+  EXPECT_NE(foreign.err.find("holds no conversation"), std::string::npos) << foreign.err;
+}
+
 TEST(Chat, MessagesOfSeveralLines) {
   const TempDirectory directory;
   const std::string file = directory.path("talk.json");

@@ -1,9 +1,13 @@
 #include "tests/tools/process.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <pty.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,20 +38,74 @@ int wait_code(pid_t pid) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+void limit(decltype(RLIMIT_AS) what, std::size_t bytes) {
+  const rlimit value = {bytes, bytes};
+  if (bytes != 0) setrlimit(what, &value);
+}
+
+/// A pipe into which a child of its own writes in pieces; its read end.
+int piecemeal_pipe(std::string_view bytes) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("pipe");
+  if (fork() == 0) {
+    for (std::size_t n = 0; !bytes.empty(); bytes.remove_prefix(n)) {
+      n = std::min(bytes.size(), 1 + bytes.size() % 7);
+      if (write(ends[1], bytes.data(), n) < 0) break;
+      sched_yield();
+    }
+    _exit(0);
+  }
+  close(ends[1]);
+  return ends[0];
+}
+
+int no_reader() {
+  int ends[2];
+  if (pipe(ends) != 0) _exit(126);
+  close(ends[0]);
+  return ends[1];
+}
+
+void connect_output(Surroundings::Output output, const std::string& file) {
+  using Output = Surroundings::Output;
+  if (output == Output::Closed) {
+    close(STDOUT_FILENO);
+    return;
+  }
+  dup2(output == Output::File   ? open(file.c_str(), O_WRONLY | O_CREAT, 0600)
+       : output == Output::Full ? open("/dev/full", O_WRONLY)
+                                : no_reader(),
+       STDOUT_FILENO);
+}
+
 }  // namespace
 
 Result cria(std::vector<std::string> arguments, std::string_view input,
             std::vector<std::string> environment) {
+  return cria_in({.input = input, .environment = std::move(environment)}, std::move(arguments));
+}
+
+Result cria_in(const Surroundings& around, std::vector<std::string> arguments) {
   const TempDirectory directory;  // files, not pipes: nothing can block
-  const std::string in = directory.write("in", input), out = directory.path("out"),
+  const std::string in = directory.write("in", around.input), out = directory.path("out"),
                     err = directory.path("err");
+  const int pieces = around.piecemeal ? piecemeal_pipe(around.input) : -1;
   const pid_t pid = fork();
   if (pid == 0) {
-    dup2(open(in.c_str(), O_RDONLY), STDIN_FILENO);
-    dup2(open(out.c_str(), O_WRONLY | O_CREAT, 0600), STDOUT_FILENO);
+    dup2(pieces >= 0 ? pieces : open(in.c_str(), O_RDONLY), STDIN_FILENO);
+    if (around.input_closed) close(STDIN_FILENO);
     dup2(open(err.c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
-    become(std::move(arguments), std::move(environment));
+    connect_output(around.output, out);
+    limit(RLIMIT_AS, around.address_space);
+    limit(RLIMIT_FSIZE, around.file_size);
+    if (around.obeys_permissions) {  // not granted: these were not the superuser's anyway
+      prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE);
+      prctl(PR_CAPBSET_DROP, CAP_DAC_READ_SEARCH);
+    }
+    if (around.in_child) around.in_child();
+    become(std::move(arguments), around.environment);
   }
+  if (pieces >= 0) close(pieces);
   Result result;
   result.code = wait_code(pid);
   result.out = read_file(out);
@@ -55,7 +113,8 @@ Result cria(std::vector<std::string> arguments, std::string_view input,
   return result;
 }
 
-Child::Child(Kind kind, std::vector<std::string> arguments, std::vector<std::string> environment) {
+Child::Child(Kind kind, std::vector<std::string> arguments, std::vector<std::string> environment,
+             const std::string& errors) {
   if (kind == Kind::Terminal) {
     winsize size = {.ws_row = 40, .ws_col = 200, .ws_xpixel = 0, .ws_ypixel = 0};
     pid_ = forkpty(&descriptor_, nullptr, nullptr, &size);
@@ -68,6 +127,7 @@ Child::Child(Kind kind, std::vector<std::string> arguments, std::vector<std::str
   if (pid_ == 0) {
     dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
     dup2(ends[1], STDOUT_FILENO);
+    if (!errors.empty()) dup2(open(errors.c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
     become(std::move(arguments), std::move(environment));
   }
   close(ends[1]);
@@ -116,6 +176,12 @@ int Child::exit_code() {
   const int code = wait_code(pid_);
   pid_ = -1;
   return code;
+}
+
+bool Child::terminal_is_cooked() const {
+  termios mode = {};
+  if (tcgetattr(descriptor_, &mode) != 0) throw std::runtime_error("no terminal");
+  return (mode.c_lflag & ICANON) != 0 && (mode.c_lflag & ECHO) != 0;
 }
 
 TempDirectory::TempDirectory()

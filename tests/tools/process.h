@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,11 +20,27 @@ struct Result {
 Result cria(std::vector<std::string> arguments, std::string_view input = {},
             std::vector<std::string> environment = {});
 
+/// What the program meets around itself.
+struct Surroundings {
+  std::string_view input = {};
+  std::vector<std::string> environment = {};  ///< as above
+  enum class Output { File, Full, Closed, NoReader } output = Output::File;
+  bool input_closed = false;
+  bool piecemeal = false;               ///< input comes through a pipe, some bytes at a time
+  std::size_t address_space = 0;        ///< RLIMIT_AS in bytes; 0: none
+  std::size_t file_size = 0;            ///< RLIMIT_FSIZE in bytes; 0: none
+  bool obeys_permissions = false;       ///< also for the superuser
+  std::function<void()> in_child = {};  ///< called before the program takes over, to set other limits say
+};
+Result cria_in(const Surroundings& around, std::vector<std::string> arguments);
+
 /// A program that runs beside the test, its stdout (and for a terminal its stdin) in the test's hands.
 class Child {
  public:
   enum class Kind { Pipe, Terminal };
-  Child(Kind kind, std::vector<std::string> arguments, std::vector<std::string> environment = {});
+  /// errors: a file for stderr, where that is not the terminal's; "": the test's own.
+  Child(Kind kind, std::vector<std::string> arguments, std::vector<std::string> environment = {},
+        const std::string& errors = {});
   ~Child();
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
@@ -34,6 +51,8 @@ class Child {
   /// nothing for 60 s.
   bool wait_for(std::string_view text);
   int exit_code();  ///< waits for the end
+  /// Whether the terminal is one for other programs: lines are edited by the system, and echoed.
+  [[nodiscard]] bool terminal_is_cooked() const;
   [[nodiscard]] const std::string& output() const { return output_; }
 
  private:

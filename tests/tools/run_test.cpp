@@ -163,6 +163,35 @@ TEST(Run, FullDiskIsAnError) {
             "cria: error: stdout: cannot be written: No space left on device\n");
 }
 
+TEST(Run, ASessionFileSparesReading) {
+  const TempDirectory directory;
+  const std::string file = directory.path("session");
+  const std::vector<std::string> arguments = {
+      "run", "-p", "The river rises in the mountains", "--temp", "0", "-n", "8", "--session", file, "--json"};
+  const auto first = nlohmann::json::parse(cria(arguments).out);
+  const auto second = nlohmann::json::parse(cria(arguments).out);
+  EXPECT_EQ(second.at("text"), first.at("text"));
+  EXPECT_GT(first.at("prompt_tokens"), 3);
+  EXPECT_EQ(second.at("prompt_tokens"), 1);
+  const std::string saved = read_file(file);
+  const auto refused = [&](const std::string& bytes, const std::string& says) {
+    directory.write("session", bytes);
+    const Result result = cria(arguments);
+    EXPECT_EQ(result.code, 1) << says;
+    EXPECT_EQ(result.out, "") << says;
+    EXPECT_EQ(result.err.find("cria: error: " + file + ": " + says), 0U) << result.err;
+    EXPECT_EQ(read_file(file), bytes) << "a file that is refused is left alone";
+  };
+  refused(saved.substr(0, saved.size() - 1), "wrong size in bytes");
+  refused("GGUF, which is long enough to be a header of 40 bytes", "not a session file of cria");
+  std::string other = saved;
+  other[16] = static_cast<char>(other[16] ^ 1);
+  refused(other, "saved with another model");
+  const Result nowhere = cria({"run", "-p", "x", "-n", "1", "--session", directory.path("no/such")});
+  EXPECT_EQ(nowhere.code, 1);
+  EXPECT_EQ(nowhere.out, "") << "it is said before anything is computed";
+}
+
 TEST(Run, CtrlCKeepsWhatWasSaid) {
   Child child(Child::Kind::Pipe,
               {"run", "-p", " The river", "--temp", "0", "--ignore-eos", "--context-shift"});

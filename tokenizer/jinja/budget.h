@@ -9,10 +9,11 @@
 namespace cria::jinja {
 
 struct Limits {
-  std::uint64_t steps = 20'000'000;         ///< expressions, statements and elements, about a second's work
-  std::uint64_t bytes = 256 << 20;          ///< of all text and lists made on the way
-  std::uint64_t bytes_per_input_byte = 64;  ///< and more than that if the conversation is large
-  int depth = 800;                          ///< of calls, statements and expressions inside of each other
+  std::uint64_t steps = 4'000'000;          ///< expressions, statements and elements: a fraction of a second
+  std::uint64_t bytes = 32 << 20;           ///< of all text and lists made on the way
+  std::uint64_t steps_per_input_byte = 16;  ///< and more than that if the conversation is large
+  std::uint64_t bytes_per_input_byte = 64;
+  int depth = 800;  ///< of calls, statements and expressions inside of each other
 };
 
 /// Counts what was spent; throws Failure when it was too much.
@@ -20,9 +21,12 @@ class Budget {
  public:
   Budget(const Limits& limits, std::uint64_t input_bytes)
       : steps_(limits.steps), bytes_(limits.bytes), depth_(limits.depth) {
-    std::uint64_t more = 0;
-    if (!__builtin_mul_overflow(limits.bytes_per_input_byte, input_bytes, &more) && more > bytes_)
-      bytes_ = more;
+    const auto allow_more = [input_bytes](std::uint64_t per_byte, std::uint64_t& allowed) {
+      std::uint64_t more = 0;
+      if (!__builtin_mul_overflow(per_byte, input_bytes, &more) && more > allowed) allowed = more;
+    };
+    allow_more(limits.steps_per_input_byte, steps_);
+    allow_more(limits.bytes_per_input_byte, bytes_);
   }
 
   void step(std::uint64_t n = 1) {

@@ -1,0 +1,42 @@
+// Bytes consumed as numbers and texts, for targets whose input is no file.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace cria::fuzz {
+
+/// Gives zeros once the bytes are used up.
+class ByteSource {
+ public:
+  explicit ByteSource(std::string_view bytes) : bytes_(bytes) {}
+
+  template <class T>
+  T number() {
+    T value{};
+    bytes_.remove_prefix(bytes_.copy(reinterpret_cast<char*>(&value), sizeof value));
+    return value;
+  }
+  /// From low to high, both included.
+  std::uint32_t between(std::uint32_t low, std::uint32_t high) {
+    const std::uint32_t range = high - low + 1;
+    return low + (range <= 256 ? number<std::uint8_t>() : number<std::uint32_t>()) % range;
+  }
+  bool flag() { return number<std::uint8_t>() % 2 == 1; }
+  /// A text of a length that the next byte tells, at most `longest`.
+  std::string text(std::uint32_t longest) {
+    const std::size_t n = std::min<std::size_t>(between(0, longest), bytes_.size());
+    std::string out(bytes_.substr(0, n));
+    bytes_.remove_prefix(n);
+    return out;
+  }
+  [[nodiscard]] std::string_view rest() const { return bytes_; }
+  [[nodiscard]] bool empty() const { return bytes_.empty(); }
+
+ private:
+  std::string_view bytes_;
+};
+
+}  // namespace cria::fuzz

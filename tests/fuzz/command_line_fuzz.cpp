@@ -1,0 +1,112 @@
+// Command lines: one argument per line, parsed without running anything; and values that are parsed later.
+#include <CLI/CLI.hpp>
+
+#include "engine/quantize_plan.h"
+#include "model/error.h"
+#include "tests/fuzz/target.h"
+#include "tools/command_line.h"
+#include "tools/commands.h"
+#include "tools/common.h"
+#include "tools/sampling_options.h"
+
+namespace cria::fuzz {
+namespace {
+
+/// The program's command line, which does nothing: it stops when all is parsed.
+std::unique_ptr<CLI::App> quiet_program() {
+  auto app = std::make_unique<CLI::App>("", "cria");
+  tools::add_commands(*app);
+  app->parse_complete_callback([] { throw CLI::Success(); });
+  return app;
+}
+
+template <class Parse>
+void unless_wrong(Parse parse) {
+  try {
+    parse();
+  } catch (const CLI::Error& error) {
+    require(error.get_exit_code() != 0 || dynamic_cast<const CLI::Success*>(&error) != nullptr,
+            "an error of code 0");
+  } catch (const Error&) {
+  }
+}
+
+void parse_values(const std::string& text) {
+  unless_wrong([&] {
+    for (const TokenId id : tools::parse_ids(text, 300)) require(id >= 0 && id < 300, "an id that is none");
+  });
+  unless_wrong([&] {
+    tools::SamplingOptions sampling;
+    sampling.biases = {text};
+    require(sampling.resolve().sampler.logit_bias.front().first >= 0, "a bias for no token");
+  });
+  static_cast<void>(find_mix(text));
+  static_cast<void>(find_dtype(std::string_view(text)));
+  static_cast<void>(tools::parse_kv_type(text));
+}
+
+void run_command_line(std::string_view input) {
+  std::vector<std::string> arguments;
+  while (!input.empty() && arguments.size() < 64) {
+    const std::size_t end = std::min(input.find('\n'), input.size());
+    arguments.emplace_back(input.substr(0, end));
+    std::erase(arguments.back(), '\0');  // no argument of a program has one
+    input.remove_prefix(std::min(end + 1, input.size()));
+  }
+  for (const std::string& argument : arguments) parse_values(argument);
+  std::vector<const char*> argv = {"cria"};
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  unless_wrong([&] { quiet_program()->parse(static_cast<int>(argv.size()), argv.data()); });
+}
+
+std::vector<std::string> command_line_seeds() {
+  return {
+      "run\n-m\nx.gguf\n-p\nHello\n-n\n5\n--temp\n0.5\n--top-k\n40\n--logit-bias\n15-2.5\n--stop\nx\n--seed="
+      "7",
+      "chat\n-s\nBe brief\n--no-template\n-t\n2\n-c\n512\n--kv-type\nq8_0",
+      "tokenize\n-p\ntext\n--ids\n--no-bos",
+      "template\n--template\nx.jinja\n--messages\nm.json\n--date\n2024-01-02",
+      "perplexity\n-f\nx\n-c\n512\n--stride\n100\n--chunks\n3\n--json",
+      "bench\n-m\na\nb\n-p\n512\n-n\n128\n-t\n1,2",
+      "quantize\nin\nout\nQ4_K_M\n--tensor-type\nffn=Q8_0\n--pure",
+      "imatrix\n-m\nx\n-f\ny\n-o\nz",
+      "split\nin\nout\n--max-size\n2G",
+      "logits\n-m\nx\n--tokens\n1,2 3\n-o\ny",
+      "dequant\nQ4_K",
+      "inspect\nx\n--tensors\n--json",
+      "inspect\n--cpu",
+      "sweep\n-m\nx\n-f\ny\n--types\nQ4_0,Q8_0\n-o\nd",
+      "convert\nd\n-o\nx\n--type\nf16",
+      "export\nx\n-o\nd",
+      "completion\nbash",
+      "man",
+      "--version",
+      "run\n--help",
+      "15+inf",
+      "15-nan",
+      "1,2,3",
+      "-1",
+      "merge\na\nb"};
+}
+
+std::vector<std::string> command_line_words() {
+  std::vector<std::string> out = {"--",  "-",     "=",    "\n",    "1e999",
+                                  "nan", "inf",   "0x10", "1_000", "'a",
+                                  "\"",  "[1,2]", "{}",   "%%",    "99999999999999999999",
+                                  "-1",  "true",  "@file"};
+  const auto app = quiet_program();
+  for (const tools::CommandDescription& command : tools::describe_commands(*app)) {
+    out.push_back(command.name + "\n");
+    for (const tools::OptionDescription& option : command.options)
+      for (const std::string& name : option.names) out.push_back("\n" + name + "\n");
+  }
+  std::ranges::sort(out);
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+}  // namespace
+
+const Target kCommandLine{"command_line", run_command_line, command_line_seeds, nullptr, command_line_words};
+
+}  // namespace cria::fuzz

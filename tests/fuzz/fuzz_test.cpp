@@ -1,0 +1,67 @@
+// Every fuzz target on its seeds, on changed ones, and on the inputs that once showed a bug
+// (regressions/TARGET/).
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/fuzz/target.h"
+
+namespace cria::fuzz {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> target_names() {
+  std::vector<std::string> names;
+  for (const Target& target : targets()) names.emplace_back(target.name);
+  return names;
+}
+
+class Fuzz : public testing::TestWithParam<std::string> {
+ protected:
+  const Target& target_ = *find_target(GetParam());
+};
+
+TEST_P(Fuzz, Seeds) {
+  const auto seeds = target_.seeds();
+  ASSERT_FALSE(seeds.empty());
+  for (std::size_t i = 0; i < seeds.size(); ++i) EXPECT_NO_THROW(run(target_, seeds[i])) << "seed " << i;
+  run(target_, "");
+}
+
+TEST_P(Fuzz, ChangedSeeds) {
+  if (target_.mutate == nullptr) return;
+  Random random(1);
+  for (const std::string& seed : target_.seeds()) {
+    std::string input = seed;
+    for (int i = 0; i < 4; ++i) {
+      if (std::string next = target_.mutate(input, random, 1 << 16); !next.empty()) input = std::move(next);
+      EXPECT_NO_THROW(run(target_, input));
+    }
+  }
+}
+
+TEST_P(Fuzz, Regressions) {
+  const fs::path directory = fs::path(CRIA_REGRESSIONS) / GetParam();
+  if (!fs::exists(directory)) return;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    std::ifstream in(entry.path(), std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+    EXPECT_NO_THROW(run(target_, bytes)) << entry.path();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, Fuzz, testing::ValuesIn(target_names()),
+                         [](const auto& each) { return each.param; });
+
+TEST(FuzzTargets, HaveNames) {
+  EXPECT_EQ(find_target("gguf")->name, "gguf");
+  EXPECT_EQ(find_target("none"), nullptr);
+  for (const auto& entry : fs::directory_iterator(CRIA_REGRESSIONS))
+    EXPECT_TRUE(!entry.is_directory() || find_target(entry.path().filename().string()) != nullptr)
+        << entry.path();
+}
+
+}  // namespace
+}  // namespace cria::fuzz

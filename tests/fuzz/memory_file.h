@@ -1,0 +1,68 @@
+// Bytes as a file that has a path and lies in memory.
+#pragma once
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include "tests/fuzz/target.h"
+
+namespace cria::fuzz {
+
+class MemoryFile {
+ public:
+  explicit MemoryFile(std::string_view bytes) : fd_(::memfd_create("fuzz", MFD_CLOEXEC)) {
+    require(fd_ >= 0, "no file in memory");
+    require(::write(fd_, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()),
+            "file not written");
+  }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+  ~MemoryFile() { ::close(fd_); }
+  [[nodiscard]] std::string path() const { return "/proc/self/fd/" + std::to_string(fd_); }
+
+ private:
+  int fd_;
+};
+
+/// A directory of one's own, in memory where there is such a place; emptied by clear(), removed at the end.
+class MemoryDirectory {
+ public:
+  MemoryDirectory() {
+    namespace fs = std::filesystem;
+    static int count = 0;
+    const fs::path shm = "/dev/shm";
+    path_ = (fs::is_directory(shm) ? shm : fs::temp_directory_path()) /
+            ("cria-fuzz-" + std::to_string(::getpid()) + "-" + std::to_string(count++));
+    fs::create_directory(path_);
+  }
+  MemoryDirectory(const MemoryDirectory&) = delete;
+  MemoryDirectory& operator=(const MemoryDirectory&) = delete;
+  ~MemoryDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  [[nodiscard]] std::string path(std::string_view name = {}) const {
+    return name.empty() ? path_.string() : (path_ / name).string();
+  }
+  std::string write(std::string_view name, std::string_view bytes) const {
+    std::ofstream(path(name), std::ios::binary) << bytes;
+    return path(name);
+  }
+  void clear() const {
+    for (const auto& entry : std::filesystem::directory_iterator(path_)) std::filesystem::remove_all(entry);
+  }
+  [[nodiscard]] std::string read(std::string_view name) const {
+    std::ifstream in(path(name), std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace cria::fuzz

@@ -1,0 +1,53 @@
+// tokenizer.model: any bytes are either such a file, which comes back as it was, or an Error.
+#include "tokenizer/sentencepiece_model.h"
+
+#include "tests/fuzz/target.h"
+
+namespace cria::fuzz {
+namespace {
+
+constexpr std::size_t kPieces = 64;
+
+void run_sentencepiece_model(std::string_view input) {
+  VocabularyBuilder first(kPieces, "fuzz"), second(kPieces, "fuzz");
+  read_sentencepiece_model(std::as_bytes(std::span(input)), "fuzz", first);
+  first.fill_holes();
+  const std::string bytes = sentencepiece_model(first.vocabulary());
+  read_sentencepiece_model(std::as_bytes(std::span(bytes)), "fuzz", second);
+  require(first.vocabulary().tokens == second.vocabulary().tokens &&
+              first.vocabulary().types == second.vocabulary().types,
+          "another vocabulary the second time");
+}
+
+std::vector<std::string> sentencepiece_model_seeds() {
+  std::vector<std::string> out;
+  for (const bool plain : {true, false}) {
+    VocabularyBuilder builder(kPieces, "seed");
+    Vocabulary& v = builder.vocabulary();
+    v.model = "llama";
+    v.unk = 0;
+    v.bos = 1;
+    if (plain) v.eos = 2;
+    v.add_space_prefix = plain;
+    v.remove_extra_whitespaces = !plain;
+    if (!plain) v.precompiled_charsmap = "map";
+    builder.add(0, "<unk>", TokenType::Unknown);
+    builder.add(1, "<s>", TokenType::Control);
+    builder.add(2, "</s>", TokenType::Control);
+    builder.add(3, "<0x0A>", TokenType::Byte);
+    builder.add(4,
+                "\xE2\x96\x81"
+                "a",
+                TokenType::Normal, -1);
+    builder.add(5, "b", TokenType::UserDefined, -2);
+    builder.fill_holes();
+    out.push_back(sentencepiece_model(v));
+  }
+  return out;
+}
+
+}  // namespace
+
+const Target kSentencePieceModel{"sentencepiece_model", run_sentencepiece_model, sentencepiece_model_seeds};
+
+}  // namespace cria::fuzz

@@ -1,0 +1,26 @@
+// stdout: the answer.
+#pragma once
+
+#include <string_view>
+
+#include "model/error.h"
+
+namespace cria::tools {
+
+inline constexpr int kOutputClosedExit = 141;  ///< as shells report a program that SIGPIPE ended
+
+/// stdout takes no more, of which there is nothing to say: whoever read it (`| head`) has read enough. The
+/// program ends with kOutputClosedExit.
+struct OutputClosed {};
+
+/// stdout cannot be written for another reason (a full disk): no subcommand can go on.
+struct OutputError : Error {
+  using Error::Error;
+};
+
+/// Bytes to stdout; they stay in a buffer until it is large or flushed. Throw OutputClosed or OutputError,
+/// and Interrupted where stdout takes nothing and a signal says to end.
+void write_stdout(std::string_view bytes);
+void flush_stdout();
+
+}  // namespace cria::tools
