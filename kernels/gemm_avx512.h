@@ -3,6 +3,8 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
+
 #include "kernels/gemm_panel.h"
 #include "kernels/simd/isa.h"
 
@@ -45,94 +47,116 @@ struct GemmKernel<Avx512> {
   template <PanelShape shape>
   static void run(const TokenSlice& x, GemmScratch& s, std::size_t n_panels) {
     for (std::size_t t = 0; t < x.n_tokens; t += kTokens) {
+      const TokenTile<shape> tile(x, t);
       for (std::size_t p = 0; p < n_panels; ++p) {
         if constexpr (shape.blocks32)
-          blocks32<shape>(x, t, s.panel[p], s.acc[p] + t);
+          blocks32<shape>(tile, x.cols / 32, s.panel[p], s.acc[p] + t);
         else
-          super256<shape>(x, t, s.panel[p], s.acc[p] + t);
+          super256<shape>(tile, s.panel[p], s.acc[p] + t);
       }
     }
-  }
-
-  /// acc = fma(d_w*d_a, isum, acc) for one token and half h of the rows, then the mins.
-  template <PanelShape shape>
-  [[gnu::always_inline]] static void add_sum(const TokenSlice& x, std::size_t token, const Panel& panel,
-                                             int h, __m512i isum, float* acc) {
-    const __m512 d = _mm512_set1_ps(x.d[token * x.d_stride]);
-    const __m512 scale = _mm512_mul_ps(_mm512_load_ps(panel.d[0] + 16 * h), d);
-    __m512 sum = _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(isum), _mm512_load_ps(acc + 16 * h));
-    if constexpr (shape.mins != 0) {
-      const __m512i min = min_products<shape>(panel, h, x.sum + token * x.sum_stride);
-      sum = _mm512_fnmadd_ps(_mm512_mul_ps(_mm512_load_ps(panel.m[0] + 16 * h), d), _mm512_cvtepi32_ps(min),
-                             sum);
-    }
-    _mm512_store_ps(acc + 16 * h, sum);
   }
 
  private:
   using Acc = float[kGemmRows];
   using Sums = __m512i[kTokens][2];
 
-  /// Token i of a tile; a tile that reaches beyond the end reads its last token again.
-  static std::size_t token(const TokenSlice& x, std::size_t t) { return t < x.n_tokens ? t : x.n_tokens - 1; }
-  static __m512i splat(const void* p) {
-    std::int32_t bits;
-    __builtin_memcpy(&bits, p, sizeof bits);
-    return _mm512_set1_epi32(bits);
-  }
+  static __m512i splat(std::int32_t bits) { return _mm512_set1_epi32(bits); }
 
-  /// sums += the products of 4n columns from panel row k on.
-  [[gnu::always_inline]] static void dot(const Panel& panel, std::size_t k, std::size_t n,
-                                         const std::int8_t* const (&q)[kTokens], Sums& sums) {
+  /// What the panels need of kTokens tokens, laid out for broadcasts. Tokens beyond the end repeat the last
+  /// one.
+  template <PanelShape shape>
+  struct TokenTile {
+    const std::int8_t* q[kTokens];
+    float d[kTokens][8];                          ///< Super256: [0]
+    float d_sum[kTokens][8];                      ///< Blocks32 with m: d * sum
+    alignas(64) std::int32_t start[kTokens][16];  ///< -zero * (sums of the columns of each scale)
+    alignas(
+        32) std::int32_t pairs[kTokens][8];  ///< Super256 with mins: two int16 sums that meet a pair of mins
+
+    TokenTile(const TokenSlice& x, std::size_t first) {
+      for (std::size_t t = 0; t < kTokens; ++t) {
+        const std::size_t token = std::min(first + t, x.n_tokens - 1);
+        q[t] = x.q + token * x.q_stride;
+        if constexpr (shape.blocks32)
+          fill_blocks(x, token, t);
+        else
+          fill_super(x.d[token * x.d_stride], x.sum + token * x.sum_stride, t);
+      }
+      for (std::size_t t = first + kTokens; t < std::min(first + 2 * kTokens, x.n_tokens); ++t)
+        for (std::size_t line = 0; line < kGemmCols; line += 64)
+          __builtin_prefetch(x.q + t * x.q_stride + line, 0, 3);
+    }
+
+   private:
+    void fill_super(float scale, const std::int16_t* sum, std::size_t t) {
+      d[t][0] = scale;
+      const __m256i sums = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sum));
+      const auto zero = static_cast<short>(-shape.zero);
+      if constexpr (shape.zero != 0 && shape.scales == 16) {
+        _mm512_store_si512(start[t], _mm512_mullo_epi32(_mm512_cvtepi16_epi32(sums), splat(zero)));
+      } else if constexpr (shape.zero != 0) {
+        const __m256i halves = _mm256_madd_epi16(sums, _mm256_set1_epi16(zero));
+        if constexpr (shape.scales == 8)
+          _mm256_store_si256(reinterpret_cast<__m256i*>(start[t]), halves);
+        else
+          start[t][0] = _mm512_reduce_add_epi32(_mm512_zextsi256_si512(halves));
+      }
+      auto* const out = reinterpret_cast<__m256i*>(pairs[t]);
+      if constexpr (shape.mins == 16) _mm256_store_si256(out, sums);
+      if constexpr (shape.mins == 8) {
+        const __m128i all = _mm_hadd_epi16(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
+        _mm256_store_si256(out, _mm256_zextsi128_si256(all));
+      }
+    }
+    void fill_blocks(const TokenSlice& x, std::size_t token, std::size_t t) {
+      for (std::size_t b = 0; b < x.cols / 32; ++b) {
+        const std::int32_t sum = x.sum[token * x.sum_stride + b];
+        d[t][b] = x.d[token * x.d_stride + b];
+        start[t][b] = -shape.zero * sum;
+        if constexpr (shape.mins != 0) d_sum[t][b] = d[t][b] * static_cast<float>(sum);
+      }
+    }
+  };
+
+  /// sums += the products of 4n columns from panel row k on. Written out: in a loop GCC 12 moves every sum to
+  /// another register and back, which takes more of the front end than the products themselves.
+  template <std::size_t n, PanelShape shape>
+  [[gnu::always_inline]] static void dot(const Panel& panel, std::size_t k, const TokenTile<shape>& tile,
+                                         Sums& sums) {
+#pragma GCC unroll 8
     for (std::size_t i = k; i < k + n; ++i) {
       const __m512i w0 = _mm512_load_si512(panel.q[0][i][0]), w1 = _mm512_load_si512(panel.q[0][i][16]);
+#pragma GCC unroll 8
       for (std::size_t t = 0; t < kTokens; ++t) {
-        const __m512i a = splat(q[t] + 4 * i);
+        std::int32_t four;
+        __builtin_memcpy(&four, tile.q[t] + 4 * i, sizeof four);
+        const __m512i a = splat(four);
         sums[t][0] = _mm512_dpbusd_epi32(sums[t][0], w0, a);
         sums[t][1] = _mm512_dpbusd_epi32(sums[t][1], w1, a);
       }
     }
   }
-
-  /// -zero * (sums of the columns of each scale), where the products of the unsigned bytes start from.
   template <PanelShape shape>
-  static void starts(const std::int16_t* sum, std::int32_t (&out)[16]) {
-    const __m256i sums = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sum));
-    const auto zero = static_cast<short>(-shape.zero);
-    if constexpr (shape.scales == 16) {
-      _mm512_store_si512(out, _mm512_mullo_epi32(_mm512_cvtepi16_epi32(sums), _mm512_set1_epi32(zero)));
-    } else {
-      const __m256i pairs = _mm256_madd_epi16(sums, _mm256_set1_epi16(zero));
-      if constexpr (shape.scales == 8)
-        _mm256_store_si256(reinterpret_cast<__m256i*>(out), pairs);
-      else
-        out[0] = _mm512_reduce_add_epi32(_mm512_zextsi256_si512(pairs));
-    }
+  [[gnu::always_inline]] static void begin(const TokenTile<shape>& tile, std::size_t j, Sums& sums) {
+    for (std::size_t t = 0; t < kTokens; ++t)
+      sums[t][0] = sums[t][1] = shape.zero != 0 ? splat(tile.start[t][j]) : _mm512_setzero_si512();
   }
 
+  // Not inlined: GCC would keep broadcasts of both panels in memory instead of sums in registers.
   template <PanelShape shape>
-  static void super256(const TokenSlice& x, std::size_t first, const Panel& panel, Acc* acc) {
-    alignas(64) std::int32_t start[kTokens][16];
-    const std::int8_t* q[kTokens];
-    for (std::size_t t = 0; t < kTokens; ++t) {
-      q[t] = x.q + token(x, first + t) * x.q_stride;
-      if constexpr (shape.zero != 0) starts<shape>(x.sum + token(x, first + t) * x.sum_stride, start[t]);
-    }
-    const auto begin = [&](Sums& sums, int j) {
-      for (std::size_t t = 0; t < kTokens; ++t)
-        sums[t][0] = sums[t][1] = shape.zero != 0 ? _mm512_set1_epi32(start[t][j]) : _mm512_setzero_si512();
-    };
+  [[gnu::noinline]] static void super256(const TokenTile<shape>& tile, const Panel& panel, Acc* acc) {
     Sums block;
     if constexpr (shape.scales == 0) {
-      begin(block, 0);
-      dot(panel, 0, kGemmCols / 4, q, block);
+      begin(tile, 0, block);
+      for (std::size_t k = 0; k < kGemmCols / 4; k += 8) dot<8>(panel, k, tile, block);
     } else {
       for (auto& b : block) b[0] = b[1] = _mm512_setzero_si512();
       constexpr std::size_t kStep = kGemmCols / 4 / shape.scales;
       for (int j = 0; j < shape.scales; ++j) {
         Sums sums;
-        begin(sums, j);
-        dot(panel, j * kStep, kStep, q, sums);
+        begin(tile, j, sums);
+        dot<kStep>(panel, j * kStep, tile, sums);
         for (int h = 0; h < 2; ++h) {
           const __m512i scale = _mm512_load_si512(panel.scale[j] + 16 * h);
           for (std::size_t t = 0; t < kTokens; ++t)
@@ -140,63 +164,60 @@ struct GemmKernel<Avx512> {
         }
       }
     }
-    add_block<shape>(x, first, panel, block, acc);
+    add_block<shape>(tile, panel, block, acc);
   }
 
+  /// acc = fma(d_w*d_a, isum, acc), then the mins: one more product, of pairs of int16.
   template <PanelShape shape>
-  static void add_block(const TokenSlice& x, std::size_t first, const Panel& panel, const Sums& block,
-                        Acc* acc) {
-    for (std::size_t t = 0; t < kTokens; ++t) {
-      for (int h = 0; h < 2; ++h) add_sum<shape>(x, token(x, first + t), panel, h, block[t][h], acc[t]);
+  [[gnu::always_inline]] static void add_block(const TokenTile<shape>& tile, const Panel& panel,
+                                               const Sums& block, Acc* acc) {
+    Sums mins;
+    if constexpr (shape.mins != 0) {
+      for (auto& m : mins) m[0] = m[1] = _mm512_setzero_si512();
+      for (int p = 0; p < shape.mins / 2; ++p) {
+        const __m512i w0 = _mm512_load_si512(panel.min[p]), w1 = _mm512_load_si512(panel.min[p] + 16);
+        for (std::size_t t = 0; t < kTokens; ++t) {
+          mins[t][0] = _mm512_dpwssd_epi32(mins[t][0], w0, splat(tile.pairs[t][p]));
+          mins[t][1] = _mm512_dpwssd_epi32(mins[t][1], w1, splat(tile.pairs[t][p]));
+        }
+      }
+    }
+    for (std::size_t h = 0; h < 2; ++h) {
+      const __m512 d = _mm512_load_ps(panel.d[0] + 16 * h), m = _mm512_load_ps(panel.m[0] + 16 * h);
+      for (std::size_t t = 0; t < kTokens; ++t) {
+        float* const to = acc[t] + 16 * h;
+        const __m512 da = _mm512_set1_ps(tile.d[t][0]);
+        __m512 sum =
+            _mm512_fmadd_ps(_mm512_mul_ps(d, da), _mm512_cvtepi32_ps(block[t][h]), _mm512_load_ps(to));
+        if constexpr (shape.mins != 0)
+          sum = _mm512_fnmadd_ps(_mm512_mul_ps(m, da), _mm512_cvtepi32_ps(mins[t][h]), sum);
+        _mm512_store_ps(to, sum);
+      }
     }
   }
 
   template <PanelShape shape>
-  static __m512i min_products(const Panel& panel, int h, const std::int16_t* sum) {
-    alignas(32) std::int16_t sums[16];
-    __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sum));
-    if constexpr (shape.mins == 8)
-      v = _mm256_castsi128_si256(_mm_hadd_epi16(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)));
-    _mm256_store_si256(reinterpret_cast<__m256i*>(sums), v);
-    __m512i min = _mm512_setzero_si512();
-    for (int p = 0; p < shape.mins / 2; ++p)
-      min = _mm512_dpwssd_epi32(min, _mm512_load_si512(panel.min[p] + 16 * h), splat(sums + 2 * p));
-    return min;
-  }
-
-  template <PanelShape shape>
-  static void blocks32(const TokenSlice& x, std::size_t first, const Panel& panel, Acc* acc) {
-    const std::size_t n_blocks = x.cols / 32;
-    std::size_t at[kTokens];
-    const std::int8_t* q[kTokens];
+  [[gnu::noinline]] static void blocks32(const TokenTile<shape>& tile, std::size_t n_blocks,
+                                         const Panel& panel, Acc* acc) {
     __m512 total[kTokens][2];
-    for (std::size_t t = 0; t < kTokens; ++t) {
-      at[t] = token(x, first + t);
-      q[t] = x.q + at[t] * x.q_stride;
-      for (int h = 0; h < 2; ++h) total[t][h] = _mm512_load_ps(acc[t] + 16 * h);
-    }
+    for (std::size_t t = 0; t < kTokens; ++t)
+      for (std::size_t h = 0; h < 2; ++h) total[t][h] = _mm512_load_ps(acc[t] + 16 * h);
     for (std::size_t b = 0; b < n_blocks; ++b) {
       Sums sums;
-      for (std::size_t t = 0; t < kTokens; ++t) {
-        const std::int32_t start = -shape.zero * x.sum[at[t] * x.sum_stride + b];
-        sums[t][0] = sums[t][1] = shape.zero != 0 ? _mm512_set1_epi32(start) : _mm512_setzero_si512();
-      }
-      dot(panel, 8 * b, 8, q, sums);
-      for (std::size_t t = 0; t < kTokens; ++t) {
-        const float d = x.d[at[t] * x.d_stride + b];
-        for (int h = 0; h < 2; ++h) {
-          const __m512 scale = _mm512_mul_ps(_mm512_load_ps(panel.d[b] + 16 * h), _mm512_set1_ps(d));
+      begin(tile, b, sums);
+      dot<8>(panel, 8 * b, tile, sums);
+      for (std::size_t h = 0; h < 2; ++h) {
+        const __m512 d = _mm512_load_ps(panel.d[b] + 16 * h), m = _mm512_load_ps(panel.m[b] + 16 * h);
+        for (std::size_t t = 0; t < kTokens; ++t) {
+          const __m512 scale = _mm512_mul_ps(d, _mm512_set1_ps(tile.d[t][b]));
           total[t][h] = _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(sums[t][h]), total[t][h]);
-          if constexpr (shape.mins != 0) {
-            const float sum = d * static_cast<float>(x.sum[at[t] * x.sum_stride + b]);
-            total[t][h] =
-                _mm512_fmadd_ps(_mm512_load_ps(panel.m[b] + 16 * h), _mm512_set1_ps(sum), total[t][h]);
-          }
+          if constexpr (shape.mins != 0)
+            total[t][h] = _mm512_fmadd_ps(m, _mm512_set1_ps(tile.d_sum[t][b]), total[t][h]);
         }
       }
     }
     for (std::size_t t = 0; t < kTokens; ++t)
-      for (int h = 0; h < 2; ++h) _mm512_store_ps(acc[t] + 16 * h, total[t][h]);
+      for (std::size_t h = 0; h < 2; ++h) _mm512_store_ps(acc[t] + 16 * h, total[t][h]);
   }
 };
 
