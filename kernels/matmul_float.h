@@ -16,24 +16,28 @@
 namespace cria {
 
 /// Register blocks, rows × tokens. From a panel one register of the 16 lanes is walked at a time, straight
-/// from the file all.
+/// from the file all. kPacked: the tokens of a block are copied together, for want of registers (their
+/// addresses) and of ways of the L1 (tokens lie 4 KiB apart or a multiple).
 template <class Isa>
 struct FloatBlock {
   static constexpr std::size_t kRows = 4, kTokens = 6, kDirectRows = 3, kDirectTokens = 2;
+  static constexpr bool kPacked = true;
 };
 template <>
 struct FloatBlock<Avx2> {
   static constexpr std::size_t kRows = 3, kTokens = 4, kDirectRows = 3, kDirectTokens = 2;
+  static constexpr bool kPacked = true;
 };
 template <>
 struct FloatBlock<Avx512> {
   static constexpr std::size_t kRows = 4, kTokens = 6, kDirectRows = 4, kDirectTokens = 6;
+  static constexpr bool kPacked = false;
 };
 
 inline constexpr std::size_t kPanelRowUnit = 12;      ///< a multiple of every kRows
 inline constexpr std::size_t kPanelRows = 60;         ///< rows converted together, at most
 inline constexpr std::size_t kPanelBytes = 3U << 19;  ///< of float32 weights, at most
-inline constexpr std::size_t kWave = 24;              ///< tokens that pass a piece of the panel together
+inline constexpr std::size_t kWave = 48;              ///< tokens that pass a piece of the panel together
 inline constexpr std::size_t kPiece = 512;            ///< columns
 inline constexpr std::size_t kMaxBlockTokens = 6;
 
@@ -165,8 +169,12 @@ class FloatMatMul {
       const std::size_t wave = std::min(kWave, job_.x->n_tokens - first);
       const auto sums = [&](std::size_t t) { return sums_ + t * groups_ * kRows * kFloatLanes; };
       for (std::size_t k = 0; k < job_.cols; k += kPiece)
-        in_blocks<Block::kTokens>(wave,
-                                  [&](auto tokens, std::size_t t) { piece<tokens>(first + t, k, sums(t)); });
+        in_blocks<Block::kTokens>(wave, [&](auto tokens, std::size_t t) {
+          const bool last = t + tokens == wave, end = k + kPiece >= job_.cols;
+          next_token_ = last && !end ? first : first + t + tokens;
+          next_col_ = !last ? k : end ? 0 : k + kPiece;
+          piece<tokens>(first + t, k, sums(t));
+        });
       in_blocks<Block::kTokens>(wave, [&](auto tokens, std::size_t t) {
         for (std::size_t j = 0; j < tokens; ++j)
           finish(row, n, first + t + j, sums(t) + j * kFloatLanes, tokens * kFloatLanes);
@@ -214,35 +222,57 @@ class FloatMatMul {
         store_parts(step < whole ? V::load(x) : V::load_partial(x, job_.cols % kFloatLanes), to, stride);
     }
   }
-  /// Asks for the tokens that pack_tokens will read next, a few lines for each of the groups that the present
-  /// piece has.
+  /// What the inner loop asks for while it runs over a group, a line in every step, or null: in the last
+  /// groups, what pack_tokens will read next. (All at once would keep the loop's own loads waiting; earlier,
+  /// L1 would lose it again.)
   template <std::size_t Tokens>
-  void prefetch_tokens(std::size_t t, std::size_t k, std::size_t group) const {
-    if (t + 2 * Tokens > job_.x->n_tokens) return;
-    const std::size_t share = (kPiece / kFloatLanes + groups_ - 1) / groups_;
-    for (std::size_t j = 0; j < Tokens; ++j) {
-      const float* x = token(t + Tokens + j) + k + group * share * kFloatLanes;
-      for (std::size_t line = 0; line < share; ++line) __builtin_prefetch(x + line * kFloatLanes, 0, 3);
-    }
+  [[nodiscard]] const float* ahead(std::size_t group) const {
+    const std::size_t first = groups_ < Tokens ? 0 : groups_ - Tokens, t = next_token_ + group - first;
+    return group >= first && t < job_.x->n_tokens ? token(t) + next_col_ : nullptr;
   }
 
   /// sums[row][token] += the piece at column k, for all rows of the panel and Tokens tokens from t on.
   template <std::size_t Tokens>
   void piece(std::size_t t, std::size_t k, float* sums) {
-    pack_tokens<Tokens>(t, k);
-    const std::size_t n = steps(k);
-    for (std::size_t group = 0; group < groups_; ++group) {
-      prefetch_tokens<Tokens>(t, k, group);
-      const float *w = panel_piece(k, group), *x = tokens_;
-      float* saved = sums + group * kRows * Tokens * kFloatLanes;
-      for (std::size_t part = 0; part < V::kParts;
-           ++part, saved += kPart, w += n * kRows * kPart, x += n * Tokens * kPart)
-        block<Tokens>(w, x, n, k == 0, saved);
+    if (Block::kPacked || job_.cols % kFloatLanes != 0) {
+      pack_tokens<Tokens>(t, k);
+      groups<Tokens>(k, sums, PackedTokens<Tokens>{tokens_}, steps(k) * Tokens * kPart);
+    } else {
+      groups<Tokens>(k, sums, TokensInPlace{token(t) + k, job_.x->f32_stride}, kPart);
     }
   }
-  /// One register of the lanes: saved[row][token] += w[step][row]·x[step][token].
+  /// Where the inner loop finds its tokens.
   template <std::size_t Tokens>
-  static void block(const float* w, const float* x, std::size_t n_steps, bool first, float* saved) {
+  struct PackedTokens {
+    const float* at;
+    [[gnu::always_inline]] const float* token(std::size_t j) const { return at + j * kPart; }
+    [[gnu::always_inline]] void step() { at += Tokens * kPart; }
+  };
+  struct TokensInPlace {
+    const float* at;
+    std::size_t stride;
+    [[gnu::always_inline]] const float* token(std::size_t j) const { return at + j * stride; }
+    [[gnu::always_inline]] void step() { at += kFloatLanes; }
+  };
+  template <std::size_t Tokens, class X>
+  void groups(std::size_t k, float* sums, const X& x, std::size_t part_stride) {
+    const std::size_t n = steps(k);
+    for (std::size_t group = 0; group < groups_; ++group) {
+      const float *w = panel_piece(k, group), *next = ahead<Tokens>(group);
+      float* saved = sums + group * kRows * Tokens * kFloatLanes;
+      X part_x = x;
+      for (std::size_t part = 0; part < V::kParts;
+           ++part, saved += kPart, w += n * kRows * kPart, part_x.at += part_stride)
+        block<Tokens>(w, part_x, n, k == 0, saved, part == 0 ? next : nullptr);
+    }
+  }
+  /// One register of the lanes: saved[row][token] += w[step][row]·x[step][token]. (Not inlined, or GCC 12
+  /// keeps sums in memory.)
+  template <std::size_t Tokens, class X>
+  [[gnu::noinline]] static void block(const float* w, X x, std::size_t n_steps, bool first, float* saved,
+                                      const float* next) {
+    const std::size_t stride = next == nullptr ? 0 : kFloatLanes;
+    if (next == nullptr) next = w;
     Part sums[kRows][Tokens];
     CRIA_UNROLL
     for (std::size_t i = 0; i < kRows; ++i) {
@@ -250,10 +280,11 @@ class FloatMatMul {
       for (std::size_t j = 0; j < Tokens; ++j)
         sums[i][j] = first ? Ops::broadcast(0) : Ops::load(saved + (i * Tokens + j) * kFloatLanes);
     }
-    for (std::size_t step = 0; step < n_steps; ++step, w += kRows * kPart, x += Tokens * kPart) {
+    for (std::size_t step = 0; step < n_steps; ++step, w += kRows * kPart, x.step(), next += stride) {
+      __builtin_prefetch(next, 0, 3);
       Part tokens[Tokens];
       CRIA_UNROLL
-      for (std::size_t j = 0; j < Tokens; ++j) tokens[j] = Ops::load(x + j * kPart);
+      for (std::size_t j = 0; j < Tokens; ++j) tokens[j] = Ops::load(x.token(j));
       CRIA_UNROLL
       for (std::size_t i = 0; i < kRows; ++i) {
         const Part row = Ops::load(w + i * kPart);
@@ -282,7 +313,8 @@ class FloatMatMul {
 
   const MatMulJob& job_;
   float *panel_, *sums_, *tokens_;
-  std::size_t groups_ = 0;  ///< of kRows rows in the panel
+  std::size_t groups_ = 0;                     ///< of kRows rows in the panel
+  std::size_t next_token_ = 0, next_col_ = 0;  ///< where the next piece begins
 };
 
 /// MatMulFn for weights stored as `type`.
