@@ -64,6 +64,7 @@ class Executor {
   void attention(const Node& node);
   void matmul(const Node& node);
   void gate_up_silu(const Node& node);
+  void gate_up_silu(const Node& node, std::size_t row_begin, std::size_t row_end, unsigned seat);
 
   [[nodiscard]] std::size_t count() const { return end_ - begin_; }
   [[nodiscard]] std::byte* scratch(unsigned seat) const {

@@ -11,6 +11,7 @@ namespace {
 constexpr std::size_t kChunksPerThread =
     6;  // enough to fill in for a late thread, few enough to cost nothing
 constexpr std::size_t kAttentionTokens = 16;  // tokens of an attention chunk
+constexpr std::size_t kFewTokens = 8;         // whose values stay in the caches anyway
 
 const float* floats(const TensorView& tensor) { return reinterpret_cast<const float*>(tensor.data); }
 
@@ -167,32 +168,37 @@ void Executor::matmul(const Node& node) {
   });
 }
 
-// A chunk is the same rows of gate and up. Blocks of 256 columns may have rows of several chunks: who adds
-// the last quantizes.
+// A chunk is the same rows of gate and up. With many tokens it is walked in blocks that the caches hold from
+// the products to the quantization. Such a block may have rows of several chunks: who adds the last
+// quantizes.
 void Executor::gate_up_silu(const Node& node) {
-  const Value& ffn = work_[node.out];
-  const Value& up = work_[ValueId::Up];
-  const std::size_t block = node.acts.has(ActType::Q8x256) ? 256 : 32;
-  const std::size_t rows = ffn.width;
+  constexpr std::size_t kBlock = 256;
+  const std::size_t rows = work_[node.out].width;
   const std::size_t step = rows_per_chunk(rows);
-  const bool quantized = node.acts.has(ActType::Q8x256) || node.acts.has(ActType::Q8x32);
   team_.run(divide_up(rows, step), [&](std::size_t chunk, unsigned seat) {
-    const std::size_t begin = chunk * step;
-    const std::size_t end = std::min(rows, begin + step);
-    multiply(node.matrices[0], node.in, node.out, nullptr, begin, end, seat);
-    multiply(node.matrices[1], node.in, ValueId::Up, nullptr, begin, end, seat);
-    for (std::size_t token = begin_; token < end_; ++token)
-      kernels_.silu_mul(ffn.row(token) + begin, up.row(token) + begin, end - begin);
-    if (!quantized) return;
-    for (std::size_t b = begin / block; b * block < end; ++b) {
-      const std::size_t mine = std::min(end, (b + 1) * block) - std::max(begin, b * block);
-      auto& pending = work_.pending[b];
-      if (pending.fetch_add(static_cast<std::uint32_t>(mine), std::memory_order_acq_rel) + mine < block)
-        continue;
-      pending.store(0, std::memory_order_relaxed);
-      quantize_columns(node, b * block, (b + 1) * block);
+    const std::size_t chunk_end = std::min(rows, (chunk + 1) * step);
+    for (std::size_t begin = chunk * step, end = begin; begin < chunk_end; begin = end) {
+      end = count() > kFewTokens ? std::min(chunk_end, (begin / kBlock + 1) * kBlock) : chunk_end;
+      gate_up_silu(node, begin, end, seat);
+      for (std::size_t b = begin / kBlock; b * kBlock < end; ++b) {
+        const std::size_t block_end = std::min(rows, (b + 1) * kBlock);
+        const std::size_t mine = std::min(end, block_end) - std::max(begin, b * kBlock);
+        auto& pending = work_.pending[b];
+        if (pending.fetch_add(static_cast<std::uint32_t>(mine), std::memory_order_acq_rel) + mine <
+            block_end - b * kBlock)
+          continue;
+        pending.store(0, std::memory_order_relaxed);
+        quantize_columns(node, b * kBlock, block_end);
+      }
     }
   });
+}
+
+void Executor::gate_up_silu(const Node& node, std::size_t begin, std::size_t end, unsigned seat) {
+  multiply(node.matrices[0], node.in, node.out, nullptr, begin, end, seat);
+  multiply(node.matrices[1], node.in, ValueId::Up, nullptr, begin, end, seat);
+  for (std::size_t token = begin_; token < end_; ++token)
+    kernels_.silu_mul(work_[node.out].row(token) + begin, work_[ValueId::Up].row(token) + begin, end - begin);
 }
 
 }  // namespace cria

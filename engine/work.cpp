@@ -78,7 +78,7 @@ void lay_out(Bump& bump, WorkMemory& work, const Graph& graph, const LlamaConfig
   work.rope = bump.floats(shape.n_batch * config.n_rot);
   work.scratch_stride = scratch_bytes(graph, config);
   work.scratch = bump.take(work.scratch_stride * shape.threads);
-  const std::size_t countdowns = std::max<std::size_t>(shape.n_batch, config.n_ff / 32 + 1);
+  const std::size_t countdowns = std::max<std::size_t>(shape.n_batch, config.n_ff / 256 + 1);
   work.pending = reinterpret_cast<std::atomic<std::uint32_t>*>(
       bump.take(countdowns * sizeof(std::atomic<std::uint32_t>)));
   if (work.pending != nullptr) std::uninitialized_value_construct_n(work.pending, countdowns);

@@ -32,16 +32,22 @@ class BlockQuantizer {
   /// Stores n × kValues; sums holds one sum per block, or with 16 groups one per group.
   void store(std::int8_t* q, std::int16_t* sums) const {
     constexpr std::size_t kSums = Groups == 2 ? 1 : Groups;
-    V lanes[4];
-    for (std::size_t i = 0; i < (n_ * kSums + 3) / 4 * 4; ++i) {
-      const std::size_t block = i / kSums, first = i % kSums * (Groups / kSums);
-      lanes[i % 4] = V::broadcast(0);
-      for (std::size_t g = first; block < n_ && g < first + Groups / kSums; ++g) {
-        const V rounded = round(values(block, g) * V::broadcast(factor_[block]));
-        rounded.store_i8(q + block * kValues + g * kFloatLanes);
-        lanes[i % 4] = lanes[i % 4] + rounded;
+    constexpr std::size_t kPerSum = Groups / kSums;
+    for (std::size_t i = 0; i < n_ * kSums; i += 4) {
+      V lanes[4];
+      CRIA_UNROLL
+      for (std::size_t j = 0; j < 4; ++j) {
+        const std::size_t block = clamp((i + j) / kSums), first = (i + j) % kSums * kPerSum;
+        const V factor = V::broadcast(factor_[block]);
+        lanes[j] = V::broadcast(0);
+        CRIA_UNROLL
+        for (std::size_t g = 0; g < kPerSum; ++g) {
+          const V rounded = round(values(block, first + g) * factor);
+          rounded.store_i8(q + block * kValues + (first + g) * kFloatLanes);
+          lanes[j] = lanes[j] + rounded;
+        }
       }
-      if (i % 4 == 3) put_sums(lanes, sums + i - 3, n_ * kSums - (i - 3));
+      put_sums(lanes, sums + i, n_ * kSums - i);
     }
   }
 
@@ -59,15 +65,18 @@ class BlockQuantizer {
     for (std::size_t i = 0; i < 4 && i < n; ++i)
       sums[i] = four[i] == four[i] ? static_cast<std::int16_t>(four[i]) : std::int16_t{0};
   }
+  /// Four blocks are worked on at a time; those beyond the end repeat the last one.
+  [[nodiscard]] std::size_t clamp(std::size_t block) const { return block < n_ ? block : n_ - 1; }
   /// Calls f(block, lanes) for each block to fill its lanes, and fold(lanes of four blocks, out) for every
   /// four.
   template <class F, class Fold>
   [[gnu::always_inline]] void each_block(F f, Fold fold) const {
     for (std::size_t block = 0; block < n_; block += 4) {
       V lanes[4];
+      CRIA_UNROLL
       for (std::size_t i = 0; i < 4; ++i) {
         lanes[i] = V::broadcast(0);
-        if (block + i < n_) f(block + i, lanes[i]);
+        f(clamp(block + i), lanes[i]);
       }
       fold(lanes, block);
     }
