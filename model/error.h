@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <iterator>
 #include <stdexcept>
 #include <string>
@@ -20,8 +21,10 @@ inline std::string printable(std::string_view text) {
   return out;
 }
 
-/// A number as it may stand in a message, in as few digits as name it.
+/// A number as it may stand in a message, in as few digits as name it. What is no number is "nan", whatever
+/// its sign.
 inline std::string number_text(float value) {
+  if (std::isnan(value)) return "nan";
   char text[32];
   return {text, std::to_chars(std::begin(text), std::end(text), value).ptr};
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "tests/model/bytes.h"
@@ -49,6 +51,13 @@ TEST(Json, ReadsFilesOnly) {
   EXPECT_NE(
       error_of([&] { return read_json(directory.file("")); }).find("is a directory: expected a JSON file"),
       std::string::npos);
+}
+
+TEST(Error, NotANumberHasOneSpelling) {
+  EXPECT_EQ(number_text(std::nanf("")), "nan");
+  EXPECT_EQ(number_text(-std::nanf("")), "nan");
+  EXPECT_EQ(number_text(-std::numeric_limits<float>::infinity()), "-inf");
+  EXPECT_EQ(number_text(-0.25F), "-0.25");
 }
 
 }  // namespace

@@ -272,5 +272,14 @@ TEST(JinjaExpression, RaisesWherePythonDoes) {
   for (const char* const expression : cases) EXPECT_THROW((void)value_of(expression), Error) << expression;
 }
 
+// inf - inf has the sign bit on many processors.
+TEST(JinjaExpression, NotANumberHasNoSign) {
+  const std::string nan = "(1e308 * 10 - 1e308 * 10)";
+  for (const char* const value : {"'%f' % ", "'%g' % -", "'%s' % ", "'' ~ -"})
+    EXPECT_EQ(value_of(value + nan), "nan") << value;
+  EXPECT_EQ(value_of("'%F' % -" + nan), "NAN");
+  EXPECT_EQ(value_of("'%+f' % " + nan), "+nan");
+}
+
 }  // namespace
 }  // namespace cria::testing

@@ -128,7 +128,7 @@ class Formatter {
     bool negative = false;
     std::string text;
     if (real) {
-      negative = std::signbit(*value.real());
+      negative = std::signbit(*value.real()) && !std::isnan(*value.real());
       text = digits(c, *value.real());
     } else {
       const double whole = std::trunc(*value.real());
