@@ -127,10 +127,12 @@ class Dialogue {
 
   bool answer(const std::string& message) {
     const GenerateResult result = chat_.answer(message, [&](std::string_view piece) {
+      say_note(chat_.note());
       write_stdout(interactive_ ? without_controls(piece) : std::string(piece));
       flush_stdout();
       return true;
     });
+    say_note(chat_.note());
     write_stdout("\n");
     flush_stdout();
     if (verbose_) say(speed_line(result));
@@ -168,7 +170,10 @@ int run(const ChatOptions& options) {
   ChatSession chat(*model, *session, options, generate, !interactive);
   if (options.show_prompt) chat.observe_prompts(show_prompt);
   if (has_session_file(options.session_file)) chat.resume(options.session_file);
-  if (interactive) say(chat.greeting());
+  if (interactive) {
+    say(chat.greeting());
+    say_note(chat.note());
+  }
   const int code = Dialogue(chat, interactive, options.model.verbose).run();
   if (!options.session_file.empty()) chat.keep(options.session_file);
   print_profile(*session, options.model);

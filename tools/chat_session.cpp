@@ -15,6 +15,7 @@ ChatSession::ChatSession(const Model& model, Session& session, const ChatOptions
       forget_(forget || options.model.session.context_shift) {
   if (!options.no_template) {
     template_ = choose_template(options.chat_template, model.vocabulary());
+    note_ = template_->note();
     generate_.stop.insert(generate_.stop.end(), template_->stops().begin(), template_->stops().end());
   }
   set_system(options.system);

@@ -45,6 +45,7 @@ class ChatSession {
 
   [[nodiscard]] const std::vector<ChatMessage>& messages() const { return talk_.messages; }
   [[nodiscard]] std::string greeting() const;
+  std::string& note() { return note_; }  ///< of the template, for say_note()
   [[nodiscard]] std::string stats() const;
   [[nodiscard]] std::string full_text() const;  ///< what a full context means, and the ways out
 
@@ -63,6 +64,7 @@ class ChatSession {
   const Model& model_;
   Session& session_;
   std::optional<ChatTemplate> template_;  // none: plain text
+  std::string note_;
   GenerateOptions generate_;
   bool forget_;
   Conversation talk_;

@@ -25,6 +25,7 @@ struct Prompt {
   std::vector<TokenId> tokens;
   std::size_t keep = 0;                 // of them, what a context shift must not drop
   std::vector<std::string> stops = {};  // of the template
+  std::string note = {};                // of the template
 };
 
 Prompt read_prompt(const Model& model, const RunOptions& options) {
@@ -40,7 +41,8 @@ Prompt read_prompt(const Model& model, const RunOptions& options) {
   RenderOptions render;
   render.variables = talk.variables;
   return {chat_template.encode(model.tokenizer(), talk.messages, render),
-          system_tokens(model.tokenizer(), chat_template, talk.messages, render), chat_template.stops()};
+          system_tokens(model.tokenizer(), chat_template, talk.messages, render), chat_template.stops(),
+          chat_template.note()};
 }
 
 /// Without -c: room for the prompt and its answer, within what the model was trained for.
@@ -78,7 +80,7 @@ int run(RunOptions options) {
   GenerateOptions wanted = options.sampling.resolve();
   wanted.interrupt = &catch_interrupts();
   const auto model = load_model(options.model);
-  const Prompt prompt = read_prompt(*model, options);
+  Prompt prompt = read_prompt(*model, options);
   if (prompt.tokens.empty()) throw Error("", "the prompt is empty and the model has no token to begin with");
   wanted.keep = prompt.keep;
   wanted.stop.insert(wanted.stop.end(), prompt.stops.begin(), prompt.stops.end());
@@ -93,10 +95,12 @@ int run(RunOptions options) {
   const GenerateResult result = generate(*session, prompt.tokens, wanted, [&](std::string_view piece) {
     text += piece;
     if (options.json) return true;
+    say_note(prompt.note);
     write_stdout(piece);
     flush_stdout();
     return true;
   });
+  say_note(prompt.note);
   if (options.json) {
     constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
     write_stdout(result_json(result, text, wanted.sampler.seed).dump(2, ' ', false, kReplace) + "\n");

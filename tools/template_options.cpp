@@ -15,14 +15,15 @@ void add_template_option(CLI::App& command, std::string& wanted) {
 }
 
 ChatTemplate choose_template(const std::string& wanted, const Vocabulary& vocabulary) {
-  if (wanted.empty()) {
-    ChatTemplate its_own = ChatTemplate::from_vocabulary(vocabulary);
-    if (!its_own.note().empty()) std::cerr << "cria: note: " << its_own.note() << '\n';
-    return its_own;
-  }
+  if (wanted.empty()) return ChatTemplate::from_vocabulary(vocabulary);
   const TemplateTokens tokens = TemplateTokens::of(vocabulary);
   if (auto builtin = ChatTemplate::builtin(wanted, tokens)) return *builtin;
   return ChatTemplate::parse(read_file(wanted), wanted, tokens);
+}
+
+void say_note(std::string& note) {
+  if (!note.empty()) std::cerr << "cria: note: " << note << '\n';
+  note.clear();
 }
 
 }  // namespace cria::tools

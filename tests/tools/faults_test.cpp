@@ -188,6 +188,31 @@ TEST(Faults, AValueThatIsNoNumberIsOneLineInEveryCommand) {
   }
 }
 
+/// A model's file without its chat template: the key has another name.
+std::string without_template(const TempDirectory& directory, std::string bytes) {
+  const std::string key = "tokenizer.chat_template";
+  bytes.replace(bytes.find(key), key.size(), "tokenizer.no_template_!");
+  return directory.write("bare.gguf", bytes);
+}
+
+TEST(Faults, ANoteOfTheTemplateDoesNotPrecedeAnError) {
+  const TempDirectory directory;
+  const std::string good = without_template(directory, read_file(kDemo));
+  for (const Arguments& arguments :
+       {Arguments{"run", "--chat", "-p", "hello", "-n", "1", "-m", good}, {"chat", "-n", "1", "-m", good}}) {
+    const Result result = cria(arguments, "hello\nhello\n");
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_EQ(result.err.find("cria: note: the model has no chat template"), 0U) << result.err;
+    EXPECT_EQ(count_lines(result.err), 1U) << result.err;
+    expect_one_line(cria(arguments + Arguments{"-c", "2"}, "hello\n"), "", arguments[0] + ": ");
+  }
+  const std::string bad =
+      without_template(directory, read_file(with_bad_scale(directory, "blk.3.ffn_down.weight")));
+  for (const Arguments& arguments :
+       {Arguments{"run", "--chat", "-p", "hello", "-m", bad}, {"chat", "-m", bad}})
+    expect_one_line(cria(arguments, "hello\n"), "not a finite number", arguments[0] + ": ");
+}
+
 TEST(Faults, FullDisksLeaveNoFile) {
   const TempDirectory directory;
   const std::string text = directory.write("text", prose()), out = directory.path("out");
