@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -94,6 +96,9 @@ class GgufFile {
 
   /// The elements of an array where they lie (nested arrays are arrays again).
   [[nodiscard]] std::vector<GgufValue> elements(const GgufValue& array) const;
+  /// Calls visit(element) for each of them, the first `most` of them.
+  void visit_elements(const GgufValue& array, const std::function<void(const GgufValue&)>& visit,
+                      std::uint64_t most = std::numeric_limits<std::uint64_t>::max()) const;
 
   /// Typed getters. Integers of any width and sign convert if the value fits. Missing: nullopt (find_*) or
   /// Error naming the key (get_*).

@@ -1,4 +1,6 @@
 // Typed access to metadata. Errors name the key, the type that was wanted and the one that is there.
+#include <algorithm>
+
 #include "model/gguf_parser.h"
 #include "model/limits.h"
 
@@ -63,14 +65,18 @@ const GgufValue* find_array(const GgufFile& file, std::string_view key, std::str
 
 }  // namespace
 
-std::vector<GgufValue> GgufFile::elements(const GgufValue& array) const {
+void GgufFile::visit_elements(const GgufValue& array, const std::function<void(const GgufValue&)>& visit,
+                              std::uint64_t most) const {
   // The array was checked when the file was opened, so the cursor cannot run out.
   Cursor cursor({array.data, array.bytes}, path());
+  for (std::uint64_t i = 0; i < std::min(array.count, most); ++i)
+    visit(read_payload(cursor, version(), path(), array.element));
+}
+
+std::vector<GgufValue> GgufFile::elements(const GgufValue& array) const {
   std::vector<GgufValue> out;
   out.reserve(array.count);
-  for (std::uint64_t i = 0; i < array.count; ++i) {
-    out.push_back(read_payload(cursor, version(), path(), array.element));
-  }
+  visit_elements(array, [&](const GgufValue& element) { out.push_back(element); });
   return out;
 }
 

@@ -40,12 +40,14 @@ void append_value(std::string& out, const GgufData& data) {
         if constexpr (std::is_same_v<T, std::string>) {
           append_string(out, value);
         } else if constexpr (std::is_same_v<T, GgufArray>) {
+          assert(value.values.empty() || value.payload.empty());
           append(out, static_cast<std::uint32_t>(value.element));
-          append<std::uint64_t>(out, value.values.size());
+          append<std::uint64_t>(out, value.values.size() + value.copied);
           for (const GgufData& element : value.values) {
             assert(element.type() == value.element);
             append_value(out, element);
           }
+          out.append(value.payload);
         } else {
           append(out, value);
         }
@@ -95,9 +97,13 @@ GgufData copy_value(const GgufFile& file, const GgufValue& value) {
     case GgufType::Array:
       break;
   }
-  GgufArray array{value.element, {}};
-  array.values.reserve(value.count);
-  for (const GgufValue& element : file.elements(value)) array.values.push_back(copy_value(file, element));
+  GgufArray array{.element = value.element, .values = {}, .copied = value.count};
+  if (file.version() > 1 || scalar_bytes(value.element) != 0) {
+    array.payload.assign(reinterpret_cast<const char*>(value.data), value.bytes);
+  } else {  // version 1 has shorter lengths
+    file.visit_elements(
+        value, [&](const GgufValue& element) { append_value(array.payload, copy_value(file, element)); });
+  }
   return array;
 }
 
@@ -142,7 +148,8 @@ void GgufWriter::declare(std::string_view name, DType dtype, std::vector<std::ui
   tensors_.push_back({std::string(name), dtype, std::move(shape), bytes});
 }
 
-std::string GgufWriter::header() const {
+template <class Put>
+void GgufWriter::header(Put&& put) const {
   std::string out(kGgufMagic, sizeof(kGgufMagic));
   append(out, kVersion);
   append<std::uint64_t>(out, tensors_.size());
@@ -151,6 +158,7 @@ std::string GgufWriter::header() const {
     append_string(out, key);
     append(out, static_cast<std::uint32_t>(value.type()));
     append_value(out, value);
+    put(std::exchange(out, {}));
   }
   std::uint64_t offset = 0;
   for (const Declared& tensor : tensors_) {
@@ -161,11 +169,13 @@ std::string GgufWriter::header() const {
     append(out, offset);
     offset += align(tensor.bytes, alignment_);
   }
-  return out;
+  put(out);
 }
 
 std::uint64_t GgufWriter::file_bytes() const {
-  std::uint64_t bytes = align(header().size(), alignment_);
+  std::uint64_t bytes = 0;
+  header([&](const std::string& part) { bytes += part.size(); });
+  bytes = align(bytes, alignment_);
   for (const Declared& tensor : tensors_) bytes += align(tensor.bytes, alignment_);
   return bytes;
 }
@@ -216,9 +226,12 @@ void GgufWriter::begin() {
   file_ = ::fdopen(fd, "wb");
   // The disk keeps its space for the whole file from now on, if it knows how to.
   if (::fallocate(fd, 0, 0, static_cast<off_t>(file_bytes())) != 0 && errno == ENOSPC) fail("cannot write");
-  const std::string bytes = header();
-  put(bytes.data(), bytes.size());
-  pad(bytes.size());
+  std::uint64_t written = 0;
+  header([&](const std::string& part) {
+    put(part.data(), part.size());
+    written += part.size();
+  });
+  pad(written);
 }
 
 void GgufWriter::write(std::span<const std::byte> bytes) {

@@ -19,10 +19,12 @@ namespace cria {
 
 struct GgufData;
 
-/// An array of values of one type.
+/// An array of values of one type: those in `values`, or `copied` ones as they stand in a file (version 3).
 struct GgufArray {
   GgufType element = GgufType::U8;
   std::vector<GgufData> values;
+  std::uint64_t copied = 0;
+  std::string payload{};  ///< of the copied elements, without the array's type and length
 
   /// From numbers or strings: GgufArray::of(std::vector<float>{…}).
   template <typename T>
@@ -46,7 +48,8 @@ GgufArray GgufArray::of(const std::vector<T>& values) {
   return array;
 }
 
-/// A value of an open file as a value of its own (to copy metadata into another file).
+/// A value of an open file as a value of its own (to copy metadata into another file). An array takes about
+/// as many bytes as it has in the file.
 GgufData copy_value(const GgufFile& file, const GgufValue& value);
 
 /// The order of calls: set() and declare() for everything, begin(), write() for the data of every tensor in
@@ -86,7 +89,9 @@ class GgufWriter {
     std::vector<std::uint64_t> shape;
     std::uint64_t bytes;
   };
-  [[nodiscard]] std::string header() const;
+  /// Calls put(bytes) for each part of what stands before the data.
+  template <class Put>
+  void header(Put&& put) const;
   void find_target();
   void require_space(std::uint64_t bytes) const;
   int open_temporary();

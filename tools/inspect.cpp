@@ -175,12 +175,6 @@ std::string tensors_text(const GgufFile& file) {
   return table.text();
 }
 
-Json keys_json(const GgufFile& file) {
-  Json keys = Json::object();
-  for (const GgufKey& key : file.keys()) keys[std::string(key.key)] = metadata_json(file, key.value);
-  return keys;
-}
-
 Json tensors_json(const GgufFile& file) {
   Json tensors = Json::array();
   for (const TensorView& tensor : file.tensors())
@@ -258,6 +252,41 @@ std::string graph_text(const GgufFile& file) {
   return Graph::build(config, LlamaWeights::from_gguf(file, config), kernels_in_use()).to_string();
 }
 
+/// What is printed in the end.
+struct Report {
+  std::string text;
+  Json json = Json::object();
+  std::optional<GgufFile> file;  ///< whose keys stand for kMetadata in the JSON
+};
+
+constexpr const char* kMetadata = "metadata";
+
+/// Of arrays only the element that is being written is in memory: they may be as large as the file.
+void write_keys(const GgufFile& file) {
+  const char* before = "{\n  ";
+  for (const GgufKey& key : file.keys()) {
+    write_stdout(before + dump(std::string(key.key)) + ": ");
+    write_metadata_json(file, key.value, 2, write_stdout);
+    before = ",\n  ";
+  }
+  write_stdout(file.keys().empty() ? "{}" : "\n }");
+}
+
+void write_json(const Report& report) {
+  const char* before = "{\n ";
+  for (const auto& [key, value] : report.json.items()) {
+    write_stdout(before + dump(key) + ": ");
+    if (key == kMetadata) {
+      write_keys(*report.file);
+    } else {
+      for (const char c : dump(value, 1))
+        write_stdout(c == '\n' ? std::string_view("\n ") : std::string_view(&c, 1));
+    }
+    before = ",\n ";
+  }
+  write_stdout("\n}\n");
+}
+
 void print_warnings(const GgufFile& file) {
   for (const std::string& warning : file.warnings()) std::cerr << "cria: warning: " << warning << '\n';
   const auto missing = std::count_if(file.tensors().begin(), file.tensors().end(),
@@ -267,9 +296,11 @@ void print_warnings(const GgufFile& file) {
               << " of " << file.tensors().size() << " tensors\n";
 }
 
-int inspect_file(const InspectOptions& options, Json& json, std::string& text) {
+int inspect_file(const InspectOptions& options, Report& report) {
   const std::string path = options.file.empty() ? find_model(options.model) : options.file;
-  const GgufFile file = GgufFile::open(path, {.metadata_only = true});
+  const GgufFile& file = report.file.emplace(GgufFile::open(path, {.metadata_only = true}));
+  Json& json = report.json;
+  std::string& text = report.text;
   print_warnings(file);
   const bool all = !options.kv && !options.tensors && !options.graph && !options.check && !options.vocabulary;
   if (options.json) {
@@ -290,7 +321,7 @@ int inspect_file(const InspectOptions& options, Json& json, std::string& text) {
       text += as_text() + (all ? "\n" : "");
   };
   add(
-      all || options.kv, "metadata", [&] { return keys_json(file); }, [&] { return keys_text(file); });
+      all || options.kv, kMetadata, [] { return Json(); }, [&] { return keys_text(file); });
   add(
       all || options.vocabulary, "tokenizer", [&] { return tokenizer_json(file); },
       [&] { return tokenizer_text(file); });
@@ -308,7 +339,7 @@ int inspect_file(const InspectOptions& options, Json& json, std::string& text) {
 }
 
 /// Exit codes as diff's: 0 equal, 1 different.
-int inspect_difference(const InspectOptions& options, Json& json, std::string& text) {
+int inspect_difference(const InspectOptions& options, Report& report) {
   const std::string path = options.file.empty() ? find_model(options.model) : options.file;
   const GgufFile a = GgufFile::open(path, {.metadata_only = true});
   const GgufFile b = GgufFile::open(options.other, {.metadata_only = true});
@@ -316,27 +347,29 @@ int inspect_difference(const InspectOptions& options, Json& json, std::string& t
   print_warnings(b);
   const FileDifference difference = compare_files(a, b);
   if (options.json)
-    json["difference"] = difference_json(difference);
+    report.json["difference"] = difference_json(difference);
   else
-    text += difference_text(difference, path, options.other);
+    report.text += difference_text(difference, path, options.other);
   return difference.none() ? 0 : 1;
 }
 
 int run(const InspectOptions& options) {
-  Json json = Json::object();
-  std::string text;
+  Report report;
   int code = 0;
   if (options.cpu) {
     if (options.json)
-      json["cpu"] = cpu_json();
+      report.json["cpu"] = cpu_json();
     else
-      text += cpu_text();
+      report.text += cpu_text();
   }
   if (!options.other.empty())
-    code = inspect_difference(options, json, text);
+    code = inspect_difference(options, report);
   else if (!options.cpu || !options.file.empty() || !options.model.empty())
-    code = inspect_file(options, json, text);
-  write_stdout(options.json ? dump(json, 1) + "\n" : text);
+    code = inspect_file(options, report);
+  if (options.json)
+    write_json(report);
+  else
+    write_stdout(report.text);
   flush_stdout();
   return code;
 }

@@ -1,6 +1,5 @@
 #include "tools/metadata_json.h"
 
-#include <algorithm>
 #include <type_traits>
 
 #include "model/gguf_writer.h"
@@ -23,11 +22,26 @@ nlohmann::ordered_json scalar_json(const GgufData& data) {
 
 nlohmann::ordered_json metadata_json(const GgufFile& file, const GgufValue& value, std::uint64_t most) {
   if (value.type != GgufType::Array) return scalar_json(copy_value(file, value));
-  GgufValue part = value;
-  part.count = std::min(value.count, most);
   auto list = nlohmann::ordered_json::array();
-  for (const GgufValue& element : file.elements(part)) list.push_back(metadata_json(file, element, most));
+  file.visit_elements(
+      value, [&](const GgufValue& element) { list.push_back(metadata_json(file, element, most)); }, most);
   return list;
+}
+
+void write_metadata_json(const GgufFile& file, const GgufValue& value, std::size_t indent,
+                         const std::function<void(std::string_view)>& put) {
+  if (value.type != GgufType::Array)
+    return put(scalar_json(copy_value(file, value))
+                   .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  if (value.count == 0) return put("[]");
+  const std::string margin(indent, ' ');
+  const char* before = "[\n";
+  file.visit_elements(value, [&](const GgufValue& element) {
+    put(before + margin + " ");
+    write_metadata_json(file, element, indent + 1, put);
+    before = ",\n";
+  });
+  put("\n" + margin + "]");
 }
 
 }  // namespace cria::tools

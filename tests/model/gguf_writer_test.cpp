@@ -62,6 +62,22 @@ TEST(GgufWriter, EveryValueTypeComesBack) {
   EXPECT_EQ(content(directory.file("b.gguf")), content(directory.file("a.gguf")));
 }
 
+TEST(GgufWriter, CopiesArraysAsTheyAre) {
+  const TemporaryDirectory directory;
+  GgufWriter writer(directory.file("a.gguf"));
+  set_one_of_each(writer);
+  writer.begin();
+  writer.finish();
+  const GgufFile file = GgufFile::open(directory.file("a.gguf"));
+  for (const char* key : {"strings", "floats", "nested"}) {
+    const GgufValue& value = *file.find(key);
+    const auto copy = std::get<GgufArray>(copy_value(file, value));
+    EXPECT_EQ(copy.copied, value.count) << key;
+    EXPECT_EQ(copy.payload.size(), value.bytes) << key;
+    EXPECT_TRUE(copy.values.empty()) << key;
+  }
+}
+
 TEST(GgufWriter, StreamsTensorsWithAlignment) {
   for (const std::uint64_t alignment : {8U, 32U, 4096U}) {
     const TemporaryDirectory directory;

@@ -30,6 +30,27 @@ std::string odd_file(const TempDirectory& directory, const std::vector<float>& v
   return path;
 }
 
+#ifndef CRIA_SANITIZED  // sanitizers need an address space without limit
+TEST(Inspect, AndSplitTakeMemoryInProportionToAnArray) {
+  constexpr std::size_t kElements = 8 << 20, kMost = std::size_t{256} << 20;
+  const TempDirectory directory;
+  const std::string path = directory.path("large.gguf"), out = directory.path("out");
+  GgufWriter writer(path);
+  writer.set("large", GgufArray{GgufType::U8, {}, kElements, std::string(kElements, '\7')});
+  for (const char* name : {"a", "b"}) writer.declare(name, DType::F32, {1});
+  writer.begin();
+  for (int i = 0; i < 2; ++i) writer.write(std::as_bytes(std::span("1234", 4)));
+  writer.finish();
+  const Result shown = cria_in({.address_space = kMost}, {"inspect", path, "--json"});
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  EXPECT_GT(count_lines(shown.out), kElements);
+  EXPECT_EQ(shown.out.substr(shown.out.find("\"large\""), 20), "\"large\": [\n   7,\n   ");
+  const Result split = cria_in({.address_space = kMost}, {"split", path, out, "--max-tensors", "1"});
+  EXPECT_EQ(split.code, 0) << split.err;
+  EXPECT_EQ(GgufFile::open(out + "-00001-of-00002.gguf").find("large")->bytes, kElements);
+}
+#endif
+
 TEST(Inspect, TablesOfTheDemoModel) {
   const Result result = cria({"inspect"});
   ASSERT_EQ(result.code, 0) << result.err;
