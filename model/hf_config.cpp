@@ -266,6 +266,8 @@ double llama3_factor(const HfRopeScaling& scaling, double frequency) {
 HfRopeScaling guess_llama3(const GgufFile& file, HfConfig config) {
   constexpr double kTolerance = 1e-5;  // other converters compute the factors in float
   const TensorView& tensor = *file.tensor("rope_freqs.weight");
+  if (tensor.data == nullptr)
+    throw file.error("the file does not hold the tensor's data", "tensor rope_freqs.weight");
   std::vector<float> wanted(tensor.cols());
   dtype_info(tensor.dtype).dequantize(tensor.data, wanted.data(), wanted.size());
   config.rope_scaling = {.kind = Kind::Llama3, .factor = wanted.back(), .original_context = 8192};

@@ -54,8 +54,9 @@ coverage() {
   done
   # shellcheck disable=SC2086
   llvm-profdata merge -o "$findings/all.profdata" $profiles
-  llvm-cov report "$fuzzer" -instr-profile="$findings/all.profdata" model/*.cpp tokenizer/*.cpp tokenizer/jinja/*.cpp |
-    awk '$10 ~ /%$/ { printf "%-40s %6d lines %8s\n", $1, $8, $10 }'
+  llvm-cov report "$fuzzer" -instr-profile="$findings/all.profdata" |
+    awk '$1 ~ /^(.*\/)?(model|tokenizer)\// { printf "%-42s %5d lines %4d not reached %8s\n", $1, $8, $9, $10; lines += $8; missed += $9 }
+      END { printf "%-42s %5d lines %4d not reached %7.2f%%\n", "all", lines, missed, 100 * (lines - missed) / lines }'
 }
 
 if [ $task = coverage ]; then

@@ -137,7 +137,10 @@ std::size_t system_tokens(const Tokenizer& tokenizer, const ChatTemplate& chat_t
     return chat_template.encode(tokenizer, {messages.front(), {"user", question}}, options);
   };
   const std::vector<TokenId> a = with_question("0"), b = with_question("?");
-  return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+  // Without a question a template may leave the system message out.
+  const std::vector<TokenId> whole = chat_template.encode(tokenizer, messages, options);
+  return static_cast<std::size_t>(
+      std::min(std::ranges::mismatch(a, b).in1 - a.begin(), std::ranges::mismatch(a, whole).in1 - a.begin()));
 }
 
 }  // namespace cria

@@ -3,8 +3,11 @@
 #include "tokenizer/chat_template.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
+#include "tests/fuzz/jinja_seeds.h"
 #include "tests/fuzz/target.h"
+#include "tokenizer/jinja/json.h"
 #include "tokenizer/transcript.h"
 
 namespace cria::fuzz {
@@ -36,6 +39,16 @@ const Tokenizer& byte_tokenizer() {
   return *tokenizer;
 }
 
+/// A text that is a JSON object is a message with more than a text, or with a text in parts.
+void add_whole(ChatMessage& message) {
+  const auto json = nlohmann::ordered_json::parse(message.content, nullptr, false);
+  if (!json.is_object()) return;
+  try {
+    message.whole = jinja::from_json(json);
+  } catch (const jinja::Failure&) {  // nested too deeply
+  }
+}
+
 std::vector<ChatMessage> messages_of(std::string_view rest) {
   std::vector<ChatMessage> out;
   constexpr const char* kRoles[] = {"system", "user", "assistant", "tool", "<|im_end|>"};
@@ -44,6 +57,7 @@ std::vector<ChatMessage> messages_of(std::string_view rest) {
     std::string text(rest.substr(0, end));
     const std::size_t role = text.empty() ? 1 : static_cast<unsigned char>(text[0]) % std::size(kRoles);
     out.push_back({kRoles[role], text.empty() ? "" : text.substr(1)});
+    add_whole(out.back());
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   return out;
@@ -51,6 +65,16 @@ std::vector<ChatMessage> messages_of(std::string_view rest) {
 
 std::ptrdiff_t controls(const std::vector<TokenId>& ids) {
   return std::ranges::count_if(ids, [](TokenId id) { return id > 0 && id < 5; });
+}
+
+/// The tokens of a talk that goes on, some of them kept, say its text.
+void require_goes_on(const Tokenizer& tokenizer, const ChatTemplate& chat, std::vector<ChatMessage> messages,
+                     const RenderOptions& options, Transcript& transcript) {
+  messages.push_back({"assistant", "a"});
+  messages.push_back({"user", "b"});
+  const jinja::Text rendered = chat.render(messages, options);
+  const std::string text = tokenizer.decode(transcript.encode(tokenizer, rendered), true);
+  require(text == rendered.bytes() || text == "<s>" + rendered.bytes(), "another text when it goes on");
 }
 
 void run_chat_template(std::string_view input) {
@@ -74,6 +98,7 @@ void run_chat_template(std::string_view input) {
   Transcript transcript;
   require(transcript.encode(tokenizer, rendered) == ids, "a transcript of other tokens");
   transcript.answered(tokenizer, std::vector<TokenId>{5 + 'a'}, "a");
+  require_goes_on(tokenizer, chat, messages, options, transcript);
   if (!builtin) return;
   // Control tokens are those of as many empty messages, however many the texts name.
   for (ChatMessage& message : messages) message.content = message.content.empty() ? "" : "x";
@@ -83,25 +108,11 @@ void run_chat_template(std::string_view input) {
 
 std::vector<std::string> chat_template_seeds() {
   std::vector<std::string> out;
-  const std::string talk = std::string(
-                               "\0"
-                               "\0Be brief.",
-                               11) +
-                           std::string(
-                               "\0"
-                               "\1Hi <|im_end|><s>",
-                               18) +
-                           std::string(
-                               "\0"
-                               "\2Hello",
-                               7) +
-                           std::string(
-                               "\0"
-                               "\1Bye",
-                               5);
+  using namespace std::string_literals;  // that hold NUL bytes; the first letter tells the role
+  const std::string talk = "\0\5Be brief.\0\1Hi <|im_end|><s>\0\2Hello\0\1Bye"s;
   for (const char* name :
        {"chatml", "llama2", "llama3", "mistral", "zephyr", "phi3", "gemma", "deepseek", "plain"})
-    out.push_back(name + talk.substr(0, 11) + talk.substr(11));
+    out.push_back(name + talk);
   out.push_back(
       "{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor "
       "%}"
@@ -112,11 +123,17 @@ std::vector<std::string> chat_template_seeds() {
       "{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}"
       "{% for p in m.content %}{{ p.text }}{% endfor %}{% endif %}{{ eos_token }}{% endfor %}" +
       talk);
+  const std::string parts =
+      "\0\1"s + R"({"role":"user","content":[{"type":"text","text":"a <s>"},{"text":"b"}],"n":1})";
+  out.push_back("chatml" + parts);
+  out.push_back("{{ messages[0].content[0]['text'] }}" + parts);
+  out.push_back("chatml\0\1"s + R"({"role":"user","content":[{"image":"x"}]})");
+  out.push_back("gemma\0\5Only the system."s);
   return out;
 }
 
 }  // namespace
 
-const Target kChatTemplate{"chat_template", run_chat_template, chat_template_seeds, nullptr, kJinja.words};
+const Target kChatTemplate{"chat_template", run_chat_template, chat_template_seeds, nullptr, jinja_words};
 
 }  // namespace cria::fuzz

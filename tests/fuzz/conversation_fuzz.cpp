@@ -18,7 +18,8 @@ void run_conversation(std::string_view input) {
     require(again.messages.size() == talk.messages.size(), "another number of messages");
     for (std::size_t i = 0; i < talk.messages.size(); ++i)
       require(again.messages[i].role.size() >= talk.messages[i].role.size(), "another role");
-  } catch (const Error&) {
+    return;
+  } catch (const Error&) {  // then it may be the other kind of file
   }
   for (const ChoiceQuestion& question : tools::read_choices(file.path()))
     require(question.answer < question.choices.size(), "an answer that is no choice");
@@ -27,7 +28,14 @@ void run_conversation(std::string_view input) {
 std::vector<std::string> conversation_seeds() {
   return {
       R"([{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello"}])",
-      R"({"messages":[{"role":"user","content":[{"type":"text","text":"a"}]},{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"f","arguments":{"x":1.5,"y":null}}}]},{"role":"tool","content":null}],"tools":[{"a":-1}],"n":18446744073709551615})",
+      R"({"messages":[{"role":"user","content":[{"type":"text","text":"a"}]},{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"f","arguments":{"x":1.5,"y":null}}}]},{"role":"tool","content":null}],"tools":[{"a":-1}],"n":7,"b":[true,{}]})",
+      R"({"messages":[],"n":18446744073709551615})",
+      R"([{"role":"user"}])",
+      R"([{"role":1}])",
+      "[1]",
+      "{}",
+      R"([{"role":"user","content":1e400}])",
+      R"([{"role":"user","content":{}}])",
       "{\"question\":\"Q\",\"choices\":[\"a\",\"b\"],\"answer\":1}\n{\"ctx\":\"Q\",\"endings\":[\"a\",\"b\"],"
       "\"label\":\"0\"}\n",
       R"({"question":"Q","choices":{"text":["a","b"],"label":["A","B"]},"answerKey":"B"})"};

@@ -1,10 +1,12 @@
 // Every fuzz target on its seeds, on changed ones, and on the inputs that once showed a bug
 // (regressions/TARGET/).
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "tests/fuzz/memory_file.h"
 #include "tests/fuzz/target.h"
 
 namespace cria::fuzz {
@@ -29,6 +31,9 @@ TEST_P(Fuzz, Seeds) {
   for (std::size_t i = 0; i < seeds.size(); ++i) EXPECT_NO_THROW(run(target_, seeds[i])) << "seed " << i;
   run(target_, "");
 }
+
+/// What a target does with an input that is refused is little: the first seed is none of those.
+TEST_P(Fuzz, FirstSeedIsValid) { EXPECT_NO_THROW(target_.run(target_.seeds().front())); }
 
 TEST_P(Fuzz, ChangedSeeds) {
   if (target_.mutate == nullptr) return;
@@ -61,6 +66,29 @@ TEST(FuzzTargets, HaveNames) {
   for (const auto& entry : fs::directory_iterator(CRIA_REGRESSIONS))
     EXPECT_TRUE(!entry.is_directory() || find_target(entry.path().filename().string()) != nullptr)
         << entry.path();
+}
+
+TEST(MemoryDirectory, IsGoneAtTheEndAlsoAfterACrash) {
+  std::string gone;
+  {
+    const MemoryDirectory directory;
+    gone = directory.path();
+    directory.write("file", "x");
+  }
+  EXPECT_FALSE(fs::exists(gone));
+  const MemoryDirectory mine;
+  const pid_t child = fork();
+  if (child == 0) {
+    const MemoryDirectory directory;
+    std::ofstream(mine.path("path")) << directory.path() << std::flush;
+    std::_Exit(1);  // as in a crash, nothing is cleaned up
+  }
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  const std::string theirs = mine.read("path");
+  ASSERT_TRUE(fs::exists(theirs)) << theirs;
+  MemoryDirectory::remove_abandoned();
+  EXPECT_FALSE(fs::exists(theirs));
+  EXPECT_TRUE(fs::exists(mine.path()));
 }
 
 }  // namespace

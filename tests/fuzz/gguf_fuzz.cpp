@@ -4,9 +4,11 @@
 
 #include "model/config.h"
 #include "model/gguf_writer.h"
+#include "model/hf_config.h"
 #include "model/vocabulary.h"
 #include "model/weights.h"
 #include "tests/fuzz/gguf_mutator.h"
+#include "tests/fuzz/refused_models.h"
 #include "tests/fuzz/seed_models.h"
 
 namespace cria::fuzz {
@@ -76,6 +78,7 @@ void run_gguf(std::string_view input) {
       ask_for_all(file);
       read_part([&] { return Vocabulary::from_gguf(file); });
       read_part([&] { return LlamaWeights::from_gguf(file, LlamaConfig::from_gguf(file)); });
+      read_part([&] { return HfConfig::from_gguf(file, LlamaConfig::from_gguf(file)); });
       return 0;
     });
   }
@@ -107,6 +110,7 @@ std::vector<std::string> gguf_seeds() {
   for (const char* text : {"<!DOCTYPE html><html>", "version https://git-lfs.github.com/spec/v1\n", "PK\3\4",
                            "FUGG\3", "ggjt\3\0\0\0", "\x40\0\0\0\0\0\0\0{\"a\":1}", "GGUF", "GG"})
     out.emplace_back(text);
+  for (std::string& model : refused_models()) out.push_back(std::move(model));
   return out;
 }
 

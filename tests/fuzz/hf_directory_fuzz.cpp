@@ -10,6 +10,7 @@
 #include "tests/fuzz/memory_file.h"
 #include "tests/model/safetensors_bytes.h"
 #include "tokenizer/hf_vocabulary.h"
+#include "tokenizer/sentencepiece_model.h"
 
 namespace cria::fuzz {
 namespace {
@@ -36,8 +37,9 @@ std::string tensors_of(const Json& json) {
     }
     const int fill =
         tensor[2].is_number_unsigned() ? static_cast<int>(tensor[2].get<std::uint64_t>() & 255) : 0;
-    file.add(Json(name).dump(-1, ' ', true, Json::error_handler_t::replace).substr(1, 40),
-             tensor[0].get<std::string>(), shape, std::string(bytes, static_cast<char>(fill)));
+    const std::string quoted = Json(name.substr(0, 100)).dump(-1, ' ', true, Json::error_handler_t::replace);
+    file.add(quoted.substr(1, quoted.size() - 2), tensor[0].get<std::string>(), shape,
+             std::string(bytes, static_cast<char>(fill)));
   }
   return file.file();
 }
@@ -123,6 +125,47 @@ Json seed_directory() {
   return json;
 }
 
+/// tokenizer.model, whose bytes are UTF-8 as long as no score is anything but 0.
+std::string seed_sentencepiece_model() {
+  VocabularyBuilder builder(12, "seed");
+  builder.vocabulary().model = "llama";
+  builder.vocabulary().precompiled_charsmap = "map";
+  builder.add(0, "<unk>", TokenType::Unknown);
+  builder.add(1, "<s>", TokenType::Control);
+  builder.add(2, "</s>", TokenType::Control);
+  for (std::size_t id = 3; id < 12; ++id) builder.add(id, std::string(id, 'a'), TokenType::Normal);
+  return sentencepiece_model(builder.vocabulary());
+}
+
+// Changes of the plain directory (JSON merge patches), each with something absent, odd or wrong.
+constexpr const char* kDirectoryPatches[] = {
+    R"({"tokenizer.json":null})",
+    R"({"config.json":null})",
+    R"({"model.safetensors":null})",
+    R"({"model.safetensors":null,"part0.safetensors":{}})",
+    R"({"model.safetensors":{"lm_head.weight":null}})",
+    R"({"model.safetensors":{"lm_head.weight":["BF16",[12,31],60]}})",
+    R"({"model.safetensors":{"lm_head.weight":["I64",[12,32],60]}})",
+    R"({"model.safetensors":{"lm_head.weight":["F16",[12,32],255]}})",
+    R"({"model.safetensors":{"model.layers.0.self_attn.rotary_emb.inv_freq":["F32",[8],60]}})",
+    R"({"model.safetensors":{"model.layers.9.x":["F32",[8],60]}})",
+    R"({"part0.safetensors":{"lm_head.weight":["BF16",[12,32],60]},"model.safetensors.index.json":{"weight_map":{"lm_head.weight":"part0.safetensors"}}})",
+    R"({"part0.safetensors":{"a":["U8",[1],1]},"part1.safetensors":{"a":["U8",[1],1]},"model.safetensors.index.json":{"weight_map":{"a":"part0.safetensors","b":"part1.safetensors"}},"model.safetensors":null})",
+    R"({"model.safetensors.index.json":{"weight_map":{"a":"part0.safetensors"}},"part0.safetensors":{"b":["U8",[1],1]},"model.safetensors":null})",
+    R"({"model.safetensors.index.json":{"weight_map":{"a":"../part0.safetensors"}},"model.safetensors":null})",
+    R"({"model.safetensors.index.json":{"weight_map":{"a":1}},"model.safetensors":null})",
+    R"({"model.safetensors.index.json":{},"model.safetensors":null})",
+    R"({"added_tokens.json":{"<|x|>":"6"}})",
+    R"({"added_tokens.json":{"<|x|>":99}})",
+    R"({"added_tokens.json":{"<|x|>":1}})",
+    R"({"tokenizer_config.json":{"added_tokens_decoder":{"x":{"content":"a"}}}})",
+    R"({"tokenizer_config.json":{"chat_template":[{"name":1}]}})",
+    R"({"tokenizer_config.json":{"bos_token":null,"eos_token":null,"chat_template":"x"},"special_tokens_map.json":null})",
+    R"({"tokenizer_config.json":null,"special_tokens_map.json":null,"generation_config.json":null})",
+    R"({"chat_template.jinja":"{{ x }}","chat_template.json":{"chat_template":"y"}})",
+    R"({"config.json":{"vocab_size":6}})",
+    R"({"config.json":{"rope_scaling":{"type":"yarn","factor":2}}})"};
+
 std::vector<std::string> hf_directory_seeds() {
   std::vector<std::string> out = {seed_directory().dump()};
   Json shards = seed_directory();  // in two files, tied, a template of its own, factors for RoPE
@@ -157,6 +200,15 @@ std::vector<std::string> hf_directory_seeds() {
     tensors[base + "biases"] = {"F16", {rows, cols / 32}, 60};
   }
   out.push_back(packed.dump());
+  for (const char* const patch : kDirectoryPatches) {
+    Json changed = seed_directory();
+    changed.merge_patch(Json::parse(patch));
+    out.push_back(changed.dump());
+  }
+  Json pieces = seed_directory();
+  pieces["tokenizer.model"] = seed_sentencepiece_model();
+  pieces.erase("tokenizer.json");
+  out.push_back(pieces.dump(-1, ' ', false, Json::error_handler_t::replace));
   return out;
 }
 

@@ -4,6 +4,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -30,21 +33,31 @@ class MemoryFile {
 };
 
 /// A directory of one's own, in memory where there is such a place; emptied by clear(), removed at the end.
+/// A process that crashed could not remove its own; the next one does.
 class MemoryDirectory {
  public:
   MemoryDirectory() {
-    namespace fs = std::filesystem;
     static int count = 0;
-    const fs::path shm = "/dev/shm";
-    path_ = (fs::is_directory(shm) ? shm : fs::temp_directory_path()) /
-            ("cria-fuzz-" + std::to_string(::getpid()) + "-" + std::to_string(count++));
-    fs::create_directory(path_);
+    if (count == 0) remove_abandoned();
+    path_ = place() / (kPrefix + std::to_string(::getpid()) + "-" + std::to_string(count++));
+    std::filesystem::create_directory(path_);
   }
   MemoryDirectory(const MemoryDirectory&) = delete;
   MemoryDirectory& operator=(const MemoryDirectory&) = delete;
   ~MemoryDirectory() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
+  }
+  /// Removes the directories of processes that are no more.
+  static void remove_abandoned() {
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(place(), ignored)) {
+      const std::string name = entry.path().filename().string();
+      if (!name.starts_with(kPrefix)) continue;
+      const pid_t owner = std::atoi(name.c_str() + kPrefix.size());
+      if (owner > 0 && ::kill(owner, 0) != 0 && errno == ESRCH)
+        std::filesystem::remove_all(entry.path(), ignored);
+    }
   }
   [[nodiscard]] std::string path(std::string_view name = {}) const {
     return name.empty() ? path_.string() : (path_ / name).string();
@@ -62,6 +75,12 @@ class MemoryDirectory {
   }
 
  private:
+  static inline const std::string kPrefix = "cria-fuzz-";
+  static std::filesystem::path place() {
+    const std::filesystem::path shm = "/dev/shm";
+    return std::filesystem::is_directory(shm) ? shm : std::filesystem::temp_directory_path();
+  }
+
   std::filesystem::path path_;
 };
 

@@ -77,7 +77,25 @@ std::string mutate_rewrite(std::string_view input, Random& random, std::size_t m
 
 std::vector<std::string> rewrite_seeds() {
   std::vector<std::string> out = {seed_models().front(), seed_importance().bytes()};
-  out.push_back(seed_shard(0).bytes() + std::string(kBetween) + seed_shard(1).bytes());
+  const std::string first = seed_shard(0).bytes();
+  out.push_back(first + std::string(kBetween) + seed_shard(1).bytes());
+  out.push_back(first + std::string(kBetween) + first);
+  const auto add = [&](std::uint16_t shard, std::string_view key, GgufType type, std::string payload) {
+    GgufForm changed = seed_shard(shard);
+    changed.set(key, type, std::move(payload));
+    out.push_back((shard == 0 ? changed.bytes() : first) + std::string(kBetween) +
+                  (shard == 1 ? changed : seed_shard(1)).bytes());
+  };
+  for (const std::uint16_t shard : {0, 1}) {
+    add(shard, "split.no", GgufType::U16, bytes_of(std::uint16_t{7}));
+    add(shard, "split.no", GgufType::F32, bytes_of(1.0F));
+    add(shard, "split.count", GgufType::U16, bytes_of(std::uint16_t{3}));
+    add(shard, "split.count", GgufType::U32, bytes_of(std::uint32_t{1} << 20));
+    add(shard, "split.tensors.count", GgufType::I32, bytes_of(std::int32_t{4}));
+  }
+  GgufForm old = seed_shard(1);
+  old.version = 2;
+  out.push_back(first + std::string(kBetween) + old.bytes());
   return out;
 }
 

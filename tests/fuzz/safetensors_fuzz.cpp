@@ -41,11 +41,48 @@ std::vector<std::string> safetensors_seeds() {
   test::SafetensorsBytes file;
   file.add("a", "F32", {2, 2}, std::string(16, '\1')).add("b", "BF16", {3}, std::string(6, '\2'));
   file.add("s", "I64", {}, std::string(8, '\3')).add("none", "U8", {0, 4}, "");
-  return {file.file(),
-          test::safetensors_file(
-              R"({"__metadata__":{"format":"pt"},"x":{"dtype":"F16","shape":[1,2],"data_offsets":[0,4]}}   )",
-              "abcd"),
-          test::safetensors_file("{}", ""), test::safetensors_file(R"({"__metadata__":{}})", "")};
+  std::vector<std::string> out = {
+      file.file(),
+      test::safetensors_file(
+          R"({"__metadata__":{"format":"pt"},"x":{"dtype":"F16","shape":[1,2],"data_offsets":[0,4]}}   )",
+          "abcd"),
+      test::safetensors_file("{}", ""), test::safetensors_file(R"({"__metadata__":{}})", "")};
+  // What is refused, one for every reason.
+  for (
+      const char* const header :
+      {R"([])",
+       R"({"a":1})",
+       R"({"a":-1})",
+       R"({"a":1.5})",
+       R"({"a":null})",
+       R"({"a":true})",
+       R"({"a":[]})",
+       R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0]}})",
+       R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4,8]}})",
+       R"({"a":{"dtype":"F32","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[0,4]}})",
+       R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})",
+       R"({"a":{"dtype":"F31","shape":[1],"data_offsets":[0,4]}})",
+       R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})",
+       R"({"a":{"dtype":"F32","shape":[4294967296,4294967296,2],"data_offsets":[0,4]}})",
+       R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})",
+       R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
+       R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[3,4]}})",
+       R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},"b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
+       R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})",
+       R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4],"x":1}})",
+       R"({"a":{"dtype":"F32","shape":[1]}})",
+       R"({"a":{"dtype":1,"shape":[1],"data_offsets":[0,4]}})",
+       R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"a":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
+       R"({"__metadata__":{"a":1}})",
+       R"({"__metadata__":1})",
+       R"({"a":{"shape":{}}})",
+       R"({"a")"})
+    out.push_back(test::safetensors_file(header, "abcd"));
+  out.push_back(test::safetensors_file("{\"" + std::string(70'000, 'n') + "\":{}}", ""));
+  out.push_back(bytes_of(std::uint64_t{1} << 40) + "{}");
+  out.emplace_back("PK\3\4 and more than eight bytes");
+  out.emplace_back("{}");
+  return out;
 }
 
 /// The header as JSON, changed value by value.

@@ -41,8 +41,13 @@ std::vector<std::string> sentencepiece_model_seeds() {
                 TokenType::Normal, -1);
     builder.add(5, "b", TokenType::UserDefined, -2);
     builder.fill_holes();
-    out.push_back(sentencepiece_model(v));
+    const std::string whole = sentencepiece_model(v);
+    out.push_back(whole);
+    for (const char* const more : {"\x0A\x02\x18\x09", "\x0A\x04\x20\x01\x0A\x00", "\x78\x01",
+                                   "\x12\x04\x18\x01\x50\x01", "\x1A\x02\x50\x01", "\x0A\x70"})
+      out.push_back(whole + more);  // of a type that is none, fields that are not known, cut
   }
+  out.emplace_back("\x12\x02\x18\x02");  // no pieces
   return out;
 }
 

@@ -8,9 +8,9 @@ namespace cria::fuzz {
 
 std::span<const Target> targets() {
   static const Target all[] = {
-      kChatTemplate,       kCommandLine, kConversation, kGguf,          kHfConfig,  kHfDirectory,
-      kImportance,         kJinja,       kKernels,      kModel,         kRewrite,   kSafetensors,
-      kSentencePieceModel, kSession,     kTokenizer,    kTokenizerJson, kVocabulary};
+      kChatTemplate, kCommandLine, kConversation,  kGguf,      kHfConfig, kHfDirectory, kImportance,
+      kJinja,        kKernels,     kMapping,       kModel,     kRewrite,  kSafetensors, kSentencePieceModel,
+      kSession,      kTokenizer,   kTokenizerJson, kVocabulary};
   return all;
 }
 

@@ -37,7 +37,7 @@ struct Target {
 
 // Each is defined in the file that is named like it.
 extern const Target kChatTemplate, kCommandLine, kConversation, kGguf, kHfConfig, kHfDirectory, kImportance,
-    kJinja, kKernels, kModel, kRewrite, kSafetensors, kSentencePieceModel, kSession, kTokenizer,
+    kJinja, kKernels, kMapping, kModel, kRewrite, kSafetensors, kSentencePieceModel, kSession, kTokenizer,
     kTokenizerJson, kVocabulary;
 
 /// All of them, by name.

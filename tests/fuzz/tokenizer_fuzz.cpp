@@ -96,16 +96,29 @@ void run_tokenizer(std::string_view input) {
   static_cast<void>(tokenizer->encode(text, true, true));
 }
 
+/// The bytes that OddVocabulary takes for all bytes, "ab", the control token "<s>", and a merge of two
+/// tokens.
+std::string seed_vocabulary_bytes(char byte_pairs, char pre) {
+  const auto number = [](std::uint32_t n) {
+    return std::string(reinterpret_cast<const char*>(&n), sizeof n);
+  };
+  const std::string tokens = {byte_pairs, '\0', pre, '\2', '\2', 'a', 'b', '\1', '\3', '<', 's', '>', '\3'};
+  const std::string flags = {'\0', '\1'};  // no scores; BOS:
+  const std::string more = {'\1', '\1', '\0'};
+  return tokens + '\2' + number('a' + 1) + number('a' + 1) + number('b' + 1) + number('a' + 1) + flags +
+         number(259) + more;
+}
+
 std::vector<std::string> tokenizer_seeds() {
+  const std::string text = "Don't  say 12345 ab<s>, \xC3\xA9t\xC3\xA9 \xE4\xB8\xAD\xE6\x96\x87 x_y\n\n  \t!?";
+  std::string word;  // longer than those that are merged in the simple way
+  for (int i = 0; i < 100; ++i) word += i % 7 == 0 ? "ba" : "a";
   std::vector<std::string> out;
   for (char pre = 0; pre < 40; ++pre) {
     for (const char byte_pairs : {'\0', '\1'}) {
       if (byte_pairs == 0 && pre > 0) break;
-      std::string seed = {byte_pairs, '\0', pre, '\2', '\2', 'a',  'b',  '\1',
-                          '\3',       '<',  's', '>',  '\3', '\1', '\5', '\6'};
-      seed += std::string("\0\0\1\1\0", 5);
-      out.push_back(seed +
-                    "Don't  say 12345 ab<s>, \xC3\xA9t\xC3\xA9 \xE4\xB8\xAD\xE6\x96\x87 x_y\n\n  \t!?");
+      out.push_back(seed_vocabulary_bytes(byte_pairs, pre) + text);
+      if (pre == 0) out.push_back(seed_vocabulary_bytes(byte_pairs, pre) + word + " " + word);
     }
   }
   return out;

@@ -83,7 +83,23 @@ std::vector<std::string> tokenizer_json_seeds() {
   out.push_back(byte_level.dump());
   out.push_back(
       R"({"normalizer":{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"▁"},{"type":"Replace"}]},"pre_tokenizer":{"type":"Metaspace","prepend_scheme":"first"},"model":{"type":"BPE","unk_token":"<unk>","byte_fallback":true,"vocab":{"<unk>":0,"<s>":1,"</s>":2,"<0x00>":3,"<0x41>":4,"▁":5,"a":6,"▁a":7},"merges":["▁ a"]},"added_tokens":[{"id":1,"content":"<s>","special":true}],"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>"}},{"Sequence":{}},{"SpecialToken":{"id":"</s>"}}]}})");
-  out.push_back(R"({"model":{"type":"Unigram","vocab":[["a",0]]}})");
+  for (
+      const char* const refused :
+      {R"({"model":{"type":"Unigram","vocab":[["a",0]]}})", R"({})", R"([])", R"({"model":1})",
+       R"({"model":{"type":"BPE"}})", R"({"model":{"type":"BPE","vocab":{"a":-1},"merges":[]}})",
+       R"({"model":{"type":"BPE","vocab":{"a":0,"b":0},"merges":[]}})",
+       R"({"model":{"type":"BPE","vocab":{"a":999,"b":1},"merges":[]},"added_tokens":[{"id":999,"content":"x"}]})",
+       R"({"model":{"type":"BPE","vocab":{"a":0},"merges":["ab"]}})",
+       R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[1]}})",
+       R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[["a"]]}})",
+       R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[["a","b"]]},"pre_tokenizer":{"type":"ByteLevel"}})",
+       R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"pre_tokenizer":{"type":"Whitespace"}})",
+       R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"pre_tokenizer":{"type":"Split","pattern":{"Regex":"("},"behavior":"Isolated"}})",
+       R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"added_tokens":[{"id":"x","content":"x"}]})",
+       R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"model":1})",
+       "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", "\"\xFF\"", "[1e999]"})
+    out.emplace_back(refused);
+  out.push_back(R"({"model":{"type":"BPE","vocab":{")" + std::string(70'000, 'x') + R"(":0},"merges":[]}})");
   return out;
 }
 

@@ -1,6 +1,7 @@
 // Vocabularies in a file's metadata: a tokenizer of them, texts there and back, and the files of a Hugging
 // Face directory that say the same.
 #include "tests/fuzz/gguf_mutator.h"
+#include "tests/fuzz/refused_models.h"
 #include "tests/fuzz/seed_models.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/hf_vocabulary.h"
@@ -15,7 +16,8 @@ constexpr const char* kSamples[] = {"",
                                     "<s>ab</s>a<|im_end|>",
                                     "\342\226\201a\xE2\x96\x81",
                                     "w12 w13\xFF\xC3\x28\xF0\x9F\x98\x80",
-                                    "123456 don't  \t\r\n\n X"};
+                                    "123456 don't  \t\r\n\n X",
+                                    "<s> \n\xE2\x80\x83 a \xC2\xA0<|im_end|> \n"};
 
 template <class Part>
 void unless_refused(Part part) {
@@ -104,6 +106,7 @@ std::vector<std::string> vocabulary_seeds() {
     form.set_u32("tokenizer.ggml.unknown_token_id", 256);
     out.push_back(form.bytes());
   }
+  for (std::string& vocabulary : refused_vocabularies()) out.push_back(std::move(vocabulary));
   return out;
 }
 
