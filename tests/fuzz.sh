@@ -48,7 +48,8 @@ coverage() {
   profiles=
   for target; do
     prepare "$target"
-    LLVM_PROFILE_FILE=$findings/$target.profraw "$fuzzer" --target="$target" -runs=0 "$corpus/$target" "$corpus/seeds/$target" \
+    LLVM_PROFILE_FILE=$findings/$target.profraw "$fuzzer" --target="$target" -runs=0 -artifact_prefix="$findings/$target-" \
+      "$corpus/$target" "$corpus/seeds/$target" \
       >"$findings/$target.log" 2>&1 </dev/null || { echo "$target failed" >&2; return 1; }
     profiles="$profiles $findings/$target.profraw"
   done

@@ -36,8 +36,9 @@ std::vector<std::string> conversation_seeds() {
       "{}",
       R"([{"role":"user","content":1e400}])",
       R"([{"role":"user","content":{}}])",
-      "{\"question\":\"Q\",\"choices\":[\"a\",\"b\"],\"answer\":1}\n{\"ctx\":\"Q\",\"endings\":[\"a\",\"b\"],"
-      "\"label\":\"0\"}\n",
+      R"({"question":"Q","choices":["a","b"],"answer":1}
+{"ctx":"Q","endings":["a","b"],"label":"0"}
+)",
       R"({"question":"Q","choices":{"text":["a","b"],"label":["A","B"]},"answerKey":"B"})"};
 }
 

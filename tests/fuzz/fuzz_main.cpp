@@ -2,10 +2,10 @@
 // cria_fuzz --list: their names. cria_fuzz --target=NAME --seeds=DIR: writes its seeds there, and DIR.dict.
 #include <sys/time.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -94,6 +94,6 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
   const std::string changed =
       target->mutate({reinterpret_cast<const char*>(data), size}, random, max_size).substr(0, max_size);
   if (changed.empty()) return LLVMFuzzerMutate(data, size, max_size);
-  std::memcpy(data, changed.data(), changed.size());
+  std::copy(changed.begin(), changed.end(), data);
   return changed.size();
 }

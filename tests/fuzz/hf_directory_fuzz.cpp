@@ -107,7 +107,7 @@ Json seed_directory() {
   json["special_tokens_map.json"] = {{"unk_token", "a"}, {"pad_token", "<s>"}};
   json["generation_config.json"] = {{"bos_token_id", 3}, {"eos_token_id", {4, 5, 6}}};
   Json& t = json["model.safetensors"];
-  const auto tensor = [&](const char* name, std::vector<std::uint64_t> shape) {
+  const auto tensor = [&](const char* name, const std::vector<std::uint64_t>& shape) {
     t[name] = {"BF16", shape, 60};
   };
   tensor("model.embed_tokens.weight", {kRows, 32});

@@ -1,6 +1,8 @@
 #include "tests/fuzz/jinja_seeds.h"
 
+#include <initializer_list>
 #include <sstream>
+#include <string_view>
 
 namespace cria::fuzz {
 namespace {
@@ -25,6 +27,12 @@ std::vector<std::string> lines(const char* text) {
   std::vector<std::string> out;
   for (std::string line; std::getline(in, line);)
     if (!line.empty()) out.push_back(line);
+  return out;
+}
+
+std::string joined(std::initializer_list<std::string_view> parts) {
+  std::string out;
+  for (const std::string_view part : parts) out += part;
   return out;
 }
 
@@ -564,7 +572,7 @@ constexpr const char* kFilters =
     "map('string') max min reject replace('a','b') reverse round safe select slice(2) sort string sum title "
     "tojson trim truncate(3) unique upper wordcount";
 constexpr const char* kTests =
-    "boolean callable defined escaped even false float integer iterable lower mapping none number odd "
+    "boolean callable defined escaped false float integer iterable lower mapping none number "
     "sequence string true undefined upper";
 constexpr const char* kValues = "s w l d n f t no q e range l|select d.items() (1,2) [q]";
 constexpr const char* kMethods =
@@ -597,19 +605,18 @@ std::vector<std::string> jinja_seeds() {
   for (const std::string& source : lines(kSources)) seeds.source(source);
   for (const char* const source : kOddSources) seeds.source(source);
   for (const std::string& expression : lines(kExpressions)) seeds.expression(expression);
-  std::string deep = "1";
-  for (int i = 0; i < 120; ++i) deep = "(" + deep + ")";
+  const std::string deep = std::string(120, '(') + "1" + std::string(120, ')');
   seeds.expression(deep);
   seeds.expression("1 " + deep);
   for (const std::string& value : split(kValues)) {
-    for (const std::string& filter : split(kFilters)) seeds.expression("(" + value + ")|" + filter);
-    std::string all;
-    for (const std::string& test : split(kTests))
-      if (test != "odd" && test != "even") all += (all.empty() ? "(" : " ~ (") + value + " is " + test + ")";
+    for (const std::string& filter : split(kFilters)) seeds.expression(joined({"(", value, ")|", filter}));
+    std::string all = "''";
+    for (const std::string& test : split(kTests)) all += joined({" ~ (", value, " is ", test, ")"});
     seeds.expression(all);
+    for (const char* const parity : {"odd", "even"}) seeds.expression(joined({value, " is ", parity}));
   }
   for (const std::string& method : split(kMethods))
-    seeds.expression("s." + method + " ~ w." + method + " ~ e." + method);
+    seeds.expression(joined({"s.", method, " ~ w.", method, " ~ e.", method}));
   return seeds.take();
 }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -70,11 +71,13 @@ struct Floats {
 /// NaN equals NaN, whatever its bits; 0 is not -0.
 bool same(std::span<const float> a, std::span<const float> b) {
   return std::ranges::equal(a, b, [](float x, float y) {
-    return (std::isnan(x) && std::isnan(y)) || std::memcmp(&x, &y, sizeof x) == 0;
+    return (std::isnan(x) && std::isnan(y)) ||
+           std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y);
   });
 }
 bool same_number(double a, double b) {
-  return (std::isnan(a) && std::isnan(b)) || std::memcmp(&a, &b, sizeof a) == 0;
+  return (std::isnan(a) && std::isnan(b)) ||
+         std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
 }
 
 const KernelSet& reference() { return *available_kernels().back(); }

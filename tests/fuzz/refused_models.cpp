@@ -29,7 +29,7 @@ Value bytes(const std::vector<std::uint8_t>& list, GgufType type = GgufType::U8)
 }
 Value nested(int depth) {
   std::string payload = GgufForm().array(GgufType::U8, std::vector<std::uint8_t>{1});
-  while (--depth > 0) payload = bytes_of(GgufType::Array) + bytes_of(std::uint64_t{1}) + payload;
+  while (--depth > 0) payload.insert(0, bytes_of(GgufType::Array) + bytes_of(std::uint64_t{1}));
   return {GgufType::Array, payload};
 }
 

@@ -118,6 +118,7 @@ std::string mutate_safetensors(std::string_view input, Random& random, std::size
       json.erase(entry);
       break;
     default:
+      if (!value["shape"].is_array()) value["shape"] = nlohmann::json::array();
       value["shape"].push_back(random() % 3);
   }
   std::string header = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
