@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/safetensors_writer.h"
+#include "tests/fuzz/gguf_form.h"
 #include "tests/fuzz/gguf_mutator.h"
 #include "tests/fuzz/memory_file.h"
 #include "tests/model/safetensors_bytes.h"

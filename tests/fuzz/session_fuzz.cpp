@@ -1,6 +1,7 @@
 // Session files, files of log-probabilities, and the state of a measurement. The first byte says which, and
 // whether the checksums at their ends are made right, without which nothing gets further.
 #include <cstring>
+#include <numeric>
 
 #include "engine/log_probs.h"
 #include "engine/perplexity.h"
@@ -30,8 +31,8 @@ std::unique_ptr<Session> session_of(KvType kv_type) {
 
 const std::vector<TokenId>& measured_text() {
   static const std::vector<TokenId> text = [] {
-    std::vector<TokenId> ids;
-    for (TokenId id = 0; id < 40; ++id) ids.push_back(id);
+    std::vector<TokenId> ids(40);
+    std::iota(ids.begin(), ids.end(), 0);
     return ids;
   }();
   return text;

@@ -113,12 +113,13 @@ std::vector<std::string> tokenizer_seeds() {
   const std::string text = "Don't  say 12345 ab<s>, \xC3\xA9t\xC3\xA9 \xE4\xB8\xAD\xE6\x96\x87 x_y\n\n  \t!?";
   std::string word;  // longer than those that are merged in the simple way
   for (int i = 0; i < 100; ++i) word += i % 7 == 0 ? "ba" : "a";
+  word += " " + word;
   std::vector<std::string> out;
   for (char pre = 0; pre < 40; ++pre) {
     for (const char byte_pairs : {'\0', '\1'}) {
       if (byte_pairs == 0 && pre > 0) break;
       out.push_back(seed_vocabulary_bytes(byte_pairs, pre) + text);
-      if (pre == 0) out.push_back(seed_vocabulary_bytes(byte_pairs, pre) + word + " " + word);
+      if (pre == 0) out.push_back(seed_vocabulary_bytes(byte_pairs, pre).append(word));
     }
   }
   return out;

@@ -40,7 +40,7 @@ TEST(MalformedFile, Case004OneToThreeBytes) {
 }
 
 TEST(MalformedFile, Case005Magic) {
-  const auto magic = [](std::string bytes) { return [bytes](Image& m) { m.magic = bytes; }; };
+  const auto magic = [](const std::string& bytes) { return [bytes](Image& m) { m.magic = bytes; }; };
   const std::string start = "not a GGUF file: expected the bytes 'GGUF', got ";
   expect_refused({
       {start + "the bytes 41 42 43 44 (at byte 0)", magic("ABCD")},

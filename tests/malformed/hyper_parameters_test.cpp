@@ -19,6 +19,7 @@ struct BadValue {
 };
 void expect_bad_values(const std::string& suffix, const std::vector<BadValue>& values) {
   std::vector<Defect> defects;
+  defects.reserve(values.size());
   for (const BadValue& bad : values)
     defects.push_back({bad.says + " (key llama." + suffix + ")", with(suffix, bad.data)});
   expect_refused(defects);

@@ -59,10 +59,10 @@ TEST_F(MalformedImportance, Case099Values) {
   const std::string says = "no sum of squares: expected finite numbers that are not negative, got ",
                     where = " (tensor blk.0.ffn_up.weight)";
   for (const auto& [value, text] : {std::pair{kNan, "nan"}, {kInf, "inf"}, {-1.0F, "-1"}}) {
-    expect_matrix_refused(importance(64, value, 512).bytes(), says + text + where);
-    expect_matrix_refused(importance(64, 1, value).bytes(), says + text + where);
-    expect_matrix_refused(old_form(old_entry("blk.0.ffn_up.weight", 64, many(64, value))),
-                          says + text + where);
+    const std::string message = std::string(says).append(text).append(where);
+    expect_matrix_refused(importance(64, value, 512).bytes(), message);
+    expect_matrix_refused(importance(64, 1, value).bytes(), message);
+    expect_matrix_refused(old_form(old_entry("blk.0.ffn_up.weight", 64, many(64, value))), message);
   }
 }
 

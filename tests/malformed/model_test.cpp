@@ -112,7 +112,7 @@ TEST(MalformedModel, Case071Bias) {
 }
 
 TEST(MalformedModel, Case072RopeFactors) {
-  const auto factors = [](std::vector<float> values) {
+  const auto factors = [](const std::vector<float>& values) {
     std::string data;
     for (const float x : values) data += raw(x);
     return added("rope_freqs.weight", data);
