@@ -62,9 +62,11 @@ class Axis {
     low_ = low / kMargin, high_ = high * kMargin;
     static const std::vector<double> few = {1}, some = {1, 2, 5}, many = {1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8};
     const double decades = std::log10(high_ / low_);
-    for (double power = std::pow(10, std::floor(std::log10(low_))); power <= high_; power *= 10)
+    const int first = static_cast<int>(std::floor(std::log10(low_))),
+              last = static_cast<int>(std::floor(std::log10(high_)));
+    for (int exponent = first; exponent <= last; ++exponent)
       for (const double digit : decades < 1 ? many : decades < 3 ? some : few)
-        if (holds(digit * power)) marks_.push_back(digit * power);
+        if (const double mark = digit * std::pow(10, exponent); holds(mark)) marks_.push_back(mark);
   }
 
   bool log_;
@@ -126,7 +128,8 @@ struct Box {
 /// where none is free.
 Box placed(double px, double py, double width, const std::vector<Box>& taken) {
   const Box own{px + 8, px + 8 + width, py + 4};
-  for (double away = 0; away < kHeight; away += 3)
+  for (int step = 0; 3 * step < kHeight; ++step) {
+    const double away = 3 * step;
     for (const double left : {px + 8, px - 8 - width})
       for (const double y : {py + 4 - away, py + 4 + away}) {
         const Box label{left, left + width, y};
@@ -134,6 +137,7 @@ Box placed(double px, double py, double width, const std::vector<Box>& taken) {
           continue;
         if (std::ranges::none_of(taken, [&](const Box& other) { return label.clashes(other); })) return label;
       }
+  }
   return own;
 }
 
@@ -142,6 +146,7 @@ std::string points(const ScatterPlot& plot, const Axis& x, const Axis& y) {
   std::vector<PlotPoint> sorted = plot.points;
   std::ranges::sort(sorted, [](const PlotPoint& a, const PlotPoint& b) { return a.y > b.y; });
   std::vector<Box> taken;
+  taken.reserve(2 * sorted.size());
   for (const PlotPoint& p : sorted) taken.push_back({x.at(p.x) - 5, x.at(p.x) + 5, y.at(p.y) + 4});
   std::string svg;
   for (const PlotPoint& p : sorted) {

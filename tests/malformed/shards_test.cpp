@@ -117,7 +117,8 @@ TEST_F(MalformedShards, Case098Concatenated) {
   for (const std::size_t pad : {std::size_t{0}, 31 - (first.size() + 31) % 32}) {
     const std::string whole = first + std::string(pad, '\0') + parts_[1].bytes() + parts_[2].bytes();
     const std::string path = directory_.write("m-00001-of-00003.gguf", whole);
-    expect_error(limited(answer_from(path)), path + ": " + says + std::to_string(first.size() + pad) + ")");
+    const std::string place = std::to_string(first.size() + pad) + ")";
+    expect_error(limited(answer_from(path)), std::string(path).append(": ").append(says).append(place));
   }
 }
 

@@ -123,7 +123,8 @@ TEST(MalformedTokenizer, Case081FlagsWithoutTokens) {
   for (const std::string name : {"bos", "eos"}) {
     const std::string flag = "tokenizer.ggml.add_" + name + "_token",
                       upper = name == "bos" ? "a BOS" : "an EOS";
-    expect_refused({{"add_" + name + "_token without " + upper + " token (key " + flag + ")",
+    const std::string says = std::string("add_").append(name).append("_token without ").append(upper);
+    expect_refused({{std::string(says).append(" token (key ").append(flag).append(")"),
                      [&](Image& m) {
                        m.set(flag) = true;
                        m.erase("tokenizer.ggml." + name + "_token_id");
