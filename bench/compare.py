@@ -4,7 +4,9 @@
     bench/compare.py --peer llama.cpp=/path/to/llama-bench --peer ik_llama.cpp=/path/to/llama-bench [--types Q4_K,Q6_K] [-t 2]
 
 A peer is any program that takes llama-bench's arguments (-m -p -n -t -r -o json). Each type's file is written by cria, measured by
-everybody in turn, and deleted. Ratios are cria over the best peer; shares are of what `cria bench --roofline` measures beside them.
+everybody in turn, --rounds times, and deleted: a machine that is slow for a while is slow for all. A ratio is the median over the rounds
+of cria over the best peer of the round; speeds and shares (of what `cria bench --roofline` measures beside them) are medians, too.
+A peer that is left far behind by another in the first round, in prompts and decoding, sits out the rest.
 """
 import argparse
 import json
@@ -12,6 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from statistics import median
 
 ALL_TYPES = ("Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS IQ3_S IQ3_XXS IQ2_S IQ2_XS IQ2_XXS "
              "IQ1_S IQ1_M TQ1_0 TQ2_0 F16 BF16 F32")
@@ -44,12 +47,33 @@ def best(results, test):
     return max(speeds) if speeds else (None, "")
 
 
-def cells(test, cria, peers):
-    row = cria[test]
-    speed, name = best(peers, test)
-    peer = f"{speed:.1f} ({name})" if speed else "–"
-    ratio = f"**{row['tokens_per_second'] / speed:.2f}**" if speed else "–"
-    return [f"{row['tokens_per_second']:.1f}", peer, ratio, f"{100 * row['roofline_fraction']:.0f} %"]
+def contenders(peers, results):
+    """The peers that reach two thirds of the best one somewhere."""
+    def contends(name):
+        return any(results[name].get(test, 0) > 0.67 * (best(results, test)[0] or 0) for test in ("pp", "tg"))
+    return {name: program for name, program in peers.items() if contends(name)}
+
+
+def measure(cria, peers, model, options, rounds):
+    """A list of (cria's rows, the peers' speeds), one for each round."""
+    results = []
+    for _ in range(rounds):
+        results.append((measure_cria(cria, model, options),
+                        {name: measure_peer(program, model, options) for name, program in peers.items()}))
+        peers = contenders(peers, results[-1][1])
+    return results
+
+
+def cells(test, rounds):
+    speed = median(cria[test]["tokens_per_second"] for cria, _ in rounds)
+    share = median(cria[test]["roofline_fraction"] for cria, _ in rounds)
+    bests = [best(peers, test) for _, peers in rounds]
+    if any(peer is None for peer, _ in bests):
+        return [f"{speed:.1f}", "–", "–", f"{100 * share:.0f} %"]
+    ratio = median(cria[test]["tokens_per_second"] / peer for (cria, _), (peer, _) in zip(rounds, bests))
+    names = [name for _, name in bests]
+    peer = f"{median(peer for peer, _ in bests):.1f} ({max(set(names), key=names.count)})"
+    return [f"{speed:.1f}", peer, f"**{ratio:.2f}**", f"{100 * share:.0f} %"]
 
 
 def main():
@@ -61,7 +85,8 @@ def main():
     parser.add_argument("-p", default="512")
     parser.add_argument("-n", default="64")
     parser.add_argument("-t", default="2")
-    parser.add_argument("-r", default="3")
+    parser.add_argument("-r", default="1", help="repetitions in a round")
+    parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
     peers = dict(peer.split("=", 1) for peer in args.peer)
     options = ["-p", args.p, "-n", args.n, "-t", args.t, "-r", args.r]
@@ -72,9 +97,8 @@ def main():
             model = os.path.join(folder, f"{args.shape}-{dtype}.gguf")
             subprocess.run([args.cria, "bench", "--synthetic", f"{args.shape}:{dtype}", "--write", model,
                             "-p", "0", "-n", "1", "-r", "1"], check=True, stdout=subprocess.DEVNULL)
-            cria = measure_cria(args.cria, model, options)
-            results = {name: measure_peer(program, model, options) for name, program in peers.items()}
-        print("| " + " | ".join([dtype, *cells("pp", cria, results), *cells("tg", cria, results)]) + " |", flush=True)
+            rounds = measure(args.cria, peers, model, options, args.rounds)
+        print("| " + " | ".join([dtype, *cells("pp", rounds), *cells("tg", rounds)]) + " |", flush=True)
 
 
 if __name__ == "__main__":

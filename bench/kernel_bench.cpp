@@ -82,7 +82,7 @@ class Product {
     quantize(scalar, scalar.matmul(type).act);
     job_.weights = weights_.get();
     scalar.matmul(type).run(job_, 0, rows, scratch_.get());
-    const bool exact = dtype_info(type).dot != DotClass::Float || kernels_.isa != "amx";
+    const bool exact = !dtype_info(type).is_float() || kernels_.isa != "amx";
     bool good = true;
     for (std::size_t t = 0; t < tokens_ && good; ++t)
       for (std::size_t r = 0; r < rows && good; ++r) {
@@ -135,7 +135,6 @@ void bench_product(benchmark::State& state, const KernelSet& kernels, DType type
   for (auto _ : state) product.run(product.rows());
   const auto runs = static_cast<double>(state.iterations());
   const tools::Roofline& limit = roofline();
-  const bool is_float = dtype_info(type).dot == DotClass::Float;
   using benchmark::Counter;
   if (tokens <= 8) {
     const double gbytes = 1e-9 * runs * static_cast<double>(product.matrix_bytes());
@@ -144,8 +143,7 @@ void bench_product(benchmark::State& state, const KernelSet& kernels, DType type
   } else {
     const double gmacs = 1e-9 * runs * product.macs();
     state.counters["GMAC/s"] = Counter(gmacs, Counter::kIsRate);
-    state.counters["of_peak"] =
-        Counter(gmacs / (is_float ? limit.float_gmacs : limit.int8_gmacs), Counter::kIsRate);
+    state.counters["of_peak"] = Counter(gmacs / limit.peak(dtype_info(type)), Counter::kIsRate);
   }
 }
 

@@ -17,6 +17,7 @@ std::string describe(const TensorView& tensor) {
 std::string outputs(const Node& node) {
   std::string text(name(node.out));
   if (node.op == Op::QkvRope) text += ", kv cache";
+  if (node.acts.has(ActType::BF16)) text += "+bf16";
   if (node.acts.has(ActType::Q8x32)) text += "+q8x32";
   if (node.acts.has(ActType::Q8x256)) text += "+q8x256";
   return text;

@@ -54,7 +54,7 @@ void Executor::multiply(const Matrix& m, ValueId in, ValueId out, const float* r
 
 void Executor::quantize_token(const Node& node, std::size_t token) {
   const Value& out = work_[node.out];
-  for (const ActType type : {ActType::Q8x32, ActType::Q8x256}) {
+  for (const ActType type : kQuantizedForms) {
     if (!node.acts.has(type)) continue;
     Activations acts = out.view(type, token, token + 1);
     kernels_.quantize(out.row(token), out.width, acts, 0, 1);
@@ -64,7 +64,7 @@ void Executor::quantize_token(const Node& node, std::size_t token) {
 // Columns of whole blocks, for all current tokens.
 void Executor::quantize_columns(const Node& node, std::size_t col_begin, std::size_t col_end) {
   const Value& out = work_[node.out];
-  for (const ActType type : {ActType::Q8x32, ActType::Q8x256}) {
+  for (const ActType type : kQuantizedForms) {
     if (!node.acts.has(type)) continue;
     const Activations whole = out.view(type, 0, end_);
     for (std::size_t token = begin_; token < end_; ++token) {

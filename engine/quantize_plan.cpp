@@ -97,7 +97,7 @@ bool fits(const MixRule& rule, const Mix& mix, const TensorRole& role, const Mod
   return rule.layers == Layers::All || (role.layer && holds(rule.layers, *role.layer, facts.n_layers));
 }
 
-bool is_float(DType type) { return dtype_info(type).dot == DotClass::Float; }
+bool is_float(DType type) { return dtype_info(type).is_float(); }
 
 // Matrices that are multiplied by activations. Norms, biases, routers of experts and tables of positions are
 // small and matter: they keep their values.

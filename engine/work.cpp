@@ -61,10 +61,10 @@ void lay_out(Bump& bump, WorkMemory& work, const Graph& graph, const LlamaConfig
     value.width = graph.width[i];
     const std::size_t tokens = id == ValueId::Logits ? shape.logit_rows : shape.n_batch;
     value.f32 = bump.floats(tokens * value.width);
-    if (graph.acts[i].has(ActType::Q8x32))
-      value.q8x32 = place_acts(bump, ActType::Q8x32, tokens, value.width);
-    if (graph.acts[i].has(ActType::Q8x256))
-      value.q8x256 = place_acts(bump, ActType::Q8x256, tokens, value.width);
+    for (const ActType type : kQuantizedForms) {
+      if (graph.acts[i].has(type))
+        value.forms[static_cast<std::size_t>(type)] = place_acts(bump, type, tokens, value.width);
+    }
   };
   for (const ValueId id : {ValueId::X, ValueId::Norm, ValueId::Logits}) place(id);
   // Attention and feed-forward never need theirs at the same time.
@@ -101,15 +101,14 @@ Activations column_range(const Activations& acts, std::size_t token, std::size_t
   const std::size_t sums = acts.type == ActType::Q8x32 ? 32 : 16;
   Activations part = token_range(acts, token, token + 1);
   part.cols = cols;
-  part.q += col;
-  part.d += col / block;
-  part.sum += col / sums;
+  part.q += col * part.value_bytes();
+  if (part.d != nullptr) part.d += col / block;
+  if (part.sum != nullptr) part.sum += col / sums;
   return part;
 }
 
 Activations Value::view(ActType type, std::size_t begin, std::size_t end) const {
-  if (type == ActType::Q8x32) return token_range(q8x32, begin, end);
-  if (type == ActType::Q8x256) return token_range(q8x256, begin, end);
+  if (type != ActType::F32) return token_range(forms[static_cast<std::size_t>(type)], begin, end);
   Activations acts;
   acts.type = ActType::F32;
   acts.n_tokens = end - begin;

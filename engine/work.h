@@ -2,6 +2,7 @@
 // computed.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 
@@ -13,7 +14,7 @@ namespace cria {
 struct Value {
   float* f32 = nullptr;  ///< [n_tokens][width]
   std::size_t width = 0;
-  Activations q8x32, q8x256;  ///< type None where not needed
+  std::array<Activations, kActTypes> forms;  ///< by type; None where not needed, F32 is a view of f32
 
   [[nodiscard]] float* row(std::size_t token) const { return f32 + token * width; }
   /// Tokens [begin, end) as a product of that type reads them.

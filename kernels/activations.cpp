@@ -16,8 +16,9 @@ struct PartBytes {
   std::size_t q = 0, d = 0, sum = 0;
 
   PartBytes(const Activations& acts) {
-    if (acts.type != ActType::Q8x32 && acts.type != ActType::Q8x256) return;
+    if (acts.type == ActType::None || acts.type == ActType::F32) return;
     q = aligned(acts.n_tokens * acts.q_stride());
+    if (acts.type == ActType::BF16) return;
     d = aligned(acts.n_tokens * acts.d_stride() * sizeof(float));
     sum = aligned(acts.n_tokens * acts.sum_stride() * sizeof(std::int16_t));
   }
@@ -45,6 +46,7 @@ Activations Activations::place(ActType type, std::size_t n_tokens, std::size_t c
   const PartBytes part(acts);
   if (part.total() == 0) return acts;
   acts.q = reinterpret_cast<std::int8_t*>(memory);
+  if (type == ActType::BF16) return acts;
   acts.d = reinterpret_cast<float*>(memory + part.q);
   acts.sum = reinterpret_cast<std::int16_t*>(memory + part.q + part.d);
   return acts;

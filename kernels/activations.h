@@ -9,9 +9,14 @@ namespace cria {
 enum class ActType : std::uint8_t {
   None,
   F32,     ///< values as they are
+  BF16,    ///< rounded to bfloat16
   Q8x32,   ///< int8 with a float scale and an integer sum per 32 values
   Q8x256,  ///< int8 with a float scale per 256 values and an integer sum per 16
 };
+
+inline constexpr std::size_t kActTypes = 5;
+/// The forms that KernelSet::quantize makes of values.
+inline constexpr ActType kQuantizedForms[] = {ActType::BF16, ActType::Q8x32, ActType::Q8x256};
 
 /// A view of n_tokens rows of cols values; the memory belongs to the caller (engine's arena). Rows of every
 /// array start at token*stride of that array. Arrays that a type does not use are null.
@@ -21,7 +26,8 @@ struct Activations {
   std::size_t cols = 0;        ///< multiple of 32 (Q8x32) or 256 (Q8x256)
   const float* f32 = nullptr;  ///< F32: [n_tokens][f32_stride]
   std::size_t f32_stride = 0;
-  std::int8_t* q = nullptr;  ///< Q8*: [n_tokens][q_stride()], 64-byte aligned
+  std::int8_t* q = nullptr;  ///< [n_tokens][q_stride()] bytes, 64-byte aligned. Q8*: int8. BF16: bfloat16,
+                             ///< an odd number of them followed by one zero
   float* d = nullptr;        ///< Q8x32: [n_tokens][cols/32]; Q8x256: [n_tokens][cols/256]
   std::int16_t* sum =
       nullptr;  ///< Q8x32: [n_tokens][cols/32] sums of 32; Q8x256: [n_tokens][cols/16] sums of 16
@@ -29,7 +35,11 @@ struct Activations {
   /// An odd number of cache lines, so that the same columns of many tokens do not compete for a few sets of a
   /// cache. (Inlined: units of other instruction sets call these too, and the linker keeps any one copy.)
   [[nodiscard, gnu::always_inline]] inline std::size_t q_stride() const {
-    return ((cols + 63) / 64 | 1) * 64;
+    return ((cols * value_bytes() + 63) / 64 | 1) * 64;
+  }
+  /// Bytes of a value in q.
+  [[nodiscard, gnu::always_inline]] inline std::size_t value_bytes() const {
+    return type == ActType::BF16 ? 2 : 1;
   }
   [[nodiscard, gnu::always_inline]] inline std::size_t d_stride() const {
     return type == ActType::Q8x32 ? cols / 32 : cols / 256;

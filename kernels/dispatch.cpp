@@ -38,13 +38,17 @@ bool has_avx512() {
 }
 #endif
 
+#if defined(CRIA_HAS_AVX512)
+bool has_avx512bf16() { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }
+#endif
+
 #if defined(CRIA_HAS_AMX)
 /// Tiles are large registers that Linux grants a process only on demand, to all of its threads.
 bool has_amx() {
   constexpr unsigned kBf16 = 1U << 22, kTile = 1U << 24, kInt8 = 1U << 25;  // CPUID 7.0 EDX
   constexpr int kRequestPermission = 0x1023, kTileData = 18;  // arch_prctl(ARCH_REQ_XCOMP_PERM, …)
   unsigned a = 0, b = 0, c = 0, d = 0;
-  if (!has_avx512() || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+  if (!has_avx512bf16() || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
   if ((d & (kBf16 | kTile | kInt8)) != (kBf16 | kTile | kInt8)) return false;
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
@@ -60,11 +64,20 @@ struct Available {
 #if defined(CRIA_HAS_AMX)
   KernelSet amx;
 #endif
+#if defined(CRIA_HAS_AVX512)
+  KernelSet avx512 = kAvx512Kernels;
+#endif
 
   Available() noexcept {
+#if defined(CRIA_HAS_AVX512)
+    if (has_avx512bf16()) {
+      avx512.matmul = avx512bf16_matmul;
+      avx512.bf16_peak = avx512bf16_peak;
+    }
+#endif
 #if defined(CRIA_HAS_AMX)
     if (has_amx()) {
-      amx = kAvx512Kernels;
+      amx = avx512;
       amx.isa = "amx";
       amx.matmul = amx_matmul;
       amx.matrix_peak = amx_peak;
@@ -72,7 +85,7 @@ struct Available {
     }
 #endif
 #if defined(CRIA_HAS_AVX512)
-    if (has_avx512()) add(kAvx512Kernels);
+    if (has_avx512()) add(avx512);
 #endif
 #if defined(CRIA_HAS_AVX2)
     if (has_avx2()) add(kAvx2Kernels);

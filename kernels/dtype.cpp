@@ -70,7 +70,7 @@ constexpr std::array kTable = {
     plain<std::int64_t, number_to_float<std::int64_t>>("I64", DType::I64, DotClass::None),
     plain<double, number_to_float<double>>("F64", DType::F64, DotClass::None),
     super256<DType::IQ1_M, BlockIQ1_M, decode_iq1_m>("IQ1_M"),
-    plain<std::uint16_t, bf16_to_f32>("BF16", DType::BF16, DotClass::Float),
+    plain<std::uint16_t, bf16_to_f32>("BF16", DType::BF16, DotClass::FloatPairs),
     super256<DType::TQ1_0, BlockTQ1_0, decode_tq1_0>("TQ1_0"),
     super256<DType::TQ2_0, BlockTQ2_0, decode_tq2_0>("TQ2_0"),
 };

@@ -20,10 +20,11 @@ enum class DType : std::uint32_t {
 
 /// How a matrix product reads a type (kernels/README.md).
 enum class DotClass : std::uint8_t {
-  None,      ///< not usable as a weight matrix (I8…I64, F64, Q8_1, Q8_K)
-  Float,     ///< F32, F16, BF16
-  Blocks32,  ///< one float scale per 32 values
-  Super256,  ///< integer sub-scales, one float scale per 256 values
+  None,        ///< not usable as a weight matrix (I8…I64, F64, Q8_1, Q8_K)
+  Float,       ///< F32, F16
+  FloatPairs,  ///< BF16
+  Blocks32,    ///< one float scale per 32 values
+  Super256,    ///< integer sub-scales, one float scale per 256 values
 };
 
 /// One row of the dtype table.
@@ -36,6 +37,10 @@ struct DTypeInfo {
   /// n_values (a multiple of block_values) from blocks (any alignment) to out. Never null.
   void (*dequantize)(const std::byte* blocks, float* out, std::size_t n_values);
 
+  /// F32, F16, BF16.
+  [[nodiscard]] constexpr bool is_float() const {
+    return dot == DotClass::Float || dot == DotClass::FloatPairs;
+  }
   /// Bytes of n values; n must be a multiple of block_values.
   [[nodiscard]] constexpr std::size_t bytes(std::size_t n) const { return n / block_values * block_bytes; }
 };

@@ -21,7 +21,7 @@ namespace cria {
 inline constexpr std::size_t kFloatLanes = 16;
 
 /// How numbers lie in memory: what F32x16::load reads.
-enum class Stored : std::uint8_t { F32, F16, BF16 };
+enum class Stored : std::uint8_t { F32, F16 };
 constexpr std::size_t stored_bytes(Stored type) { return type == Stored::F32 ? 4 : 2; }
 
 template <class Isa>
@@ -45,7 +45,6 @@ struct F32x16 {
       const std::byte* q = p + i * Ops::kSize * stored_bytes(type);
       if constexpr (type == Stored::F32) return Ops::load(reinterpret_cast<const float*>(q));
       if constexpr (type == Stored::F16) return Ops::load_f16(q);
-      if constexpr (type == Stored::BF16) return Ops::load_bf16(q);
     });
   }
   [[gnu::always_inline]] static F32x16 load_i8(const std::int8_t* p) {

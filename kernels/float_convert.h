@@ -30,7 +30,8 @@ namespace cria {
 ///   scale2(x, n)        x * 2^n, rounded once, for integers |n| <= 252; a set without it has
 ///   pow2(t)             2^n where t = n + 1.5*2^23 and -126 <= n <= 127
 ///   swap_pairs(x)       lanes 2i and 2i+1 exchanged (kSize > 1)
-///   load_f16/bf16/i8    from kSize values at any alignment
+///   low_bf16, high_bf16(x)   the bfloat16 in the low (high) half of each lane's bits
+///   load_f16/i8   from kSize values at any alignment
 ///   store_f16/bf16      to the nearest, ties to even
 ///   sum4(a, b, c, d, p) p[i] = the sum of 16 lanes of the i-th, given as parts, by the tree of F32x16::sum
 ///   (kSize > 1) store_i8            of integers in -128…127; NaN is stored as 0
@@ -65,10 +66,11 @@ struct FloatOps<ScalarIsa> {
   static float pow2(float t) {
     return std::bit_cast<float>((std::bit_cast<std::uint32_t>(t) << 23) + 0x3F800000U);
   }
-  static float load_f16(const void* p) { return f16_to_f32(load_bits(p)); }
-  static float load_bf16(const void* p) {
-    return std::bit_cast<float>(static_cast<std::uint32_t>(load_bits(p)) << 16);
+  static float low_bf16(float x) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) << 16); }
+  static float high_bf16(float x) {
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0xFFFF0000U);
   }
+  static float load_f16(const void* p) { return f16_to_f32(load_bits(p)); }
   static float load_i8(const std::int8_t* p) { return *p; }
   static void store_f16(void* p, float x) {
     const std::uint16_t bits = f32_to_f16(x);
@@ -136,10 +138,13 @@ struct FloatOps<Avx2> : XsimdFloatOps<Avx2> {
     _mm_storeu_ps(out, _mm_unpacklo_ps(_mm_permute_ps(_mm256_castps256_ps128(ones), 0xD8),
                                        _mm_permute_ps(_mm256_extractf128_ps(ones, 1), 0xD8)));
   }
-  static Batch load_f16(const void* p) { return _mm256_cvtph_ps(load128(p)); }
-  static Batch load_bf16(const void* p) {
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load128(p)), 16));
+  static Batch low_bf16(Batch x) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(x), 16));
   }
+  static Batch high_bf16(Batch x) {
+    return _mm256_and_ps(x, _mm256_castsi256_ps(_mm256_set1_epi32(static_cast<int>(0xFFFF0000U))));
+  }
+  static Batch load_f16(const void* p) { return _mm256_cvtph_ps(load128(p)); }
   static Batch load_i8(const std::int8_t* p) {
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
   }
@@ -196,10 +201,13 @@ struct FloatOps<Avx512> : XsimdFloatOps<Avx512> {
     const __m512 ones = op(twos, _mm512_permute_ps(twos, 0xB1));
     _mm_storeu_ps(out, _mm512_castps512_ps128(_mm512_maskz_compress_ps(0x1111, ones)));
   }
-  static Batch load_f16(const void* p) { return _mm512_cvtph_ps(load256(p)); }
-  static Batch load_bf16(const void* p) {
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(load256(p)), 16));
+  static Batch low_bf16(Batch x) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(x), 16));
   }
+  static Batch high_bf16(Batch x) {
+    return _mm512_and_ps(x, _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(0xFFFF0000U))));
+  }
+  static Batch load_f16(const void* p) { return _mm512_cvtph_ps(load256(p)); }
   static Batch load_i8(const std::int8_t* p) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
   }
@@ -255,8 +263,11 @@ struct FloatOps<Neon> : XsimdFloatOps<Neon> {
     const float32x4_t ab = fold2(fold(a), fold(b)), cd = fold2(fold(c), fold(d));
     vst1q_f32(out, op(vuzp1q_f32(ab, cd), vuzp2q_f32(ab, cd)));
   }
+  static Batch low_bf16(Batch x) { return vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(x), 16)); }
+  static Batch high_bf16(Batch x) {
+    return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(x), vdupq_n_u32(0xFFFF0000U)));
+  }
   static Batch load_f16(const void* p) { return vcvt_f32_f16(vreinterpret_f16_u16(load64(p))); }
-  static Batch load_bf16(const void* p) { return vreinterpretq_f32_u32(vshll_n_u16(load64(p), 16)); }
   static Batch load_i8(const std::int8_t* p) {
     std::int32_t bits;
     std::memcpy(&bits, p, sizeof bits);

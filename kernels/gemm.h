@@ -21,13 +21,26 @@ void gemm_tile(const MatMulJob& job, std::size_t row, std::size_t n_rows, std::s
   const auto rows_of = [&](std::size_t p) { return std::min(kGemmRows, n_rows - p * kGemmRows); };
   for (std::size_t p = 0; p < n_panels; ++p)
     std::memset(s.acc[p], 0, (n_tokens + kGemmPad) * sizeof s.acc[p][0]);
+  using W = LaneType<RowLanes<Isa>, type>;
+  constexpr std::size_t kBytes = W::kBytes * (W::kSuper ? 1 : kGemmCols / 32);  // of a row in a panel
+  const std::byte* const weights = job.weights + row * job.row_bytes;
   for (std::size_t k = 0; k < job.cols; k += kGemmCols) {
+    const bool last = k + kGemmCols >= job.cols;
+    const Ahead ahead(last ? weights + n_rows * job.row_bytes : weights + (k / kGemmCols + 1) * kBytes,
+                      job.row_bytes, n_rows, kBytes,
+                      (n_tokens + GemmKernel<Isa>::kTokens - 1) / GemmKernel<Isa>::kTokens);
     for (std::size_t p = 0; p < n_panels; ++p)
       PanelPacker<Isa, type>::pack(job, row + p * kGemmRows, rows_of(p), k, s.panel[p]);
     GemmKernel<Isa>::template run<panel_shape<Isa, type>()>(TokenSlice(*job.x, token, n_tokens, k), s,
-                                                            n_panels);
+                                                            n_panels, ahead);
   }
+  constexpr std::size_t kOutAhead = 8;  // tokens: their rows lie far apart
   for (std::size_t t = 0; t < n_tokens; ++t) {
+    const std::size_t next = (token + std::min(t + kOutAhead, n_tokens - 1)) * job.out_stride + row;
+    for (std::size_t r = 0; r < n_rows; r += 64 / sizeof(float)) {
+      __builtin_prefetch(job.out + next + r, 1);
+      if (job.residual != nullptr) __builtin_prefetch(job.residual + next + r);
+    }
     for (std::size_t p = 0; p < n_panels; ++p) {
       const std::size_t at = (token + t) * job.out_stride + row + p * kGemmRows;
       const float* const acc = s.acc[p][t];

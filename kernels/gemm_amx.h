@@ -61,13 +61,13 @@ struct GemmKernel<Amx> {
   }
 
   template <PanelShape shape>
-  static void run(const TokenSlice& x, GemmScratch& s, std::size_t n_panels) {
+  static void run(const TokenSlice& x, GemmScratch& s, std::size_t n_panels, Ahead ahead) {
     std::atomic_signal_fence(
         std::memory_order_seq_cst);  // GCC 12 does not know that tile loads read the panel
     if constexpr (shape.blocks32)
-      blocks32<shape>(x, s, n_panels);
+      blocks32<shape>(x, s, n_panels, ahead);
     else
-      super256<shape>(x, s, n_panels);
+      super256<shape>(x, s, n_panels, ahead);
   }
 
  private:
@@ -145,7 +145,7 @@ struct GemmKernel<Amx> {
   /// 16i on, and half j of the rows or digit j. The sums of a unit become floats while the next one
   /// multiplies.
   template <PanelShape shape>
-  static void super256(const TokenSlice& x, GemmScratch& s, std::size_t n_panels) {
+  static void super256(const TokenSlice& x, GemmScratch& s, std::size_t n_panels, Ahead& ahead) {
     constexpr std::size_t kHalves = kDigits<shape> ? 2 : 1;
     alignas(64) Sums sums[2];
     TokenTile<shape> tiles[2];
@@ -156,7 +156,10 @@ struct GemmKernel<Amx> {
     };
     for (std::size_t unit = 0; unit < n; ++unit) {
       const std::size_t t = unit / per_tile;
-      if (unit % per_tile == 0) tiles[t % 2].fill(x, t * kTokens);
+      if (unit % per_tile == 0) {
+        tiles[t % 2].fill(x, t * kTokens);
+        ahead.fetch();
+      }
       multiply(tiles[t % 2], s.panel[unit % per_tile / kHalves], unit % kHalves, sums[unit % 2],
                [&](std::size_t step) {
                  if (unit > 0) add(unit - 1, step);
@@ -254,7 +257,7 @@ struct GemmKernel<Amx> {
   /// 16 tokens × 16 rows with their accumulators in registers, two blocks at a time; the next two multiply
   /// while the sums of these are added.
   template <PanelShape shape>
-  static void blocks32(const TokenSlice& x, GemmScratch& s, std::size_t n_panels) {
+  static void blocks32(const TokenSlice& x, GemmScratch& s, std::size_t n_panels, Ahead& ahead) {
     alignas(64) Tile sums[2][2];
     TokenTile<shape> tiles[2];
     const std::size_t halves = 2 * n_panels;  // of panels
@@ -262,7 +265,10 @@ struct GemmKernel<Amx> {
     const auto multiply = [&](std::size_t unit, std::size_t pair, Tile(&out)[2]) {
       const std::size_t t = unit / halves, h = unit % halves;
       TokenTile<shape>& tile = tiles[t / 2 % 2];
-      if (pair == 0 && h == 0 && t % 2 == 0) tile.fill(x, t * 16);
+      if (pair == 0 && h == 0 && t % 2 == 0) {
+        tile.fill(x, t * 16);
+        ahead.fetch();
+      }
       multiply_pair(tile.q + t % 2 * 16 * tile.q_stride + 64 * pair, tile.q_stride,
                     &s.panel[h / 2].q[0][16 * pair][16 * (h % 2)], out);
     };

@@ -51,7 +51,7 @@ struct GemmKernel<Avx2> {
   }
 
   template <PanelShape shape>
-  static void run(const TokenSlice& x, GemmScratch& s, std::size_t n_panels) {
+  static void run(const TokenSlice& x, GemmScratch& s, std::size_t n_panels, Ahead ahead) {
     for (std::size_t chunk = 0; chunk < x.n_tokens; chunk += kChunk) {
       Words words[kChunk / kTokens];
       const std::size_t end = std::min(chunk + kChunk, x.n_tokens);
@@ -59,6 +59,7 @@ struct GemmKernel<Avx2> {
         for (std::size_t t = chunk; t < end; t += kTokens) {
           const Tile tile(x, t, shape.bytes == PanelBytes::Words ? &words[(t - chunk) / kTokens] : nullptr,
                           p == 0);
+          if (p == 0) ahead.fetch();
           for (std::size_t row = 0; row < kGemmRows; row += 8 * kHalves) {
             if constexpr (shape.blocks32)
               blocks32<shape>(x, tile, s.panel[p], row, s.acc[p] + t);

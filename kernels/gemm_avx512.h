@@ -45,9 +45,10 @@ struct GemmKernel<Avx512> {
   }
 
   template <PanelShape shape>
-  static void run(const TokenSlice& x, GemmScratch& s, std::size_t n_panels) {
+  static void run(const TokenSlice& x, GemmScratch& s, std::size_t n_panels, Ahead ahead) {
     for (std::size_t t = 0; t < x.n_tokens; t += kTokens) {
       const TokenTile<shape> tile(x, t);
+      ahead.fetch();
       for (std::size_t p = 0; p < n_panels; ++p) {
         if constexpr (shape.blocks32)
           blocks32<shape>(tile, x.cols / 32, s.panel[p], s.acc[p] + t);
@@ -83,9 +84,12 @@ struct GemmKernel<Avx512> {
         else
           fill_super(x.d[token * x.d_stride], x.sum + token * x.sum_stride, t);
       }
-      for (std::size_t t = first + kTokens; t < std::min(first + 2 * kTokens, x.n_tokens); ++t)
+      for (std::size_t t = first + kTokens; t < std::min(first + 2 * kTokens, x.n_tokens); ++t) {
         for (std::size_t line = 0; line < kGemmCols; line += 64)
           __builtin_prefetch(x.q + t * x.q_stride + line, 0, 3);
+        __builtin_prefetch(x.d + t * x.d_stride, 0, 3);
+        __builtin_prefetch(x.sum + t * x.sum_stride, 0, 3);
+      }
     }
 
    private:
@@ -110,12 +114,14 @@ struct GemmKernel<Avx512> {
       }
     }
     void fill_blocks(const TokenSlice& x, std::size_t token, std::size_t t) {
-      for (std::size_t b = 0; b < x.cols / 32; ++b) {
-        const std::int32_t sum = x.sum[token * x.sum_stride + b];
-        d[t][b] = x.d[token * x.d_stride + b];
-        start[t][b] = -shape.zero * sum;
-        if constexpr (shape.mins != 0) d_sum[t][b] = d[t][b] * static_cast<float>(sum);
-      }
+      const auto blocks = static_cast<__mmask8>((1U << (x.cols / 32)) - 1);
+      const __m256 scale = _mm256_maskz_loadu_ps(blocks, x.d + token * x.d_stride);
+      const __m256i sum = _mm256_cvtepi16_epi32(_mm_maskz_loadu_epi16(blocks, x.sum + token * x.sum_stride));
+      _mm256_storeu_ps(d[t], scale);
+      _mm256_store_si256(reinterpret_cast<__m256i*>(start[t]),
+                         _mm256_mullo_epi32(sum, _mm256_set1_epi32(-shape.zero)));
+      if constexpr (shape.mins != 0)
+        _mm256_storeu_ps(d_sum[t], _mm256_mul_ps(scale, _mm256_cvtepi32_ps(sum)));
     }
   };
 

@@ -46,8 +46,9 @@ struct GemmKernel<Neon> {
   }
 
   template <PanelShape shape>
-  static void run(const TokenSlice& x, GemmScratch& s, std::size_t n_panels) {
+  static void run(const TokenSlice& x, GemmScratch& s, std::size_t n_panels, Ahead ahead) {
     for (std::size_t t = 0; t < x.n_tokens; t += kTokens) {
+      ahead.fetch();
       for (std::size_t p = 0; p < n_panels; ++p) {
         for (std::size_t lane = 0; lane < kGemmRows; lane += 8) {
           if constexpr (shape.blocks32)

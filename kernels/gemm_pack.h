@@ -47,11 +47,8 @@ class PanelPacker {
     const std::byte* rows[kGemmRows];
     for (std::size_t i = 0; i < kGemmRows; ++i)
       rows[i] = job.weights + (row + std::min(i, n_rows - 1)) * job.row_bytes;
-    constexpr std::size_t kBytes =
-        W::kBytes * (W::kSuper ? 1 : kGemmCols / 32);  // of a row's part of the panel
-    prefetch(rows, (k / kGemmCols + 1) * kBytes, kBytes);
     if constexpr (W::kSuper) {
-      pack_block(rows, k / kGemmCols * kBytes, 0, panel);
+      pack_block(rows, k / kGemmCols * W::kBytes, 0, panel);
     } else {
       for (std::size_t b = 0; b < std::min(kGemmCols, job.cols - k) / 32; ++b)
         pack_block(rows, (k / 32 + b) * W::kBytes, b, panel);
@@ -59,16 +56,6 @@ class PanelPacker {
   }
 
  private:
-  /// The next panel's bytes: rows lie too far apart for the hardware to see them coming. (Inlined, or GCC
-  /// drops the call.)
-  [[gnu::always_inline]] static void prefetch(const std::byte* const* rows, std::size_t offset,
-                                              std::size_t bytes) {
-    for (std::size_t i = 0; i < kGemmRows; ++i) {
-      for (std::size_t line = 0; line < bytes + 63; line += 64)
-        __builtin_prefetch(rows[i] + offset + line, 0, 2);
-    }
-  }
-
   static void pack_block(const std::byte* const* rows, std::size_t offset, std::size_t b, Panel& panel) {
     for (std::size_t lane = 0; lane < kGemmRows; lane += kWidth)
       pack_lanes(rows + lane, offset, b, lane, panel);

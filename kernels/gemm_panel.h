@@ -97,11 +97,45 @@ struct TokenSlice {
   }
 };
 
+/// The weights that are packed next, fetched while a micro-kernel runs: rows lie too far apart for the
+/// hardware to see them coming. Into the first-level cache and a few at a time: bursts for the second-level
+/// cache did not arrive (Zen 5). In the last tiles of tokens only, or the panels would push them out again.
+class Ahead {
+ public:
+  /// The same bytes of n_rows rows; tiles: how often fetch() will be called.
+  Ahead(const std::byte* first, std::size_t row_bytes, std::size_t n_rows, std::size_t bytes,
+        std::size_t tiles)
+      : at_(first),
+        row_bytes_(row_bytes),
+        lines_((bytes + 126) / 64),
+        left_(n_rows * lines_),
+        waits_(tiles < kParts ? 0 : tiles - kParts),
+        step_((left_ + tiles - waits_ - 1) / (tiles - waits_)) {}
+
+  /// The next part. (Inlined, or GCC takes it for a function without effects.)
+  [[gnu::always_inline]] void fetch() {
+    if (waits_ > 0) {
+      --waits_;
+      return;
+    }
+    for (std::size_t i = 0; i < step_ && left_ > 0; ++i, --left_) {
+      __builtin_prefetch(at_ + 64 * line_, 0, 3);
+      if (++line_ == lines_) line_ = 0, at_ += row_bytes_;
+    }
+  }
+
+ private:
+  static constexpr std::size_t kParts = 16;
+  const std::byte* at_;
+  std::size_t row_bytes_, lines_, line_ = 0, left_, waits_, step_;
+};
+
 /// The micro-kernel of an instruction set, gemm_*.h:
 ///   kSigned                bytes are signed where they hold unscaled weights
 ///   kSumsInt16             wants to know the range of the bytes
 ///   bytes(traits)          how it wants the bytes of a Super256 type
-///   run<shape>(slice, s, n) adds the products of n panels and the slice to s.acc
+///   run<shape>(slice, s, n, ahead) adds the products of n panels and the slice to s.acc, and fetches a part
+///                          ahead for every kTokens tokens
 ///   Session                what a thread must hold while it runs
 ///   transpose(v)           4×4 int32 in every 16-byte lane of four vectors; store(p, v)
 template <class Isa>

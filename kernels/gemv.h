@@ -57,14 +57,14 @@ class Gemv {
   }
 
  private:
-  /// Part `part` of `Parts` of the lines in Bytes from p on, into the second-level cache: a burst of
+  /// Part `part` of `Parts` of the lines in Bytes from p on: a burst of
   /// prefetches stalls the loads between them. (GCC takes a function that only prefetches for one without
   /// effects, unless it is inlined early.)
   template <std::size_t Bytes, int Parts>
   CRIA_INLINE static void fetch(const std::byte* p, int part) {
     constexpr int kLines = (Bytes + 63) / 64;
     for (int line = part * kLines / Parts; line < (part + 1) * kLines / Parts; ++line)
-      __builtin_prefetch(p + 64 * line, 0, 2);
+      __builtin_prefetch(p + 64 * line, 0, 3);
   }
 
   static void block(const Rows& rows, std::size_t offset, const std::byte* ahead, const Activations& x,
@@ -184,6 +184,12 @@ class Gemv {
   }
 };
 
+/// The lanes in which an instruction set multiplies a single token.
+template <class Isa>
+struct OneTokenLanes {
+  using Type = Isa;
+};
+
 /// Rows [row_begin, row_end) of a job for tokens [first, first + T).
 template <class Isa, DType type, int T>
 CRIA_FLATTEN void gemv_tokens(const MatMulJob& job, std::size_t row_begin, std::size_t row_end,
@@ -213,7 +219,7 @@ void gemv(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std:
   std::size_t t = 0;
   for (; t + 4 <= n; t += 4) gemv_tokens<Isa, type, 4>(job, row_begin, row_end, t);
   if (t + 2 <= n) gemv_tokens<Isa, type, 2>(job, row_begin, row_end, t), t += 2;
-  if (t < n) gemv_tokens<Isa, type, 1>(job, row_begin, row_end, t);
+  if (t < n) gemv_tokens<typename OneTokenLanes<Isa>::Type, type, 1>(job, row_begin, row_end, t);
 }
 
 }  // namespace cria

@@ -18,18 +18,19 @@ struct Nibbles {
   }
 };
 
-template <class V, class Block>
+/// shares_head: the first sixteen bytes of a block are read anyway.
+template <class V, class Block, bool shares_head>
 struct LaneBlock32 {
   static constexpr std::size_t kBytes = sizeof(Block);
   static constexpr bool kSuper = false, kFull = false;
   static constexpr int kScales = 0;
   static auto d(typename V::RowPtr rows, std::size_t offset) {
-    return V::load_f16(rows, offset + offsetof(Block, d));
+    return V::template load_f16<sizeof(Block), offsetof(Block, d), shares_head>(rows, offset);
   }
 };
 
 template <class V, class Block, int zero>
-struct LaneNibbles : LaneBlock32<V, Block> {
+struct LaneNibbles : LaneBlock32<V, Block, zero == 0> {
   static constexpr int kZero = zero, kMax = 15;
   template <class F>
   CRIA_INLINE static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
@@ -42,7 +43,7 @@ template <class V>
 struct LaneType<V, DType::Q4_0> : LaneNibbles<V, BlockQ4_0, 8> {};
 
 template <class V>
-struct LaneType<V, DType::Q8_0> : LaneBlock32<V, BlockQ8_0> {
+struct LaneType<V, DType::Q8_0> : LaneBlock32<V, BlockQ8_0, false> {
   static constexpr bool kFull = true;
   static constexpr int kZero = V::kBias, kMax = 255;
   template <class F>
@@ -55,14 +56,14 @@ struct LaneType<V, DType::Q8_0> : LaneBlock32<V, BlockQ8_0> {
   }
 };
 
-/// The fifth bits of 32 weights: four bytes of each row.
-template <class V>
+/// The fifth bits of 32 weights: four bytes of each row, from byte At of a block on.
+template <class V, int At>
 struct FifthBits {
   typename V::Vec first, second, bits = V::same(&kBitOfByte);
   FifthBits(typename V::RowPtr rows, std::size_t offset) {
     const auto head = V::load(rows, offset);
-    first = V::lookup(head, V::same(&kSpread<0>));
-    second = V::lookup(head, V::same(&kSpread<2>));
+    first = V::lookup(head, V::same(&kSpread<At>));
+    second = V::lookup(head, V::same(&kSpread<At + 2>));
   }
   auto add(typename V::Vec nibbles, typename V::Vec hi) const {
     return V::add_where(nibbles, hi, bits, V::splat8(16));
@@ -70,11 +71,11 @@ struct FifthBits {
 };
 
 template <class V, class Block, int zero>
-struct LaneFiveBits : LaneBlock32<V, Block> {
+struct LaneFiveBits : LaneBlock32<V, Block, true> {
   static constexpr int kZero = zero, kMax = 31;
   template <class F>
   CRIA_INLINE static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
-    const FifthBits<V> hi(rows, offset + offsetof(Block, hi));
+    const FifthBits<V, offsetof(Block, hi)> hi(rows, offset);
     const Nibbles<V> q(rows, offset + offsetof(Block, lo));
     f(0, hi.add(q.low, hi.first), hi.add(q.high, hi.second));
   }
@@ -86,7 +87,7 @@ struct LaneType<V, DType::Q5_0> : LaneFiveBits<V, BlockQ5_0, 16> {};
 template <class V, class Block>
 struct LaneOffset {
   static auto offset_of(typename V::RowPtr rows, std::size_t offset) {
-    return V::load_f16(rows, offset + offsetof(Block, m));
+    return V::template load_f16<sizeof(Block), offsetof(Block, m)>(rows, offset);
   }
 };
 
@@ -114,7 +115,7 @@ struct Iq4Nibbles {
 };
 
 template <class V>
-struct LaneType<V, DType::IQ4_NL> : LaneBlock32<V, BlockIQ4_NL> {
+struct LaneType<V, DType::IQ4_NL> : LaneBlock32<V, BlockIQ4_NL, false> {
   static constexpr bool kFull = true;
   static constexpr int kZero = V::kBias, kMax = 255;
   template <class F>

@@ -16,11 +16,6 @@ struct Codebook {
   static constexpr std::size_t kSize = std::tuple_size_v<std::remove_cvref_t<decltype(entries_)>>;
 };
 
-struct Iq1Codes {
-  static constexpr auto& codes = kIq1Codes;
-  static constexpr auto& levels = kIq1Levels;
-};
-
 /// Calls f(j, w0, w1) for each 32 of the 128 values of a half. index: low bytes of the codebook indices,
 /// sixteen per lane and vector (one vector of groups of eight values, two of groups of four); top: their
 /// higher bits. w: the entries' bytes.
@@ -29,16 +24,16 @@ CRIA_INLINE inline void look_up(const Vec (&index)[N], const Vec (&top)[N], F&& 
   if constexpr (V::kPermutes) {
     V::template look_up<Book>(index, top, f);
   } else {
-    constexpr int kPerLane = N == 1 ? 2 : 4;     // entries in sixteen bytes
-    std::uint64_t indices[2 * N][V::kLanes][2];  // four in each
+    constexpr int kPerLane = N == 1 ? 2 : 4;  // entries in sixteen bytes
+    typename V::Indices indices[2 * N];
     for (std::size_t v = 0; v < N; ++v) {
-      V::take_indices(indices[2 * v], V::zip_low8(index[v], top[v]));
-      V::take_indices(indices[2 * v + 1], V::zip_high8(index[v], top[v]));
+      indices[2 * v].take(V::zip_low8(index[v], top[v]));
+      indices[2 * v + 1].take(V::zip_high8(index[v], top[v]));
     }
     const auto entries = [&](int i) CRIA_INLINE {
       const int first = i * kPerLane;
       return V::entries(Book::entries.data(), [&](int lane, int n) CRIA_INLINE {
-        return indices[first / 8][lane][first % 8 / 4] >> (16 * (first % 4 + n)) & 0xFFFF;
+        return indices[first / 8].at(lane, first % 8 + n);
       });
     };
     unroll<4>([&](auto j) CRIA_INLINE { f(j, entries(2 * j), entries(2 * j + 1)); });
@@ -66,7 +61,8 @@ struct LaneCodebook : LaneBlock256<V, Block, scale_count> {
   static constexpr int kZero = zero, kMax = 2 * zero;
 
   static auto d(RowPtr rows, std::size_t offset) {
-    return V::mul(V::load_f16(rows, offset + offsetof(Block, d)), V::splat_float(Type::kScaleOfD));
+    return V::mul(V::template load_f16<sizeof(Block), offsetof(Block, d)>(rows, offset),
+                  V::splat_float(Type::kScaleOfD));
   }
 
   template <class F>
@@ -272,18 +268,13 @@ struct LaneType<V, DType::IQ3_S> : LaneCodebook<V, LaneType<V, DType::IQ3_S>, Bl
 /// The codebook of IQ1, by eight int16 indices of each lane: f(j, w0, w1) for j = 0, 1.
 template <class V, class Vec, class F>
 CRIA_INLINE inline void look_up_wide(Vec index, F&& f) {
-  if constexpr (V::kPermutes) {
-    V::template look_up_wide<Iq1Codes>(index, f);
-  } else {
-    std::uint64_t indices[V::kLanes][2];  // four in each
-    V::take_indices(indices, index);
-    const auto entries = [&](int i) CRIA_INLINE {
-      return V::entries(kIq1Grid.data(), [&](int lane, int n) CRIA_INLINE {
-        return indices[lane][i / 2] >> (16 * (2 * (i % 2) + n)) & 0xFFFF;
-      });
-    };
-    unroll<2>([&](auto j) CRIA_INLINE { f(j, entries(2 * j), entries(2 * j + 1)); });
-  }
+  typename V::Indices indices;
+  indices.take(index);
+  const auto entries = [&](int i) CRIA_INLINE {
+    return V::entries(kIq1Grid.data(),
+                      [&](int lane, int n) CRIA_INLINE { return indices.at(lane, 2 * i + n); });
+  };
+  unroll<2>([&](auto j) CRIA_INLINE { f(j, entries(2 * j), entries(2 * j + 1)); });
 }
 
 /// Factors that move the k-th three bits of a word to bits 9…11, for k = 0 … 3, 0 … 3.
@@ -328,7 +319,8 @@ struct LaneType<V, DType::IQ1_S> : LaneTernaryCodebook<V, LaneType<V, DType::IQ1
   using Vec = typename V::Vec;
   using RowPtr = typename V::RowPtr;
   static auto d(RowPtr rows, std::size_t offset) {
-    return V::mul(V::load_f16(rows, offset + offsetof(BlockIQ1_S, d)), V::splat_float(0.125F));
+    return V::mul(V::template load_f16<sizeof(BlockIQ1_S), offsetof(BlockIQ1_S, d)>(rows, offset),
+                  V::splat_float(0.125F));
   }
   static void scales(RowPtr rows, std::size_t offset, Vec (&s)[1]) {
     const Vec bits =
@@ -353,14 +345,14 @@ struct LaneType<V, DType::IQ1_M> : LaneTernaryCodebook<V, LaneType<V, DType::IQ1
   using RowPtr = typename V::RowPtr;
   /// The top nibbles of the four scale words are the f16.
   static auto d(RowPtr rows, std::size_t offset) {
-    std::uint16_t d[kRowGroup];
-    for (std::size_t r = 0; r < kRowGroup; ++r) {
-      std::uint16_t s[4];
-      std::memcpy(s, rows[r] + offset + offsetof(BlockIQ1_M, scales), sizeof s);
-      d[r] =
-          static_cast<std::uint16_t>(s[0] >> 12 | (s[1] >> 12) << 4 | (s[2] >> 12) << 8 | (s[3] >> 12) << 12);
+    Vec bits[V::kPacks];
+    for (std::size_t k = 0; k < V::kPacks; ++k) {
+      const Vec tail = V::load(rows + k, offset + sizeof(BlockIQ1_M) - 16);
+      const Vec nibbles = V::mul16(V::template shr16<12>(tail), V::same(&kEveryOtherTimes16));
+      bits[k] =
+          V::bit_or(V::lookup(nibbles, V::same(&kWords0And2)), V::lookup(nibbles, V::same(&kWords1And3)));
     }
-    return V::mul(V::from_f16(d), V::splat_float(0.125F));
+    return V::mul(V::template f16_of_lanes<0>(bits), V::splat_float(0.125F));
   }
   static void scales(RowPtr rows, std::size_t offset, Vec (&s)[2]) {
     static_assert(offsetof(BlockIQ1_M, scales) == sizeof(BlockIQ1_M) - 8);
@@ -381,6 +373,12 @@ struct LaneType<V, DType::IQ1_M> : LaneTernaryCodebook<V, LaneType<V, DType::IQ1
   static constexpr LaneConstant<std::uint8_t> kScaleWords = {{8, 9, 8, 9, 8, 9, 8, 9, 10, 11, 10, 11, 10, 11,
                                                               10, 11}},
                                               kBytes4 = {{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3}};
+  static constexpr std::uint8_t kNo = 0x80;
+  static constexpr LaneConstant<std::uint8_t> kWords0And2 = {{8, 12, kNo, kNo, kNo, kNo, kNo, kNo, kNo, kNo,
+                                                              kNo, kNo, kNo, kNo, kNo, kNo}},
+                                              kWords1And3 = {{10, 14, kNo, kNo, kNo, kNo, kNo, kNo, kNo, kNo,
+                                                              kNo, kNo, kNo, kNo, kNo, kNo}};
+  static constexpr LaneConstant<std::uint16_t> kEveryOtherTimes16 = {{1, 16, 1, 16, 1, 16, 1, 16}};
   static constexpr LaneConstant<std::uint16_t> kNibbleTo8 = {{256, 16, 256, 16, 256, 16, 256, 16}};
 };
 

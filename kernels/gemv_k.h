@@ -13,7 +13,7 @@ struct LaneBlock256 {
   static constexpr bool kSuper = true, kFull = false;
   static constexpr int kScales = scale_count;
   static auto d(typename V::RowPtr rows, std::size_t offset) {
-    return V::load_f16(rows, offset + offsetof(Block, d));
+    return V::template load_f16<sizeof(Block), offsetof(Block, d)>(rows, offset);
   }
 };
 
@@ -26,7 +26,7 @@ struct LaneScalesAndMins : LaneBlock256<V, Block, 8> {
   static constexpr int kZero = 0;
 
   static auto dmin(RowPtr rows, std::size_t offset) {
-    return V::load_f16(rows, offset + offsetof(Block, dmin));
+    return V::template load_f16<sizeof(Block), offsetof(Block, dmin)>(rows, offset);
   }
   static void scales(RowPtr rows, std::size_t offset, Vec (&s)[1]) {
     const Vec head = V::load(rows, offset), low = V::lookup(head, V::same(&kScaleBytes));
@@ -108,7 +108,7 @@ struct LaneType<V, DType::Q2_K> : LaneBlock256<V, BlockQ2_K, 16> {
   using RowPtr = typename V::RowPtr;
   static constexpr int kZero = 0, kMax = 3;
   static auto dmin(RowPtr rows, std::size_t offset) {
-    return V::load_f16(rows, offset + offsetof(BlockQ2_K, dmin));
+    return V::template load_f16<sizeof(BlockQ2_K), offsetof(BlockQ2_K, dmin)>(rows, offset);
   }
   static void scales(RowPtr rows, std::size_t offset, Vec (&s)[2]) { nibbles<0>(rows, offset, s); }
   static void mins(RowPtr rows, std::size_t offset, Vec (&m)[2]) { nibbles<4>(rows, offset, m); }

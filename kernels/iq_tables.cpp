@@ -406,10 +406,4 @@ constinit const CodePlanes<512> kIq2xsPlanes = split(kIq2xsCodes);
 constinit const CodePlanes<1024> kIq2sPlanes = split(kIq2sCodes);
 constinit const CodePlanes<256> kIq3xxsPlanes = split(kIq3xxsCodes);
 constinit const CodePlanes<512> kIq3sPlanes = split(kIq3sCodes);
-constinit const std::array<std::uint16_t, 2049> kIq1Codes = [] {
-  std::array<std::uint16_t, 2049> codes{};
-  for (std::size_t i = 0; i < kIq1AllCodes.size(); ++i) codes[i] = kIq1AllCodes[i];
-  return codes;
-}();
-
 }  // namespace cria

@@ -28,8 +28,6 @@ extern const CodePlanes<512> kIq2xsPlanes;
 extern const CodePlanes<1024> kIq2sPlanes;
 extern const CodePlanes<256> kIq3xxsPlanes;
 extern const CodePlanes<512> kIq3sPlanes;
-extern const std::array<std::uint16_t, 2049>
-    kIq1Codes;  ///< and a zero, so that four bytes may be read at each
 
 inline constexpr std::array<std::int8_t, 3> kIq2Levels = {8, 25, 43};
 inline constexpr std::array<std::int8_t, 8> kIq3xxsLevels = {4, 12, 20, 28, 36, 44, 52, 62};

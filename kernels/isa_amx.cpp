@@ -15,7 +15,7 @@ struct FewTokens<Amx, type> {
 
 MatMulKernel amx_matmul(DType type) {
   const MatMulKernel kernel = int_matmul<Amx>(type);
-  return kernel.run != nullptr ? kernel : kAvx512Kernels.matmul(type);
+  return kernel.run != nullptr ? kernel : avx512bf16_matmul(type);
 }
 
 std::uint64_t amx_peak(std::uint64_t rounds) {

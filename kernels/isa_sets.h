@@ -14,6 +14,10 @@ extern const KernelSet kNeonKernels;
 template <class Isa>
 EncodeFn encoder(DType type);
 
+/// BF16's product by the processor's own instruction, otherwise avx512vnni's (isa_avx512bf16.cpp).
+MatMulKernel avx512bf16_matmul(DType type);
+std::uint64_t avx512bf16_peak(std::uint64_t rounds);
+
 /// The amx set is avx512vnni's but for these (isa_amx.cpp).
 MatMulKernel amx_matmul(DType type);
 std::uint64_t amx_peak(std::uint64_t rounds);

@@ -4,6 +4,7 @@
 #include "kernels/attention_impl.h"
 #include "kernels/isa_sets.h"
 #include "kernels/log_softmax.h"
+#include "kernels/matmul_bf16.h"
 #include "kernels/matmul_float.h"
 #include "kernels/matmul_scalar.h"
 #include "kernels/peak.h"
@@ -13,10 +14,11 @@
 
 namespace cria {
 
-/// The float types' kernels, the integer types' own (Int), or the scalar kernel where a set has none.
+/// The F32, F16 and BF16 kernels, the integer types' own (Int), or the scalar kernel where a set has none.
 template <class Isa, MatMulKernel (*Int)(DType)>
 MatMulKernel any_matmul(DType type) {
   if (const MatMulKernel kernel = float_matmul_kernel<Isa>(type); kernel.run != nullptr) return kernel;
+  if (type == DType::BF16) return {ActType::BF16, bf16_matmul<Bf16Pairs<Isa>>};
   if (const MatMulKernel kernel = Int(type); kernel.run != nullptr) return kernel;
   return scalar_matmul(type);
 }

@@ -83,11 +83,13 @@ struct KernelSet {
                     std::size_t token_end, std::byte* scratch);
 
   /// The machine's limits (kernels/peak.h): loops of int8 dot products, of a matrix unit where the kernels
-  /// use one, and of float32 FMA, each returning the multiply-adds that its rounds do; and a streaming read.
+  /// use one, of float32 FMA, and of bfloat16 pairs where there is an instruction for them, each returning
+  /// the multiply-adds that its rounds do; and a streaming read.
   /// Null: none.
   std::uint64_t (*int8_peak)(std::uint64_t rounds) = nullptr;
   std::uint64_t (*matrix_peak)(std::uint64_t rounds) = nullptr;
   std::uint64_t (*float_peak)(std::uint64_t rounds) = nullptr;
+  std::uint64_t (*bf16_peak)(std::uint64_t rounds) = nullptr;
   void (*read_peak)(const std::byte* bytes, std::size_t n) = nullptr;
 };
 

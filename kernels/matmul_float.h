@@ -1,4 +1,4 @@
-// Products of F32, F16 and BF16 weights with float activations: 16 lanes along the row, one tree at its end,
+// Products of F32 and F16 weights with float activations: 16 lanes along the row, one tree at its end,
 // for one token and for many alike (numerics: kernels/README.md).
 //
 // A few tokens read the weights where they lie. Many tokens share a panel: rows converted once to float32 and
@@ -52,20 +52,37 @@ constexpr std::size_t panel_rows(std::size_t cols) {
   return fit < kPanelRowUnit ? kPanelRowUnit : fit > kPanelRows ? kPanelRows : fit;
 }
 /// Scratch of float_matmul: the panel, the sums of its rows for a wave of tokens, a piece of a block of
-/// tokens.
+/// tokens. (Halves come in steps of twice 16 columns.)
 constexpr std::size_t float_matmul_scratch_bytes(std::size_t cols) {
-  return (panel_rows(cols) * (padded_cols(cols) + kWave * kFloatLanes) + kPiece * kMaxBlockTokens) *
+  return (panel_rows(cols) * (padded_cols(cols) + kFloatLanes + kWave * kFloatLanes) +
+          kPiece * kMaxBlockTokens) *
          sizeof(float);
 }
+
+/// What multiplies steps of a panel: the lanes' own operations, or those of their halves.
+template <class Ops>
+struct PanelOpsOf {
+  using Type = Ops;
+};
+template <class Ops>
+requires requires { typename Ops::Halves; }
+struct PanelOpsOf<Ops> {
+  using Type = typename Ops::Halves;
+};
 
 template <class Isa, Stored type>
 class FloatMatMul {
   using V = F32x16<Isa>;
   using Ops = FloatOps<Isa>;
   using Part = typename Ops::Batch;
+  using PanelOps = typename PanelOpsOf<Ops>::Type;
   using Block = FloatBlock<Isa>;
   static constexpr std::size_t kRows = Block::kRows, kPart = Ops::kSize;
   static constexpr std::size_t kFewTokens = 6;  ///< up to here a panel costs more than it saves
+  /// Where lanes hold two halves (matmul_bf16.h) a panel has two steps for one of the weights.
+  static constexpr bool kHalves = requires { typename Ops::Halves; };
+  static constexpr std::size_t kSplit = kHalves ? 2 : 1;
+  static constexpr std::size_t kPieceCols = kPiece / kSplit;
   template <std::size_t Rows, std::size_t Tokens>
   using Sums = V[Rows][Tokens];
 
@@ -73,8 +90,8 @@ class FloatMatMul {
   FloatMatMul(const MatMulJob& job, std::byte* scratch)
       : job_(job),
         panel_(reinterpret_cast<float*>(scratch)),
-        sums_(panel_ + panel_rows(job.cols) * padded_cols(job.cols)),
-        tokens_(sums_ + panel_rows(job.cols) * kWave * kFloatLanes) {}
+        sums_(panel_ + panel_rows(job.cols * kSplit) * padded_cols(job.cols) * kSplit),
+        tokens_(sums_ + panel_rows(job.cols * kSplit) * kWave * kFloatLanes) {}
 
   void run(std::size_t begin, std::size_t end) {
     if (job_.x->n_tokens <= kFewTokens) {
@@ -83,7 +100,7 @@ class FloatMatMul {
       for (; row < end; ++row) direct_rows<1>(row);
       return;
     }
-    const std::size_t step = panel_rows(job_.cols);
+    const std::size_t step = panel_rows(job_.cols * kSplit);
     for (std::size_t row = begin; row < end; row += step)
       panel_times_tokens(row, end - row < step ? end - row : step);
   }
@@ -146,7 +163,7 @@ class FloatMatMul {
       // The same columns of the next rows: they follow in memory, but each row begins where no prefetcher
       // expects it.
       CRIA_UNROLL
-      for (std::size_t i = 0; i < Rows; ++i) __builtin_prefetch(w(i) + Rows * row_bytes, 0, 2);
+      for (std::size_t i = 0; i < Rows; ++i) __builtin_prefetch(w(i) + Rows * row_bytes, 0, 3);
       multiply_add([&](std::size_t i) { return V::template load_as<type>(w(i)); },
                    [&](std::size_t j) { return V::load(x(j)); }, sums);
     }
@@ -168,11 +185,11 @@ class FloatMatMul {
     for (std::size_t first = 0; first < job_.x->n_tokens; first += kWave) {
       const std::size_t wave = std::min(kWave, job_.x->n_tokens - first);
       const auto sums = [&](std::size_t t) { return sums_ + t * groups_ * kRows * kFloatLanes; };
-      for (std::size_t k = 0; k < job_.cols; k += kPiece)
+      for (std::size_t k = 0; k < job_.cols; k += kPieceCols)
         in_blocks<Block::kTokens>(wave, [&](auto tokens, std::size_t t) {
-          const bool last = t + tokens == wave, end = k + kPiece >= job_.cols;
+          const bool last = t + tokens == wave, end = k + kPieceCols >= job_.cols;
           next_token_ = last && !end ? first : first + t + tokens;
-          next_col_ = !last ? k : end ? 0 : k + kPiece;
+          next_col_ = !last ? k : end ? 0 : k + kPieceCols;
           piece<tokens>(first + t, k, sums(t));
         });
       in_blocks<Block::kTokens>(wave, [&](auto tokens, std::size_t t) {
@@ -182,32 +199,44 @@ class FloatMatMul {
     }
   }
 
-  /// Groups of 16 columns in the piece that starts at column k.
+  /// Steps of the inner loop in the piece that starts at column k: groups of 16 columns, or of 16 halves.
   [[nodiscard]] std::size_t steps(std::size_t k) const {
-    return padded_cols(job_.cols - k < kPiece ? job_.cols - k : kPiece) / kFloatLanes;
+    return padded_cols(job_.cols - k < kPieceCols ? job_.cols - k : kPieceCols) / kFloatLanes * kSplit;
   }
   /// Panel: [piece][group of kRows rows][part][step][row][kPart].
   float* panel_piece(std::size_t k, std::size_t group) {
-    return panel_ + kRows * (k * groups_ + group * steps(k) * kFloatLanes);
+    return panel_ + kRows * (k * kSplit * groups_ + group * steps(k) * kFloatLanes);
   }
   /// One number of [part][step][row or token][kPart]: where part 0 of a step goes, and how far apart the
   /// parts are.
   static void store_parts(const V& v, float* to, std::size_t stride) {
     for (std::size_t p = 0; p < V::kParts; ++p) Ops::store(to + p * stride, v.part[p]);
   }
+  /// The same for the step or the two steps of 16 columns; step: floats from one to the next.
+  static void store_steps(const V& v, float* to, std::size_t step, std::size_t stride) {
+    if constexpr (kHalves) {
+      V half;
+      for (std::size_t p = 0; p < V::kParts; ++p) half.part[p] = Ops::high_bf16(v.part[p]);
+      store_parts(half, to, stride);
+      for (std::size_t p = 0; p < V::kParts; ++p) half.part[p] = Ops::low_bf16(v.part[p]);
+      store_parts(half, to + step, stride);
+    } else {
+      store_parts(v, to, stride);
+    }
+  }
 
   /// Row i of the panel; zeros without weights.
   void pack_row(std::size_t i, const std::byte* w) {
-    for (std::size_t k = 0; k < job_.cols; k += kPiece) {
+    for (std::size_t k = 0; k < job_.cols; k += kPieceCols) {
       const std::size_t n = steps(k);
       float* to = panel_piece(k, i / kRows) + i % kRows * kPart;
-      for (std::size_t step = 0; step < n; ++step, to += kRows * kPart) {
+      for (std::size_t step = 0; step < n / kSplit; ++step, to += kSplit * kRows * kPart) {
         const std::size_t at = k + step * kFloatLanes, left = job_.cols - at;
         const V v = w == nullptr ? V::broadcast(0)
                     : left >= kFloatLanes
                         ? V::template load_as<type>(w + at * stored_bytes(type))
                         : V::template load_partial_as<type>(w + at * stored_bytes(type), left);
-        store_parts(v, to, n * kRows * kPart);
+        store_steps(v, to, kRows * kPart, n * kRows * kPart);
       }
     }
   }
@@ -218,8 +247,9 @@ class FloatMatMul {
     for (std::size_t j = 0; j < Tokens; ++j) {
       const float* x = token(t + j) + k;
       float* to = tokens_ + j * kPart;
-      for (std::size_t step = 0; step < n; ++step, x += kFloatLanes, to += Tokens * kPart)
-        store_parts(step < whole ? V::load(x) : V::load_partial(x, job_.cols % kFloatLanes), to, stride);
+      for (std::size_t step = 0; step < n / kSplit; ++step, x += kFloatLanes, to += kSplit * Tokens * kPart)
+        store_steps(step < whole ? V::load(x) : V::load_partial(x, job_.cols % kFloatLanes), to,
+                    Tokens * kPart, stride);
     }
   }
   /// What the inner loop asks for while it runs over a group, a line in every step, or null: in the last
@@ -234,7 +264,7 @@ class FloatMatMul {
   /// sums[row][token] += the piece at column k, for all rows of the panel and Tokens tokens from t on.
   template <std::size_t Tokens>
   void piece(std::size_t t, std::size_t k, float* sums) {
-    if (Block::kPacked || job_.cols % kFloatLanes != 0) {
+    if (kHalves || Block::kPacked || job_.cols % kFloatLanes != 0) {
       pack_tokens<Tokens>(t, k);
       groups<Tokens>(k, sums, PackedTokens<Tokens>{tokens_}, steps(k) * Tokens * kPart);
     } else {
@@ -289,7 +319,7 @@ class FloatMatMul {
       for (std::size_t i = 0; i < kRows; ++i) {
         const Part row = Ops::load(w + i * kPart);
         CRIA_UNROLL
-        for (std::size_t j = 0; j < Tokens; ++j) sums[i][j] = Ops::fma(row, tokens[j], sums[i][j]);
+        for (std::size_t j = 0; j < Tokens; ++j) sums[i][j] = PanelOps::fma(row, tokens[j], sums[i][j]);
       }
     }
     CRIA_UNROLL
@@ -328,7 +358,6 @@ template <class Isa>
 MatMulKernel float_matmul_kernel(DType type) {
   if (type == DType::F32) return {ActType::F32, float_matmul<Isa, Stored::F32>};
   if (type == DType::F16) return {ActType::F32, float_matmul<Isa, Stored::F16>};
-  if (type == DType::BF16) return {ActType::F32, float_matmul<Isa, Stored::BF16>};
   return {};
 }
 

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "kernels/decode.h"
+#include "kernels/f32x16.h"
+#include "kernels/subnormals.h"
 
 namespace cria {
 namespace {
@@ -65,10 +69,18 @@ void dot_super256(const DTypeInfo& info, const std::byte* row, const Activations
   }
 }
 
-// F32, F16, BF16: 16 lanes along the row, zeros after its end, then a tree.
+// l[i] += l[i+8], then l[i+4], l[i+2], l[i+1].
+float sum_lanes(float (&lane)[kFloatLanes]) {
+  for (std::size_t half = kFloatLanes / 2; half > 0; half /= 2) {
+    for (std::size_t l = 0; l < half; ++l) lane[l] += lane[l + half];
+  }
+  return lane[0];
+}
+
+// F32, F16: 16 lanes along the row, zeros after its end, then a tree.
 void dot_float(const DTypeInfo& info, const std::byte* row, const Activations& x, std::size_t first,
                std::size_t n, float* acc) {
-  constexpr std::size_t kLanes = 16;
+  constexpr std::size_t kLanes = kFloatLanes;
   float lane[kTokens][kLanes] = {};
   for (std::size_t i = 0; i < x.cols; i += kLanes) {
     const std::size_t count = std::min(kLanes, x.cols - i);
@@ -80,11 +92,31 @@ void dot_float(const DTypeInfo& info, const std::byte* row, const Activations& x
       for (std::size_t l = 0; l < kLanes; ++l) lane[t][l] = std::fma(w[l], values[l], lane[t][l]);
     }
   }
+  for (std::size_t t = 0; t < n; ++t) acc[t] = sum_lanes(lane[t]);
+}
+
+float load_bf16(const void* p, std::size_t i) {
+  std::uint16_t bits;
+  std::memcpy(&bits, static_cast<const std::byte*>(p) + 2 * i, sizeof bits);
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
+
+// BF16: lane l takes columns 2l + 1 and 2l of every 32, in this order; subnormals are zero.
+void dot_bf16(const DTypeInfo& /*info*/, const std::byte* row, const Activations& x, std::size_t first,
+              std::size_t n, float* acc) {
+  const SubnormalsAsZero mode;
   for (std::size_t t = 0; t < n; ++t) {
-    for (std::size_t half = kLanes / 2; half > 0; half /= 2) {
-      for (std::size_t l = 0; l < half; ++l) lane[t][l] += lane[t][l + half];
+    const std::int8_t* const values = x.q + (first + t) * x.q_stride();
+    float lane[kFloatLanes] = {};
+    for (std::size_t i = 0; i < x.cols; i += 2 * kFloatLanes) {
+      for (std::size_t l = 0; l < kFloatLanes; ++l) {
+        for (const std::size_t col : {i + 2 * l + 1, i + 2 * l}) {
+          const bool inside = col < x.cols;
+          lane[l] = std::fma(inside ? load_bf16(row, col) : 0, inside ? load_bf16(values, col) : 0, lane[l]);
+        }
+      }
     }
-    acc[t] = lane[t][0];
+    acc[t] = sum_lanes(lane);
   }
 }
 
@@ -92,6 +124,8 @@ constexpr DotFn dot_of(DotClass dot) {
   switch (dot) {
     case DotClass::Float:
       return dot_float;
+    case DotClass::FloatPairs:
+      return dot_bf16;
     case DotClass::Blocks32:
       return dot_blocks32;
     case DotClass::Super256:
@@ -105,6 +139,8 @@ constexpr ActType act_of(DotClass dot) {
   switch (dot) {
     case DotClass::Float:
       return ActType::F32;
+    case DotClass::FloatPairs:
+      return ActType::BF16;
     case DotClass::Blocks32:
       return ActType::Q8x32;
     case DotClass::Super256:

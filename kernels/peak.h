@@ -64,8 +64,9 @@ std::uint64_t int8_peak(std::uint64_t rounds) {
   return rounds * kPeakChains * Unit::kMacs;
 }
 
-/// Runs a float32 FMA loop; returns the multiply-adds done.
-template <class Isa>
+/// Runs a loop of fused multiply-adds of the float lanes of Ops, macs_per_lane each; returns the
+/// multiply-adds done.
+template <class Isa, class Ops = FloatOps<Isa>, int macs_per_lane = 1>
 std::uint64_t float_peak(std::uint64_t rounds) {
   using Batch = xsimd::batch<float, typename Isa::Arch>;
   Batch acc[kPeakChains];
@@ -74,11 +75,11 @@ std::uint64_t float_peak(std::uint64_t rounds) {
   for (std::uint64_t i = 0; i < rounds; ++i) {
     pin(operand);
     unroll<kPeakChains>([&](auto c) CRIA_INLINE {
-      acc[c] = FloatOps<Isa>::fma(Batch(operand), Batch(operand), acc[c]);
+      acc[c] = Ops::fma(Batch(operand), Batch(operand), acc[c]);
       pin(acc[c].data);
     });
   }
-  return rounds * kPeakChains * Batch::size;
+  return rounds * kPeakChains * Batch::size * macs_per_lane;
 }
 
 /// Reads bytes (64-byte aligned, a multiple of 4096 long) once, as a streaming kernel does: four lines at a

@@ -100,6 +100,7 @@ class Bench {
     std::cerr << "roofline, " << threads << " threads (" << active_kernels()->isa << "): read "
               << limit.read_gbytes << " GB/s, int8 dot " << limit.int8_gmacs << " GMAC/s, float32 "
               << limit.float_gmacs << " GMAC/s";
+    if (limit.bf16_gmacs > 0) std::cerr << ", bfloat16 " << limit.bf16_gmacs << " GMAC/s";
     if (limit.matrix_gmacs > 0) std::cerr << ", int8 matrix unit " << limit.matrix_gmacs << " GMAC/s";
     std::cerr << '\n';
     return limit;
@@ -157,8 +158,8 @@ class Bench {
         .roofline_fraction = -1};
     if (options_.roofline) {
       const Roofline& limit = rooflines_.at(threads);
-      const bool is_float = cost_.dtype == "F32" || cost_.dtype == "F16" || cost_.dtype == "BF16";
-      row.roofline_fraction = prompt ? row.gmac_per_second / (is_float ? limit.float_gmacs : limit.int8_gmacs)
+      const DTypeInfo* const type = find_dtype(cost_.dtype);
+      row.roofline_fraction = prompt ? row.gmac_per_second / (type ? limit.peak(*type) : limit.int8_gmacs)
                                      : row.gbytes_per_second / limit.read_gbytes;
     }
     rows_.push_back(std::move(row));

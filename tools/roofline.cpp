@@ -75,7 +75,8 @@ Roofline measure_roofline(const KernelSet& kernels, unsigned threads) {
   return {.read_gbytes = read_gbytes(kernels, threads),
           .int8_gmacs = peak_gmacs(threads, kernels.int8_peak),
           .matrix_gmacs = peak_gmacs(threads, kernels.matrix_peak),
-          .float_gmacs = peak_gmacs(threads, kernels.float_peak)};
+          .float_gmacs = peak_gmacs(threads, kernels.float_peak),
+          .bf16_gmacs = peak_gmacs(threads, kernels.bf16_peak)};
 }
 
 }  // namespace cria::tools

@@ -11,6 +11,13 @@ struct Roofline {
   double int8_gmacs;    ///< int8 dot products by vector instructions out of registers, GMAC/s, all threads
   double matrix_gmacs;  ///< the same by a matrix unit (AMX) where the kernels use one, else 0
   double float_gmacs;   ///< float32 FMA out of registers, GMAC/s, all threads
+  double bf16_gmacs;    ///< dot products of bfloat16 pairs where there is an instruction for them, else 0
+
+  /// What prompts of a weight type are held against.
+  [[nodiscard]] double peak(const DTypeInfo& type) const {
+    if (type.dot == DotClass::FloatPairs && bf16_gmacs > 0) return bf16_gmacs;
+    return type.is_float() ? float_gmacs : int8_gmacs;
+  }
 };
 
 /// Takes about a second. The instructions are those of the kernel set.

@@ -101,16 +101,24 @@ struct RowLanes<Avx2> {
                   bit_or(part(_mm256_slli_epi32(v, 2), 0x7F0000), part(_mm256_slli_epi32(v, 3), 0x7F000000)));
   }
   static constexpr bool kPermutes = false;
-  /// The sixteen-bit indices of each lane, four in a number. Not by memory: small loads from a fresh vector
-  /// are slow.
-  static void take_indices(std::uint64_t (&words)[kLanes][2], Vec v) {
-    const __m128i lanes[kLanes] = {_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)};
-    unroll<kLanes>([&](auto l) CRIA_INLINE {
-      words[l][0] = static_cast<std::uint64_t>(_mm_cvtsi128_si64(lanes[l]));
-      words[l][1] = static_cast<std::uint64_t>(_mm_extract_epi64(lanes[l], 1));
-      asm("" : "+r"(words[l][0]), "+r"(words[l][1]));
-    });
-  }
+  /// The sixteen-bit indices of each lane. Not by memory: small loads from a fresh vector are slow.
+  class Indices {
+   public:
+    void take(Vec v) {
+      const __m128i lanes[kLanes] = {_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)};
+      unroll<kLanes>([&](auto l) CRIA_INLINE {
+        four_[l][0] = static_cast<std::uint64_t>(_mm_cvtsi128_si64(lanes[l]));
+        four_[l][1] = static_cast<std::uint64_t>(_mm_extract_epi64(lanes[l], 1));
+        asm("" : "+r"(four_[l][0]), "+r"(four_[l][1]));
+      });
+    }
+    [[nodiscard]] std::size_t at(int lane, int i) const {
+      return four_[lane][i / 4] >> (16 * (i % 4)) & 0xFFFF;
+    }
+
+   private:
+    std::uint64_t four_[kLanes][2];
+  };
   /// Two 8-byte entries per lane; index(lane, n): which.
   template <class F>
   CRIA_INLINE static Vec entries(const std::uint64_t* table, F index) {
@@ -182,12 +190,21 @@ struct RowLanes<Avx2> {
   static Float8 fma(Float8 a, Float8 b, Float8 c) { return _mm256_fmadd_ps(a, b, c); }
   static Float8 fnma(Float8 a, Float8 b, Float8 c) { return _mm256_fnmadd_ps(a, b, c); }
   static void store(float* p, Float8 v) { _mm256_storeu_ps(p, v); }
-  static Float8 from_f16(const std::uint16_t (&h)[kRowGroup]) { return _mm256_cvtph_ps(load128(h)); }
-  /// The f16 at an offset of each row.
+  /// Word `word` of every lane of the 8 rows, as f16.
+  template <std::size_t word>
+  static Float8 f16_of_lanes(const Vec (&v)[kPacks]) {
+    const auto h = [&](int r) CRIA_INLINE {  // row r is lane r/4 of vector r%4
+      const __m128i lane = r < 4 ? _mm256_castsi256_si128(v[r % 4]) : _mm256_extracti128_si256(v[r % 4], 1);
+      return static_cast<short>(_mm_extract_epi16(lane, word));
+    };
+    return _mm256_cvtph_ps(_mm_setr_epi16(h(0), h(1), h(2), h(3), h(4), h(5), h(6), h(7)));
+  }
+  /// The f16 at byte At of a block of Bytes bytes in each of the 8 rows.
+  template <std::size_t Bytes, std::size_t At, bool Shared = true>
   static Float8 load_f16(RowPtr rows, std::size_t offset) {
     const auto h = [&](int r) {
       std::int16_t bits;
-      std::memcpy(&bits, rows[r] + offset, sizeof bits);
+      std::memcpy(&bits, rows[r] + offset + At, sizeof bits);
       return bits;
     };
     return _mm256_cvtph_ps(_mm_setr_epi16(h(0), h(1), h(2), h(3), h(4), h(5), h(6), h(7)));

@@ -106,40 +106,84 @@ struct RowLanes<Avx512> {
     const Vec from = _mm512_set1_epi64(0x352E27'20'150E0700);
     return bit_and(_mm512_multishift_epi64_epi8(from, v), splat8(0x7F));
   }
-  /// Codebooks are looked up by permuting their codes, see look_up() in gemv_iq.h.
+  /// Codebooks of up to 1,024 entries are looked up by permuting their codes, see look_up() in gemv_iq.h.
   static constexpr bool kPermutes = true, kNegates = false;
-  template <class Book, std::size_t N, class F>
-  CRIA_INLINE static void look_up(const Vec (&index)[N], const Vec (&top)[N], F&& f) {
+  /// The codes of N vectors of indices, two bytes each.
+  template <class Book, std::size_t N>
+  struct CodesOf {
+    using TheBook = Book;
     Vec codes[2 * N];
-    for (std::size_t v = 0; v < N; ++v) {
-      const __mmask64 bits[3] = {_mm512_movepi8_mask(index[v]), _mm512_test_epi8_mask(top[v], splat8(1)),
-                                 _mm512_test_epi8_mask(top[v], splat8(2))};
-      const Vec low = table_bytes<Book::kSize>(Book::planes.low.data(), index[v], bits);
-      const Vec high = table_bytes<Book::kSize>(Book::planes.high.data(), index[v], bits);
-      codes[2 * v] = zip_low8(low, high);
-      codes[2 * v + 1] = zip_high8(low, high);
+    /// Sixteen bytes of each lane: the entries of the i-th two (four) indices.
+    template <int i>
+    CRIA_INLINE Vec entries() const {
+      if constexpr (N == 1) return digits<Book, 2>(lookup(codes[i / 4], same(&kPairOfCodes<4 * (i % 4)>)));
+      if constexpr (i % 2 == 0) return digits<Book, 3>(_mm512_unpacklo_epi16(codes[i / 2], zero()));
+      return digits<Book, 3>(_mm512_unpackhi_epi16(codes[i / 2], zero()));
     }
-    unroll<4>([&](auto j) CRIA_INLINE {
-      if constexpr (N == 1) {
-        const Vec c = codes[j / 2];
-        f(j, digits<Book, 2>(lookup(c, same(&kPairOfCodes<8 * (j % 2)>))),
-          digits<Book, 2>(lookup(c, same(&kPairOfCodes<8 * (j % 2) + 4>))));
-      } else {
-        f(j, digits<Book, 3>(_mm512_unpacklo_epi16(codes[j], zero())),
-          digits<Book, 3>(_mm512_unpackhi_epi16(codes[j], zero())));
-      }
+  };
+  /// Fills the codes of vector v for each of n independent registers, which share the loads of the tables:
+  /// codes(p), index(p) and top(p) are those of register p.
+  template <int n, class Codes, class Index, class Top>
+  CRIA_INLINE static void find_codes(std::size_t v, Codes codes, Index index, Top top) {
+    using Book = typename std::remove_cvref_t<decltype(codes(0))>::TheBook;
+    __mmask64 bits[n][3];
+    Vec indices[n], low[n], high[n];
+    unroll<n>([&](auto p) CRIA_INLINE {
+      indices[p] = index(p);
+      bits[p][0] = _mm512_movepi8_mask(indices[p]);
+      bits[p][1] = _mm512_test_epi8_mask(top(p), splat8(1));
+      bits[p][2] = _mm512_test_epi8_mask(top(p), splat8(2));
+    });
+    table_bytes<Book::kSize>(Book::planes.low.data(), indices, bits, low);
+    table_bytes<Book::kSize>(Book::planes.high.data(), indices, bits, high);
+    unroll<n>([&](auto p) CRIA_INLINE {
+      codes(p).codes[2 * v] = zip_low8(low[p], high[p]);
+      codes(p).codes[2 * v + 1] = zip_high8(low[p], high[p]);
     });
   }
-  /// For a codebook too large to permute: its codes are gathered by the eight int16 of each lane.
-  template <class Book, class F>
-  CRIA_INLINE static void look_up_wide(Vec index, F&& f) {
-    const auto gather = [](Vec i) { return _mm512_i32gather_epi32(i, Book::codes.data(), 2); };
-    const Vec codes[2] = {gather(_mm512_unpacklo_epi16(index, zero())),
-                          gather(_mm512_unpackhi_epi16(index, zero()))};
-    unroll<2>([&](auto j) CRIA_INLINE {
-      f(j, digits<Book, 2>(lookup(codes[j], same(&kPairOfDwords<0>))),
-        digits<Book, 2>(lookup(codes[j], same(&kPairOfDwords<8>))));
+  template <class Book, std::size_t N, class F>
+  CRIA_INLINE static void look_up(const Vec (&index)[N], const Vec (&top)[N], F&& f) {
+    CodesOf<Book, N> codes;
+    for (std::size_t v = 0; v < N; ++v)
+      find_codes<1>(
+          v, [&](int) CRIA_INLINE -> auto& { return codes; }, [&](int) CRIA_INLINE { return index[v]; },
+          [&](int) CRIA_INLINE { return top[v]; });
+    unroll<4>([&](auto j) CRIA_INLINE {
+      f(j, codes.template entries<2 * j>(), codes.template entries<2 * j + 1>());
     });
+  }
+  /// The sixteen-bit indices of each lane, four in a register. Not by memory: small loads from a fresh vector
+  /// are slow.
+  class Indices {
+   public:
+    void take(Vec v) {
+      const __m128i lanes[kLanes] = {_mm512_castsi512_si128(v), _mm512_extracti32x4_epi32(v, 1),
+                                     _mm512_extracti32x4_epi32(v, 2), _mm512_extracti32x4_epi32(v, 3)};
+      unroll<kLanes>([&](auto l) CRIA_INLINE {
+        four_[l][0] = static_cast<std::uint64_t>(_mm_cvtsi128_si64(lanes[l]));
+        four_[l][1] = static_cast<std::uint64_t>(_mm_extract_epi64(lanes[l], 1));
+      });
+    }
+    [[nodiscard]] CRIA_INLINE std::size_t at(int lane, int i) const {
+      const std::uint64_t four = four_[lane][i / 4];
+      return i % 4 == 3 ? four >> 48 : __bextr_u64(four, 16U << 8 | 16U * static_cast<unsigned>(i % 4));
+    }
+
+   private:
+    alignas(64) std::uint64_t four_[kLanes][2];
+  };
+  /// Two 8-byte entries per lane; index(lane, n): which.
+  template <class F>
+  CRIA_INLINE static Vec entries(const std::uint64_t* table, F index) {
+    const auto pair = [&](int lane) CRIA_INLINE {
+      const auto low =
+          _mm_castsi128_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(table + index(lane, 0))));
+      return _mm_castps_si128(_mm_loadh_pi(low, reinterpret_cast<const __m64*>(table + index(lane, 1))));
+    };
+    const __m256i first = _mm256_inserti128_si256(_mm256_castsi128_si256(pair(0)), pair(1), 1);
+    const __m256i second = _mm256_inserti128_si256(_mm256_castsi128_si256(pair(2)), pair(3), 1);
+    const Vec v = _mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1);
+    return v;
   }
 
   static Vec madd16(Vec acc, Vec a, Vec b) { return _mm512_dpwssd_epi32(acc, a, b); }
@@ -194,27 +238,52 @@ struct RowLanes<Avx512> {
   static Float8 fma(Float8 a, Float8 b, Float8 c) { return _mm256_fmadd_ps(a, b, c); }
   static Float8 fnma(Float8 a, Float8 b, Float8 c) { return _mm256_fnmadd_ps(a, b, c); }
   static void store(float* p, Float8 v) { _mm256_storeu_ps(p, v); }
-  static Float8 from_f16(const std::uint16_t (&h)[kRowGroup]) { return _mm256_cvtph_ps(load128(h)); }
-  /// The f16 at an offset of each row.
+  /// Word `word` of every lane of the 8 rows, as f16.
+  template <std::size_t word>
+  static Float8 f16_of_lanes(const Vec (&v)[kPacks]) {
+    static constexpr LaneConstant<std::uint16_t> kFrom = [] {  // row r is lane r/2 of vector r%2
+      LaneConstant<std::uint16_t> from{};
+      for (std::size_t r = 0; r < kRowGroup; ++r)
+        from.at[r] = static_cast<std::uint16_t>(r % kPacks * 32 + r / kPacks * 8 + word);
+      return from;
+    }();
+    const Vec from = _mm512_castsi128_si512(load128(&kFrom));
+    return _mm256_cvtph_ps(_mm512_castsi512_si128(_mm512_permutex2var_epi16(v[0], from, v[1])));
+  }
+  /// The f16 at byte At of a block of Bytes bytes in each of the 8 rows. Shared: the block's first or last
+  /// sixteen bytes, where it lies, are wanted for other reasons, too; else eight small loads are faster.
+  template <std::size_t Bytes, std::size_t At, bool Shared = true>
   static Float8 load_f16(RowPtr rows, std::size_t offset) {
-    const auto h = [&](int r) {
-      std::int16_t bits;
-      std::memcpy(&bits, rows[r] + offset, sizeof bits);
-      return bits;
-    };
-    return _mm256_cvtph_ps(_mm_setr_epi16(h(0), h(1), h(2), h(3), h(4), h(5), h(6), h(7)));
+    if constexpr (!Shared) {
+      const auto h = [&](int r) {
+        std::int16_t bits;
+        std::memcpy(&bits, rows[r] + offset + At, sizeof bits);
+        return bits;
+      };
+      return _mm256_cvtph_ps(_mm_setr_epi16(h(0), h(1), h(2), h(3), h(4), h(5), h(6), h(7)));
+    } else {
+      constexpr std::size_t kFirst = At < 16 ? 0 : Bytes - 16;
+      static_assert(At % 2 == 0 && kFirst % 2 == 0 && At - kFirst < 16);
+      const Vec v[kPacks] = {load(rows, offset + kFirst), load(rows + 1, offset + kFirst)};
+      return f16_of_lanes<(At - kFirst) / 2>(v);
+    }
   }
 
  private:
-  /// table[index], N bytes; bits: the bits 7, 8 and 9 of the index.
-  template <std::size_t N>
-  static Vec table_bytes(const std::uint8_t* table, Vec index, const __mmask64* bits) {
+  /// out = table[index] for n registers, N bytes; bits: the bits 7, 8 and 9 of each index.
+  template <std::size_t N, int n>
+  CRIA_INLINE static void table_bytes(const std::uint8_t* table, const Vec (&index)[n],
+                                      const __mmask64 (&bits)[n][3], Vec (&out)[n]) {
     if constexpr (N == 128) {
-      return _mm512_permutex2var_epi8(_mm512_load_si512(table), index, _mm512_load_si512(table + 64));
+      const Vec first = _mm512_load_si512(table), second = _mm512_load_si512(table + 64);
+      unroll<n>([&](auto p) CRIA_INLINE { out[p] = _mm512_permutex2var_epi8(first, index[p], second); });
     } else {
       constexpr int kBit = N == 256 ? 0 : N == 512 ? 1 : 2;
-      return _mm512_mask_blend_epi8(bits[kBit], table_bytes<N / 2>(table, index, bits),
-                                    table_bytes<N / 2>(table + N / 2, index, bits));
+      Vec upper[n];
+      table_bytes<N / 2>(table, index, bits, out);
+      table_bytes<N / 2>(table + N / 2, index, bits, upper);
+      unroll<n>([&](auto p)
+                    CRIA_INLINE { out[p] = _mm512_mask_blend_epi8(bits[p][kBit], out[p], upper[p]); });
     }
   }
   /// Codes at the bottom of 64 bits (Bits = 2) or 32 bits (3): one byte per digit, its level.
@@ -237,9 +306,6 @@ struct RowLanes<Avx512> {
   template <int first>
   static constexpr LaneConstant<std::uint8_t> kPairOfCodes = {
       {first, first + 1, kNo, kNo, kNo, kNo, kNo, kNo, first + 2, first + 3, kNo, kNo, kNo, kNo, kNo, kNo}};
-  template <int first>
-  static constexpr LaneConstant<std::uint8_t> kPairOfDwords = {
-      {first, first + 1, kNo, kNo, kNo, kNo, kNo, kNo, first + 4, first + 5, kNo, kNo, kNo, kNo, kNo, kNo}};
 };
 
 }  // namespace cria

@@ -96,10 +96,17 @@ struct RowLanes<Neon> {
                   bit_or(part(vshlq_n_u32(bits, 2), 0x7F0000), part(vshlq_n_u32(bits, 3), 0x7F000000)));
   }
   static constexpr bool kPermutes = false, kNegates = false;
-  /// Sixteen-bit indices, four in a number.
-  static void take_indices(std::uint64_t (&words)[kLanes][2], Vec v) {
-    vst1q_u64(words[0], vreinterpretq_u64_u8(v));
-  }
+  /// Sixteen-bit indices.
+  class Indices {
+   public:
+    void take(Vec v) { vst1q_u64(four_, vreinterpretq_u64_u8(v)); }
+    [[nodiscard]] std::size_t at(int /*lane*/, int i) const {
+      return four_[i / 4] >> (16 * (i % 4)) & 0xFFFF;
+    }
+
+   private:
+    std::uint64_t four_[2];
+  };
   /// Two 8-byte entries; index(0, n): which.
   template <class F>
   CRIA_INLINE static Vec entries(const std::uint64_t* table, F index) {
@@ -173,15 +180,25 @@ struct RowLanes<Neon> {
     vst1q_f32(p, v.low);
     vst1q_f32(p + 4, v.high);
   }
+  /// Word `word` of the 8 rows, as f16.
+  template <std::size_t word>
+  static Float8 f16_of_lanes(const Vec (&v)[kPacks]) {
+    std::uint16_t h[kRowGroup];
+    for (std::size_t r = 0; r < kRowGroup; ++r) h[r] = vgetq_lane_u16(vreinterpretq_u16_u8(v[r]), word);
+    return from_f16(h);
+  }
+  /// The f16 at byte At of a block of Bytes bytes in each of the 8 rows.
+  template <std::size_t Bytes, std::size_t At, bool Shared = true>
+  static Float8 load_f16(RowPtr rows, std::size_t offset) {
+    std::uint16_t h[kRowGroup];
+    for (std::size_t r = 0; r < kRowGroup; ++r) std::memcpy(&h[r], rows[r] + offset + At, sizeof h[r]);
+    return from_f16(h);
+  }
+
+ private:
   static Float8 from_f16(const std::uint16_t (&h)[kRowGroup]) {
     return {vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(h))),
             vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(h + 4)))};
-  }
-  /// The f16 at an offset of each row.
-  static Float8 load_f16(RowPtr rows, std::size_t offset) {
-    std::uint16_t h[kRowGroup];
-    for (std::size_t r = 0; r < kRowGroup; ++r) std::memcpy(&h[r], rows[r] + offset, sizeof h[r]);
-    return from_f16(h);
   }
 };
 

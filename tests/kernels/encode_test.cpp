@@ -136,7 +136,7 @@ TEST(Encode, BlocksDoNotDependOnTheirNeighbours) {
 TEST(Encode, EveryBlockIsFinite) {
   const Buffer<float> x = awkward_values(), w = awkward_importance(x.size());
   for (const DType type : kEncoded) {
-    if (dtype_info(type).dot == DotClass::Float) continue;  // they keep what they are given
+    if (dtype_info(type).is_float()) continue;  // they keep what they are given
     for (const Buffer<float>* importance : {static_cast<const Buffer<float>*>(nullptr), &w})
       for (const float y : decode(type, encode(scalar_kernels(), type, x, importance)))
         EXPECT_TRUE(std::isfinite(y)) << name(type);
@@ -177,7 +177,7 @@ TEST(Encode, ErrorIsWithinWhatTheTypeAllows) {
 TEST(Encode, ImportanceLowersTheErrorThatItWeighs) {
   const Buffer<float> x = normal_values(16384), w = random_importance(x.size());
   for (const DType type : kEncoded) {
-    if (dtype_info(type).dot == DotClass::Float) continue;
+    if (dtype_info(type).is_float()) continue;
     const std::vector<float> plain = decode(type, encode(scalar_kernels(), type, x));
     double sum = 0, weight = 0;
     for (std::size_t i = 0; i < x.size(); ++i) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -54,6 +55,11 @@ struct Product {
   // Activation i of a token as the product sees it.
   [[nodiscard]] double activation(std::size_t t, std::size_t i) const {
     if (acts.type == ActType::F32) return x[t * cols + i];
+    if (acts.type == ActType::BF16) {
+      std::uint16_t bits;
+      std::memcpy(&bits, acts.q + t * acts.q_stride() + 2 * i, sizeof bits);
+      return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+    }
     const std::size_t block = acts.type == ActType::Q8x32 ? 32 : 256;
     return double{acts.d[t * acts.d_stride() + i / block]} * acts.q[t * acts.q_stride() + i];
   }
@@ -104,7 +110,7 @@ std::vector<double> magnitudes(DType type, const std::byte* row, std::size_t col
 class ScalarProduct : public testing::TestWithParam<DType> {
  protected:
   DType type_ = GetParam();
-  bool is_float_ = dtype_info(type_).dot == DotClass::Float;
+  bool is_float_ = dtype_info(type_).is_float();
   std::size_t cols_ = is_float_ ? 45 : 1024;  // 45: a tail
 };
 
@@ -115,7 +121,7 @@ TEST_P(ScalarProduct, IsWithinItsRoundingOfTheExactProduct) {
   Product p = make_product(type_, 9, cols_, 19);
   p.run(0, p.rows);
   const double operations =
-      is_float_ ? 3 + 4 : 2.0 * static_cast<double>(cols_ / dtype_info(type_).block_values);
+      is_float_ ? 4 + 4 : 2.0 * static_cast<double>(cols_ / dtype_info(type_).block_values);
   std::vector<float> w(cols_);
   for (std::size_t r = 0; r < p.rows; ++r) {
     dtype_info(type_).dequantize(p.row(r), w.data(), cols_);
@@ -133,15 +139,19 @@ TEST_P(ScalarProduct, IsWithinItsRoundingOfTheExactProduct) {
   }
 }
 
-// The quantized activations are the given ones within half a step, 0.5·d.
+// The quantized activations are the given ones within half a step: 0.5·d, or 2^-8 of a bfloat16.
 TEST_P(ScalarProduct, IsWithinHalfAStepOfTheProductWithUnquantizedActivations) {
-  if (is_float_) return;
   Product p = make_product(type_, 3, cols_, 2);
   const std::size_t block = p.acts.type == ActType::Q8x32 ? 32 : 256;
   for (std::size_t t = 0; t < p.n_tokens; ++t) {
     for (std::size_t i = 0; i < cols_; ++i) {
+      const double x = p.x[t * cols_ + i];
+      if (is_float_) {
+        ASSERT_NEAR(p.activation(t, i), x, p.acts.type == ActType::BF16 ? std::abs(x) * 0x1p-8 : 0);
+        continue;
+      }
       const double d = p.acts.d[t * p.acts.d_stride() + i / block];
-      ASSERT_NEAR(p.activation(t, i), p.x[t * cols_ + i], 0.5 * d * (1 + 127 * 4 * kRounding)) << i;
+      ASSERT_NEAR(p.activation(t, i), x, 0.5 * d * (1 + 127 * 4 * kRounding)) << i;
     }
   }
 }
@@ -194,6 +204,7 @@ INSTANTIATE_TEST_SUITE_P(Types, ScalarProduct,
 
 TEST(ScalarMatMul, NamesActivationsByClassAndRefusesOtherTypes) {
   EXPECT_EQ(scalar_matmul(DType::F32).act, ActType::F32);
+  EXPECT_EQ(scalar_matmul(DType::BF16).act, ActType::BF16);
   EXPECT_EQ(scalar_matmul(DType::IQ4_NL).act, ActType::Q8x32);
   EXPECT_EQ(scalar_matmul(DType::TQ1_0).act, ActType::Q8x256);
   for (const DType type :
