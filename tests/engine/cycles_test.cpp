@@ -3,6 +3,7 @@
 #include <malloc.h>
 
 #include <fstream>
+#include <thread>
 
 #include "tests/engine/demo.h"
 #include "tests/engine/tiny_model.h"
@@ -48,7 +49,8 @@ TEST(Cycles, AThousandLeaveNothing) {
   const Holdings after(path);
   fs::remove(path);
   EXPECT_EQ(after.descriptors, before.descriptors);
-  EXPECT_EQ(after.threads, before.threads);
+  // oneTBB keeps its threads, and makes another when all are still on their way out of the last team.
+  EXPECT_LE(after.threads, before.threads + 2 * std::thread::hardware_concurrency() + 2);
   EXPECT_EQ(after.file_mappings, 0U);
   EXPECT_LT(after.mappings, before.mappings + 50);   // one for each cycle would be a thousand
   EXPECT_LT(after.heap, before.heap + (100 << 10));  // a hundred bytes each
