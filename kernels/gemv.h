@@ -38,6 +38,7 @@ class Gemv {
   static constexpr int kZero = kMagnitudes ? 0 : W::kZero;
 
  public:
+  using Lanes = V;
   using Rows = const std::byte* [kRowGroup];
 
   /// acc[t] lane r = the product of row r and token first + t. ahead: where the next group of rows lies, to
@@ -184,24 +185,24 @@ class Gemv {
   }
 };
 
-/// The lanes in which an instruction set multiplies a single token.
-template <class Isa>
-struct OneTokenLanes {
-  using Type = Isa;
+/// What an instruction set multiplies a single token with.
+template <class Isa, DType type>
+struct OneToken {
+  using Type = Gemv<Isa, type, 1>;
 };
 
-/// Rows [row_begin, row_end) of a job for tokens [first, first + T).
-template <class Isa, DType type, int T>
+/// Rows [row_begin, row_end) of a job for tokens [first, first + T) by a Gemv.
+template <class Kernel, int T>
 CRIA_FLATTEN void gemv_tokens(const MatMulJob& job, std::size_t row_begin, std::size_t row_end,
                               std::size_t first) {
-  using V = RowLanes<Isa>;
+  using V = typename Kernel::Lanes;
   for (std::size_t r = row_begin; r < row_end; r += kRowGroup) {
     const std::size_t n = std::min(kRowGroup, row_end - r);
     const std::byte* rows[kRowGroup];
     for (std::size_t i = 0; i < kRowGroup; ++i)
       rows[i] = job.weights + (r + std::min(i, n - 1)) * job.row_bytes;
     typename V::Float8 acc[T];
-    Gemv<Isa, type, T>::run(rows, rows[0] + kRowGroup * job.row_bytes, *job.x, first, acc);
+    Kernel::run(rows, rows[0] + kRowGroup * job.row_bytes, *job.x, first, acc);
     for (int t = 0; t < T; ++t) {
       float result[kRowGroup];
       V::store(result, acc[t]);
@@ -217,9 +218,9 @@ template <class Isa, DType type>
 void gemv(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte*) {
   const std::size_t n = job.x->n_tokens;
   std::size_t t = 0;
-  for (; t + 4 <= n; t += 4) gemv_tokens<Isa, type, 4>(job, row_begin, row_end, t);
-  if (t + 2 <= n) gemv_tokens<Isa, type, 2>(job, row_begin, row_end, t), t += 2;
-  if (t < n) gemv_tokens<typename OneTokenLanes<Isa>::Type, type, 1>(job, row_begin, row_end, t);
+  for (; t + 4 <= n; t += 4) gemv_tokens<Gemv<Isa, type, 4>, 4>(job, row_begin, row_end, t);
+  if (t + 2 <= n) gemv_tokens<Gemv<Isa, type, 2>, 2>(job, row_begin, row_end, t), t += 2;
+  if (t < n) gemv_tokens<typename OneToken<Isa, type>::Type, 1>(job, row_begin, row_end, t);
 }
 
 }  // namespace cria

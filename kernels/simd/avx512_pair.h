@@ -185,11 +185,4 @@ struct RowLanes<Avx512Pair> {
   }
 };
 
-template <class Isa>
-struct OneTokenLanes;
-template <>
-struct OneTokenLanes<Avx512> {
-  using Type = Avx512Pair;
-};
-
 }  // namespace cria
