@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "kernels/decode.h"
+#include "kernels/fetch_ahead.h"
 #include "kernels/kernels.h"
 #include "kernels/simd/row_lanes.h"
 
@@ -41,8 +42,8 @@ class Gemv {
   using Lanes = V;
   using Rows = const std::byte* [kRowGroup];
 
-  /// acc[t] lane r = the product of row r and token first + t. ahead: where the next group of rows lies, to
-  /// be fetched meanwhile.
+  /// acc[t] lane r = the product of row r and token first + t. ahead: as
+  /// much as the eight rows, fetched meanwhile.
   static void run(const Rows& rows, const std::byte* ahead, const Activations& x, std::size_t first,
                   Float8 (&acc)[T]) {
     for (auto& a : acc) a = V::zero_float();
@@ -58,19 +59,9 @@ class Gemv {
   }
 
  private:
-  /// Part `part` of `Parts` of the lines in Bytes from p on: a burst of
-  /// prefetches stalls the loads between them. (GCC takes a function that only prefetches for one without
-  /// effects, unless it is inlined early.)
-  template <std::size_t Bytes, int Parts>
-  CRIA_INLINE static void fetch(const std::byte* p, int part) {
-    constexpr int kLines = (Bytes + 63) / 64;
-    for (int line = part * kLines / Parts; line < (part + 1) * kLines / Parts; ++line)
-      __builtin_prefetch(p + 64 * line, 0, 3);
-  }
-
   static void block(const Rows& rows, std::size_t offset, const std::byte* ahead, const Activations& x,
                     std::size_t first, std::size_t b, Float8 (&acc)[T]) {
-    fetch<kRowGroup * W::kBytes, 1>(ahead, 0);
+    fetch_far<kRowGroup * W::kBytes, 1>(ahead, 0);
     Vec sums[T][V::kPacks];
     for (std::size_t k = 0; k < V::kPacks; ++k) {
       W::weights(rows + k, offset, [&](int, Vec w0, Vec w1) CRIA_INLINE {
@@ -137,7 +128,8 @@ class Gemv {
       }
       const auto add = [&](int j, Vec w0, Vec w1, auto sign) CRIA_INLINE {
         constexpr std::size_t kPack = kRowGroup * W::kBytes / V::kPacks;
-        fetch<kPack, 8>(ahead + k * kPack, j);
+        fetch_far<kPack, 8>(ahead + k * kPack, j);
+        if (static_cast<std::size_t>(j) % V::kPacks == k) fetch_near<W::kBytes>(rows[j] + offset);
         for (int t = 0; t < T; ++t) {
           const std::int8_t* q = values[t] + 32 * j;
           sum[t] = add_products(sum[t], j, w0, sign(0, V::same(q)), w1, sign(1, V::same(q + 16)), scale);
@@ -202,7 +194,7 @@ CRIA_FLATTEN void gemv_tokens(const MatMulJob& job, std::size_t row_begin, std::
     for (std::size_t i = 0; i < kRowGroup; ++i)
       rows[i] = job.weights + (r + std::min(i, n - 1)) * job.row_bytes;
     typename V::Float8 acc[T];
-    Kernel::run(rows, rows[0] + kRowGroup * job.row_bytes, *job.x, first, acc);
+    Kernel::run(rows, fetched_beside(rows[0], kRowGroup * job.row_bytes), *job.x, first, acc);
     for (int t = 0; t < T; ++t) {
       float result[kRowGroup];
       V::store(result, acc[t]);

@@ -204,9 +204,9 @@ class WideGemv {
     };
     __m512i pairs[4], mins[4];
     unroll<4>([&](auto i) CRIA_INLINE {
-      constexpr int kLines = (kRowGroup * sizeof(Block) + 63) / 64;
-      for (int line = i * kLines / 4; line < (i + 1) * kLines / 4; ++line)
-        __builtin_prefetch(ahead + 64 * line, 0, 3);
+      fetch_far<kRowGroup * sizeof(Block), 4>(ahead, i);
+      fetch_near<sizeof(Block)>(rows[2 * i] + offset);
+      fetch_near<sizeof(Block)>(rows[2 * i + 1] + offset);
       const __m512i first = row(2 * i);
       pairs[i] = add_neighbours(first, row(2 * i + 1));
       if constexpr (kMins) {

@@ -11,6 +11,7 @@
 #include <cstddef>
 
 #include "kernels/f32x16.h"
+#include "kernels/fetch_ahead.h"
 #include "kernels/kernels.h"
 
 namespace cria {
@@ -159,11 +160,11 @@ class FloatMatMul {
     std::size_t k = 0;
     const auto w = [&](std::size_t i) { return weights + i * row_bytes + k * stored_bytes(type); };
     const auto x = [&](std::size_t j) { return tokens + j * x_stride + k; };
+    constexpr std::size_t kStep = Rows * kFloatLanes * stored_bytes(type);
+    const std::byte* ahead = fetched_beside(weights, Rows * row_bytes);
     for (; k + kFloatLanes <= cols; k += kFloatLanes) {
-      // The same columns of the next rows: they follow in memory, but each row begins where no prefetcher
-      // expects it.
-      CRIA_UNROLL
-      for (std::size_t i = 0; i < Rows; ++i) __builtin_prefetch(w(i) + Rows * row_bytes, 0, 3);
+      fetch_far<kStep, 1>(ahead, 0);
+      ahead += kStep;
       multiply_add([&](std::size_t i) { return V::template load_as<type>(w(i)); },
                    [&](std::size_t j) { return V::load(x(j)); }, sums);
     }
