@@ -8,7 +8,8 @@
 #include "kernels/gemv_ternary.h"
 #if defined(__AVX512BW__)
 #include "kernels/gemm_avx512.h"
-#include "kernels/gemv_wide.h"
+#include "kernels/gemv_wide_iq.h"
+#include "kernels/gemv_wide_k.h"
 #elif defined(__AVX2__)
 #include "kernels/gemm_avx2.h"
 #include "kernels/simd/avx2.h"
