@@ -90,6 +90,31 @@ class WideValues {
 template <DType type>
 struct WideType;
 
+/// Rows of a type whose d and scales are decoded in lanes.
+template <DType type, bool halves>
+class WideScales {
+ public:
+  using Lanes = LaneType<RowLanes<Avx512>, type>;
+
+  WideScales(const std::byte* const* rows, std::size_t offset) : d_(Lanes::d(rows, offset)) {
+    Lanes::scales(rows, offset, scales_[0]);
+    Lanes::scales(rows + 1, offset, scales_[1]);
+  }
+  [[nodiscard]] __m256 d() const { return d_; }
+  /// Those of registers 2i and 2i + 1 of row r.
+  [[nodiscard]] CRIA_INLINE __m512i scales(int r, int i) const {
+    const __m512i from = _mm512_load_si512(kLaneScales<halves, Lanes::kScales>[r / 2][i].data());
+    return _mm512_permutex2var_epi16(scales_[r % 2][0], from, scales_[r % 2][kLast]);
+  }
+  /// The first eight of rows k, k + 2, k + 4 and k + 6, a lane each.
+  [[nodiscard]] __m512i lanes(int k) const { return scales_[k][0]; }
+
+ private:
+  static constexpr int kLast = Lanes::kScales == 16 ? 1 : 0;
+  __m256 d_;
+  __m512i scales_[2][kLast + 1];  // row r: lane r/2 of [r%2], eight int16 of each vector
+};
+
 template <DType type>
 class WideGemv {
   using W = WideType<type>;

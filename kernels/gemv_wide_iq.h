@@ -41,34 +41,17 @@ CRIA_INLINE inline __m512i eight_entries(const std::uint64_t* book, std::uint64_
 template <DType type, class Block_, int zero>
 struct WideCodebook {
   using Block = Block_;
-  using Lanes = LaneType<RowLanes<Avx512>, type>;
   static constexpr bool kHalves = false;
   static constexpr int kZero = zero;
 
-  class Rows {
+  class Rows : public WideScales<type, kHalves> {
    public:
-    Rows(const std::byte* const* rows, std::size_t offset) : d_(Lanes::d(rows, offset)) {
-      Lanes::scales(rows, offset, scales_[0]);
-      Lanes::scales(rows + 1, offset, scales_[1]);
-    }
-    [[nodiscard]] __m256 d() const { return d_; }
+    using WideScales<type, kHalves>::WideScales;
     template <class F>
     CRIA_INLINE void each(int r, const std::byte* p, const WideValues& x, F f) const {
       const typename WideType<type>::Row row(p);
-      const auto& s = scales_[r % 2];
-      unroll<2>([&](auto i) CRIA_INLINE {
-        const __m512i spread = _mm512_load_si512(kLaneScales<false, Lanes::kScales>[r / 2][i].data());
-        f(row.dot(2 * i, x), row.dot(2 * i + 1, x), _mm512_permutex2var_epi16(s[0], spread, s[kLast]));
-      });
+      unroll<2>([&](auto i) CRIA_INLINE { f(row.dot(2 * i, x), row.dot(2 * i + 1, x), this->scales(r, i)); });
     }
-
-   protected:
-    [[nodiscard]] const __m512i& scales(int k) const { return scales_[k][0]; }
-
-   private:
-    static constexpr int kLast = Lanes::kScales == 16 ? 1 : 0;
-    __m256 d_;
-    __m512i scales_[2][kLast + 1];  // row r: lane r/2 of [r%2], eight int16 of each vector
   };
 };
 
@@ -112,8 +95,8 @@ struct WideType<DType::IQ1_S> : WideCodebook<DType::IQ1_S, BlockIQ1_S, 8> {
    private:
     __m512i with_signs(const std::byte* const* rows, std::size_t offset, int k) const {
       const __m512i hi = RowLanes<Avx512>::load(rows + k, offset + offsetof(Block, hi));
-      return _mm512_mask_sub_epi16(this->scales(k), _mm512_movepi16_mask(hi), _mm512_setzero_si512(),
-                                   this->scales(k));
+      return _mm512_mask_sub_epi16(this->lanes(k), _mm512_movepi16_mask(hi), _mm512_setzero_si512(),
+                                   this->lanes(k));
     }
     __m512i signed_[2];
   };

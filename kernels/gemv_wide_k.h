@@ -73,17 +73,12 @@ struct WideType<DType::Q2_K> {
 template <>
 struct WideType<DType::Q3_K> {
   using Block = BlockQ3_K;
-  using Lanes = LaneType<RowLanes<Avx512>, DType::Q3_K>;
   static constexpr bool kHalves = true;
-  static constexpr int kZero = Lanes::kZero;
+  static constexpr int kZero = LaneType<RowLanes<Avx512>, DType::Q3_K>::kZero;
 
-  class Rows {
+  class Rows : public WideScales<DType::Q3_K, kHalves> {
    public:
-    Rows(const std::byte* const* rows, std::size_t offset) : d_(Lanes::d(rows, offset)) {
-      Lanes::scales(rows, offset, scales_[0]);
-      Lanes::scales(rows + 1, offset, scales_[1]);
-    }
-    [[nodiscard]] __m256 d() const { return d_; }
+    using WideScales::WideScales;
     template <class F>
     CRIA_INLINE void each(int r, const std::byte* p, const WideValues& x, F f) const {
       const __m512i lo = load_once(p + offsetof(Block, lo)), three = _mm512_set1_epi8(3);
@@ -96,17 +91,11 @@ struct WideType<DType::Q3_K> {
         return x.dot(j, _mm512_or_si512(RowLanes<Avx512>::take<2 * j>(lo, three),
                                         RowLanes<Avx512>::take<j - 2>(hi, _mm512_set1_epi8(4))));
       };
-      const auto& s = scales_[r % 2];
       unroll<2>([&](auto i) CRIA_INLINE {
-        const __m512i spread = _mm512_load_si512(kLaneScales<true, 16>[r / 2][i].data());
         f(dot(std::integral_constant<int, 2 * i>{}), dot(std::integral_constant<int, 2 * i + 1>{}),
-          _mm512_permutex2var_epi16(s[0], spread, s[1]));
+          this->scales(r, i));
       });
     }
-
-   private:
-    __m256 d_;
-    __m512i scales_[2][2];  // row r: lane r/2 of [r%2], eight int16 of each of the two
   };
 };
 

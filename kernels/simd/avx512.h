@@ -20,7 +20,7 @@ struct RowLanes<Avx512> {
   using RowPtr = const std::byte* const*;
 
   static __m128i load128(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
-  static Vec load(RowPtr rows, std::size_t offset) {  // an insert from memory needs no shuffle port
+  static Vec load(RowPtr rows, std::size_t offset) {  // inserts from memory: no shuffles but on Zen 4
     Vec v = _mm512_castsi128_si512(load128(rows[0] + offset));
     v = _mm512_inserti32x4(v, load128(rows[kPacks] + offset), 1);
     v = _mm512_inserti32x4(v, load128(rows[2 * kPacks] + offset), 2);
