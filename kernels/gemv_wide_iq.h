@@ -16,25 +16,25 @@ CRIA_INLINE inline T load_bits(const std::byte* p) {
   return bits;
 }
 
-/// Four indices, sixteen bits each: of their low bytes, four at p, and of the bits above them, which belong
-/// at `places`.
-CRIA_INLINE inline std::uint64_t four_indices(const std::byte* p, std::uint64_t tops, std::uint64_t places) {
-  return _pdep_u64(load_bits<std::uint32_t>(p), 0x00FF'00FF'00FF'00FF) | _pdep_u64(tops, places);
-}
-
-/// The entries of eight indices, four in each number.
-CRIA_INLINE inline __m512i eight_entries(const std::uint64_t* book, std::uint64_t low, std::uint64_t high) {
+/// The entries of eight indices, of their low bytes, eight at `low`, and of the bits above them: of four
+/// indices in a Tops at `high`, of the next four in another; they belong at `places` of four numbers of
+/// sixteen bits.
+template <class Tops>
+CRIA_INLINE inline __m512i eight_entries(const std::uint64_t* book, const std::byte* low,
+                                         const std::byte* high, std::uint64_t places) {
   const auto pair = [&](std::uint64_t first, std::uint64_t second) CRIA_INLINE {
     const __m128i one = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(book + first));
     return _mm_castps_si128(
         _mm_loadh_pi(_mm_castsi128_ps(one), reinterpret_cast<const __m64*>(book + second)));
   };
-  const auto four = [&](std::uint64_t indices) CRIA_INLINE {
+  const auto four = [&](int i) CRIA_INLINE {
+    const std::uint64_t indices = _pdep_u64(load_bits<std::uint32_t>(low + 4 * i), 0x00FF'00FF'00FF'00FF) |
+                                  _pdep_u64(load_bits<Tops>(high + sizeof(Tops) * i), places);
     const __m128i upper = pair(__bextr_u64(indices, 16U << 8 | 32), indices >> 48);
     return _mm256_inserti128_si256(
         _mm256_castsi128_si256(pair(indices & 0xFFFF, __bextr_u64(indices, 16U << 8 | 16))), upper, 1);
   };
-  return _mm512_inserti64x4(_mm512_castsi256_si512(four(low)), four(high), 1);
+  return _mm512_inserti64x4(_mm512_castsi256_si512(four(0)), four(1), 1);
 }
 
 /// What codebook types share. Their Row(p), a row's block: dot(j, x), the products of register j.
@@ -61,13 +61,11 @@ struct WideType<DType::IQ2_S> : WideCodebook<DType::IQ2_S, BlockIQ2_S, 0> {
    public:
     CRIA_INLINE explicit Row(const std::byte* p) : p_(p) {}
     [[nodiscard]] CRIA_INLINE __m512i dot(int j, const WideValues& x) const {
-      const auto four = [&](int i) CRIA_INLINE {
-        return four_indices(p_ + offsetof(Block, index) + 8 * j + 4 * i,
-                            load_bits<std::uint8_t>(p_ + offsetof(Block, index_hi) + 2 * j + i),
-                            0x0300'0300'0300'0300);
-      };
       const auto negative = load_bits<std::uint64_t>(p_ + offsetof(Block, signs) + 8 * j);
-      return x.dot(j, eight_entries(kIq2sGrid.data(), four(0), four(1)), _cvtu64_mask64(negative));
+      const __m512i entries =
+          eight_entries<std::uint8_t>(kIq2sGrid.data(), p_ + offsetof(Block, index) + 8 * j,
+                                      p_ + offsetof(Block, index_hi) + 2 * j, 0x0300'0300'0300'0300);
+      return x.dot(j, entries, _cvtu64_mask64(negative));
     }
 
    private:
@@ -104,12 +102,9 @@ struct WideType<DType::IQ1_S> : WideCodebook<DType::IQ1_S, BlockIQ1_S, 8> {
    public:
     CRIA_INLINE explicit Row(const std::byte* p) : p_(p) {}
     [[nodiscard]] CRIA_INLINE __m512i dot(int j, const WideValues& x) const {
-      const auto four = [&](int i) CRIA_INLINE {
-        return four_indices(p_ + offsetof(Block, index) + 8 * j + 4 * i,
-                            load_bits<std::uint16_t>(p_ + offsetof(Block, hi) + 4 * j + 2 * i),
-                            0x0700'0700'0700'0700);
-      };
-      const __m512i entries = eight_entries(kIq1Grid.data(), four(0), four(1));
+      const __m512i entries =
+          eight_entries<std::uint16_t>(kIq1Grid.data(), p_ + offsetof(Block, index) + 8 * j,
+                                       p_ + offsetof(Block, hi) + 4 * j, 0x0700'0700'0700'0700);
       return x.dot(j, _mm512_add_epi8(entries, _mm512_set1_epi8(kZero)));
     }
 
