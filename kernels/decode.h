@@ -39,6 +39,7 @@ struct DecodeTraits {
   int sub_block;             ///< values that share one integer scale: 16, 32, or 256 (scale is always 1)
   int scale_min, scale_max;  ///< range of scale
   bool has_min;              ///< Q2_K Q4_K Q5_K (min), Q4_1 Q5_1 (m)
+  bool odd = false;          ///< every q and every scale is odd
 };
 constexpr DecodeTraits decode_traits(DType type) {
   switch (type) {  // the only other place than the table that lists types: compile-time facts for templates
@@ -67,7 +68,7 @@ constexpr DecodeTraits decode_traits(DType type) {
     case DType::IQ4_XS:
       return {-127, 113, 32, -32, 31, false};
     case DType::IQ3_S:
-      return {-15, 15, 32, 1, 31, false};
+      return {-15, 15, 32, 1, 31, false, true};
     case DType::IQ3_XXS:
       return {-62, 62, 32, 1, 31, false};
     case DType::IQ2_S:
@@ -76,9 +77,9 @@ constexpr DecodeTraits decode_traits(DType type) {
     case DType::IQ2_XXS:
       return {-43, 43, 32, 1, 31, false};
     case DType::IQ1_S:
-      return {-9, 9, 32, 1, 15, false};
+      return {-9, 9, 32, 1, 15, false, true};
     case DType::IQ1_M:
-      return {-9, 9, 16, 1, 15, false};
+      return {-9, 9, 16, 1, 15, false, true};
     case DType::TQ1_0:
       return {-1, 1, 256, 1, 1, false};
     case DType::TQ2_0:

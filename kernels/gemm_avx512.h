@@ -7,20 +7,22 @@
 
 #include "kernels/gemm_panel.h"
 #include "kernels/simd/isa.h"
+#include "kernels/simd/row_lanes.h"
 
 namespace cria {
 
 template <>
 struct GemmKernel<Avx512> {
   static constexpr std::size_t kTokens = 6;
-  static constexpr bool kSigned = false, kSumsInt16 = false;
+  static constexpr bool kSigned = false, kSumsInt16 = true;
   struct Session {
     explicit Session(PanelShape) {}
   };
 
   static constexpr PanelBytes bytes(const DecodeTraits& t, bool) {
     const Range r = scaled_range(t);
-    return r.max - r.min <= 255 ? PanelBytes::Scaled : PanelBytes::Weights;
+    if (r.max - r.min <= 255) return PanelBytes::Scaled;
+    return t.odd && r.max - r.min <= 511 ? PanelBytes::Halved : PanelBytes::Weights;
   }
   static constexpr int scaled_zero(const DecodeTraits& t) { return -scaled_range(t).min; }
 
@@ -38,10 +40,32 @@ struct GemmKernel<Avx512> {
   static void store_mins(Panel& panel, std::size_t c, std::size_t lane, __m512i pair) {
     store(panel.min[c] + lane, pair);
   }
-  /// Scales 2c and 2c + 1 of each row.
+  /// Scales 2c and 2c + 1 of each row, two int16.
   static void store_scales(Panel& panel, std::size_t c, std::size_t lane, __m512i pair) {
-    store(panel.scale[2 * c] + lane, _mm512_srai_epi32(_mm512_slli_epi32(pair, 16), 16));
-    store(panel.scale[2 * c + 1] + lane, _mm512_srai_epi32(pair, 16));
+    store(panel.scale[c] + lane, pair);
+  }
+  /// Whether two scales are applied by one product, which needs sums of weights and activations in an int16:
+  /// where sums of an eighth of what is possible fit.
+  template <PanelShape shape>
+  static constexpr bool paired() {
+    const int largest = std::max(shape.zero, shape.max - shape.zero);
+    return shape.scales != 0 && largest * 127 * static_cast<int>(kGemmCols) / shape.scales <= 8 * 32767;
+  }
+  /// Sixteen rows' weights, a vector for every four columns. In pairs, the same columns of two sub-blocks
+  /// alternate: rows 0 1 4 5 … in the first's place, 2 3 6 7 … in the second's.
+  template <PanelShape shape, std::size_t n>
+  static void arrange(__m512i (&q)[n][4]) {
+    if constexpr (paired<shape>()) {
+      constexpr std::size_t kStep = kGemmCols / 4 / shape.scales;
+      for (std::size_t k = 0; k < kGemmCols / 4; k += 2 * kStep) {
+        for (std::size_t i = k; i < k + kStep; ++i) {
+          __m512i &a = q[i / 4][i % 4], &b = q[(i + kStep) / 4][i % 4];
+          const __m512i low = _mm512_unpacklo_epi32(a, b);
+          b = _mm512_unpackhi_epi32(a, b);
+          a = low;
+        }
+      }
+    }
   }
 
   template <PanelShape shape>
@@ -69,6 +93,7 @@ struct GemmKernel<Avx512> {
   template <PanelShape shape>
   struct TokenTile {
     const std::int8_t* q[kTokens];
+    alignas(64) std::int8_t pairs_of[paired<shape>() ? kTokens : 1][kGemmCols];
     float d[kTokens][8];                          ///< Super256: [0]
     float d_sum[kTokens][8];                      ///< Blocks32 with m: d * sum
     alignas(64) std::int32_t start[kTokens][16];  ///< -zero * (sums of the columns of each scale)
@@ -79,6 +104,7 @@ struct GemmKernel<Avx512> {
       for (std::size_t t = 0; t < kTokens; ++t) {
         const std::size_t token = std::min(first + t, x.n_tokens - 1);
         q[t] = x.q + token * x.q_stride;
+        if constexpr (paired<shape>()) interleave(q[t], pairs_of[t]);
         if constexpr (shape.blocks32)
           fill_blocks(x, token, t);
         else
@@ -93,6 +119,13 @@ struct GemmKernel<Avx512> {
     }
 
    private:
+    static void interleave(const std::int8_t* from, std::int8_t* to) {
+      const __m512i order = shape.scales == 8
+                                ? _mm512_setr_epi32(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15)
+                                : _mm512_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15);
+      for (std::size_t k = 0; k < kGemmCols; k += 64)
+        store(to + k, _mm512_permutexvar_epi32(order, _mm512_loadu_si512(from + k)));
+    }
     void fill_super(float scale, const std::int16_t* sum, std::size_t t) {
       d[t][0] = scale;
       const __m256i sums = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sum));
@@ -153,24 +186,110 @@ struct GemmKernel<Avx512> {
   template <PanelShape shape>
   [[gnu::noinline]] static void super256(const TokenTile<shape>& tile, const Panel& panel, Acc* acc) {
     Sums block;
-    if constexpr (shape.scales == 0) {
+    if constexpr (shape.bytes == PanelBytes::Halved) {
+      for (auto& b : block) b[0] = b[1] = _mm512_setzero_si512();
+      for (std::size_t k = 0; k < kGemmCols / 4; k += 8) dot<8>(panel, k, tile, block);
+      for (std::size_t t = 0; t < kTokens; ++t)
+        for (auto& b : block[t]) b = _mm512_add_epi32(_mm512_add_epi32(b, b), splat(tile.start[t][0]));
+    } else if constexpr (shape.scales == 0) {
       begin(tile, 0, block);
       for (std::size_t k = 0; k < kGemmCols / 4; k += 8) dot<8>(panel, k, tile, block);
+    } else if constexpr (paired<shape>()) {
+      if (!paired_scales<shape, false>(tile, panel, block)) return wide_sums(tile, panel, acc);
     } else {
-      for (auto& b : block) b[0] = b[1] = _mm512_setzero_si512();
-      constexpr std::size_t kStep = kGemmCols / 4 / shape.scales;
-      for (int j = 0; j < shape.scales; ++j) {
-        Sums sums;
-        begin(tile, j, sums);
-        dot<kStep>(panel, j * kStep, tile, sums);
-        for (int h = 0; h < 2; ++h) {
-          const __m512i scale = _mm512_load_si512(panel.scale[j] + 16 * h);
-          for (std::size_t t = 0; t < kTokens; ++t)
-            block[t][h] = _mm512_add_epi32(block[t][h], _mm512_mullo_epi32(sums[t][h], scale));
-        }
-      }
+      single_scales(tile, panel, block);
     }
     add_block<shape>(tile, panel, block, acc);
+  }
+  template <PanelShape shape>
+  [[gnu::noinline, gnu::cold]] static void wide_sums(const TokenTile<shape>& tile, const Panel& panel,
+                                                     Acc* acc) {
+    Sums block;
+    paired_scales<shape, true>(tile, panel, block);
+    add_block<shape>(tile, panel, block, acc);
+  }
+
+  template <PanelShape shape>
+  [[gnu::always_inline]] static void single_scales(const TokenTile<shape>& tile, const Panel& panel,
+                                                   Sums& block) {
+    constexpr std::size_t kStep = kGemmCols / 4 / shape.scales;
+    for (auto& b : block) b[0] = b[1] = _mm512_setzero_si512();
+    for (int j = 0; j < shape.scales; ++j) {
+      Sums sums;
+      begin(tile, j, sums);
+      dot<kStep>(panel, j * kStep, tile, sums);
+      for (int h = 0; h < 2; ++h) {
+        const __m512i pair = _mm512_load_si512(panel.scale[j / 2] + 16 * h);
+        const __m512i scale = _mm512_srai_epi32(j % 2 == 0 ? _mm512_slli_epi32(pair, 16) : pair, 16);
+        for (std::size_t t = 0; t < kTokens; ++t)
+          block[t][h] = _mm512_add_epi32(block[t][h], _mm512_mullo_epi32(sums[t][h], scale));
+      }
+    }
+  }
+
+  /// The same for two sub-blocks at a time, which alternate in the lanes (see arrange): their sums are packed
+  /// to int16, and one product applies both scales. False if a sum did not fit; Wide: any does.
+  template <PanelShape shape, bool Wide>
+  [[gnu::always_inline]] static bool paired_scales(const TokenTile<shape>& tile, const Panel& panel,
+                                                   Sums& block) {
+    constexpr std::size_t kStep = kGemmCols / 4 / shape.scales;
+    __m512i most = _mm512_setzero_si512(), least = most;
+    for (auto& b : block) b[0] = b[1] = _mm512_setzero_si512();
+    for (std::size_t j = 0; j < shape.scales; j += 2) {
+      unroll<2>([&](auto h) CRIA_INLINE {
+        const auto* q = tile.pairs_of[0];
+        const auto* start = tile.start[0] + j;
+        asm("" : "+r"(q), "+r"(start));  // else GCC keeps the broadcasts for the other rows, in memory
+        Sums sums;
+        unroll<kTokens>([&](auto t) CRIA_INLINE {
+          sums[t][0] = sums[t][1] = shape.zero != 0 ? splat_two(start + 16 * t) : _mm512_setzero_si512();
+        });
+        dot_pairs<kStep, shape>(panel, j * kStep, h, q, sums);
+        const __m512i scales = _mm512_load_si512(panel.scale[j / 2] + 16 * h);
+        unroll<kTokens>([&](auto t) CRIA_INLINE {
+          if constexpr (Wide) {
+            block[t][h] = _mm512_add_epi32(block[t][h], wide_products(sums[t], scales));
+          } else {
+            const __m512i pair = _mm512_packs_epi32(sums[t][0], sums[t][1]);
+            most = _mm512_max_epi16(most, pair);
+            least = _mm512_min_epi16(least, pair);
+            block[t][h] = _mm512_dpwssd_epi32(block[t][h], pair, scales);
+          }
+        });
+      });
+    }
+    return (_mm512_cmpeq_epi16_mask(most, _mm512_set1_epi16(32767)) |
+            _mm512_cmpeq_epi16_mask(least, _mm512_set1_epi16(-32768))) == 0;
+  }
+  static __m512i wide_products(const __m512i (&sums)[2], __m512i scales) {
+    const __m512i zero = _mm512_setzero_si512();
+    const __m512i s0 = _mm512_srai_epi32(_mm512_unpacklo_epi16(zero, scales), 16);
+    const __m512i s1 = _mm512_srai_epi32(_mm512_unpackhi_epi16(zero, scales), 16);
+    const __m512 a = _mm512_castsi512_ps(_mm512_mullo_epi32(sums[0], s0));
+    const __m512 b = _mm512_castsi512_ps(_mm512_mullo_epi32(sums[1], s1));
+    return _mm512_add_epi32(_mm512_castps_si512(_mm512_shuffle_ps(a, b, 0x88)),
+                            _mm512_castps_si512(_mm512_shuffle_ps(a, b, 0xDD)));
+  }
+  /// sums += the products of 4n columns each of two sub-blocks, of rows 16h … 16h + 15.
+  template <std::size_t n, PanelShape shape>
+  [[gnu::always_inline]] static void dot_pairs(const Panel& panel, std::size_t k, std::size_t h,
+                                               const std::int8_t* q, Sums& sums) {
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < n; ++i) {
+      const __m512i w0 = _mm512_load_si512(panel.q[0][k + i][16 * h]),
+                    w1 = _mm512_load_si512(panel.q[0][k + i + n][16 * h]);
+#pragma GCC unroll 8
+      for (std::size_t t = 0; t < kTokens; ++t) {
+        const __m512i a = splat_two(q + t * kGemmCols + 4 * k + 8 * i);
+        sums[t][0] = _mm512_dpbusd_epi32(sums[t][0], w0, a);
+        sums[t][1] = _mm512_dpbusd_epi32(sums[t][1], w1, a);
+      }
+    }
+  }
+  static __m512i splat_two(const void* p) {
+    std::int64_t two;
+    __builtin_memcpy(&two, p, sizeof two);
+    return _mm512_set1_epi64(two);
   }
 
   /// acc = fma(d_w*d_a, isum, acc), then the mins: one more product, of pairs of int16.

@@ -23,8 +23,8 @@ constexpr PanelShape panel_shape() {
     constexpr int kMins = traits.has_min ? W::kScales : 0;
     constexpr PanelBytes kBytes = GemmKernel<Isa>::bytes(traits, W::kFull);
     if constexpr (kBytes == PanelBytes::Weights) return {kBytes, false, kBias, kMax, W::kScales, kMins};
-    return {kBytes, false, kBytes == PanelBytes::Scaled ? GemmKernel<Isa>::scaled_zero(traits) : 0,
-            255,    0,     kMins};
+    constexpr bool kOneByte = kBytes == PanelBytes::Scaled || kBytes == PanelBytes::Halved;
+    return {kBytes, false, kOneByte ? GemmKernel<Isa>::scaled_zero(traits) : 0, 255, 0, kMins};
   }
 }
 
@@ -95,8 +95,10 @@ class PanelPacker {
     }
     for (int digit = 0; digit < kDigits; ++digit) {
       std::size_t k = b * 8;
+      for (auto& v : q[digit]) Kernel::transpose(v);
+      if constexpr (requires { Kernel::template arrange<kShape>(q[digit]); })
+        Kernel::template arrange<kShape>(q[digit]);
       for (auto& v : q[digit]) {
-        Kernel::transpose(v);
         for (const Vec& dwords : v) Kernel::store(panel.q[digit][k++][lane], dwords);
       }
     }
@@ -137,6 +139,10 @@ class PanelPacker {
       }
       even = V::add16(even, offset);
       odd = V::add16(odd, offset);
+      if constexpr (kShape.bytes == PanelBytes::Halved) {
+        even = V::template shr16<1>(even);
+        odd = V::template shr16<1>(odd);
+      }
       if constexpr (kWords) {
         *out[0] = even;
         *out[1] = odd;

@@ -21,6 +21,7 @@ inline constexpr std::size_t kGemmPad =
 enum class PanelBytes : std::uint8_t {
   Weights,  ///< q + zero
   Scaled,   ///< q*scale + zero: no scales are left to apply
+  Halved,   ///< (q*scale + zero)/2 where q, scale and zero are odd
   Digits,   ///< q*scale = lo + 256*hi, two signed bytes in two panels
   Words,    ///< q*scale as int16: columns 4k and 4k + 2 in the first panel, 4k + 1 and 4k + 3 in the second
 };
