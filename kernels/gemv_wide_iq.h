@@ -16,25 +16,28 @@ CRIA_INLINE inline T load_bits(const std::byte* p) {
   return bits;
 }
 
-/// The entries of eight indices, of their low bytes, eight at `low`, and of the bits above them: of four
-/// indices in a Tops at `high`, of the next four in another; they belong at `places` of four numbers of
+CRIA_INLINE inline __m128i two_entries(const std::uint64_t* book, std::uint64_t first, std::uint64_t second) {
+  const __m128i one = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(book + first));
+  return _mm_castps_si128(_mm_loadh_pi(_mm_castsi128_ps(one), reinterpret_cast<const __m64*>(book + second)));
+}
+/// Eight entries of a codebook; four(k): two and two of them.
+template <class F>
+CRIA_INLINE inline __m512i eight_of(F four) {
+  return _mm512_inserti64x4(_mm512_castsi256_si512(four(0)), four(1), 1);
+}
+/// Eight entries of a codebook: of their indices the low bytes, eight at `low`, and the bits above them: of
+/// four indices in a Tops at `high`, of the next four in another; they belong at `places` of four numbers of
 /// sixteen bits.
 template <class Tops>
 CRIA_INLINE inline __m512i eight_entries(const std::uint64_t* book, const std::byte* low,
                                          const std::byte* high, std::uint64_t places) {
-  const auto pair = [&](std::uint64_t first, std::uint64_t second) CRIA_INLINE {
-    const __m128i one = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(book + first));
-    return _mm_castps_si128(
-        _mm_loadh_pi(_mm_castsi128_ps(one), reinterpret_cast<const __m64*>(book + second)));
-  };
-  const auto four = [&](int i) CRIA_INLINE {
+  return eight_of([&](int i) CRIA_INLINE {
     const std::uint64_t indices = _pdep_u64(load_bits<std::uint32_t>(low + 4 * i), 0x00FF'00FF'00FF'00FF) |
                                   _pdep_u64(load_bits<Tops>(high + sizeof(Tops) * i), places);
-    const __m128i upper = pair(__bextr_u64(indices, 16U << 8 | 32), indices >> 48);
-    return _mm256_inserti128_si256(
-        _mm256_castsi128_si256(pair(indices & 0xFFFF, __bextr_u64(indices, 16U << 8 | 16))), upper, 1);
-  };
-  return _mm512_inserti64x4(_mm512_castsi256_si512(four(0)), four(1), 1);
+    const __m128i upper = two_entries(book, __bextr_u64(indices, 16U << 8 | 32), indices >> 48);
+    const __m128i lower = two_entries(book, indices & 0xFFFF, __bextr_u64(indices, 16U << 8 | 16));
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(lower), upper, 1);
+  });
 }
 
 /// What codebook types share. Their Row(p), a row's block: dot(j, x), the products of register j.
@@ -70,6 +73,49 @@ struct WideType<DType::IQ2_S> : WideCodebook<DType::IQ2_S, BlockIQ2_S, 0> {
 
    private:
     const std::byte* p_;
+  };
+};
+
+/// Words of nine bits of index and seven of sign.
+template <>
+struct WideType<DType::IQ2_XS> : WideCodebook<DType::IQ2_XS, BlockIQ2_XS, 0> {
+  class Row {
+   public:
+    CRIA_INLINE explicit Row(const std::byte* p) : p_(p + offsetof(Block, q)) {
+      const __m512i words = _mm512_loadu_si512(p_);
+      const __m512i sevens =
+          _mm512_permutexvar_epi8(_mm512_load_si512(kEvenBytes.data()), _mm512_srli_epi16(words, 9));
+      const __m512i signs = _mm512_permutex2var_epi8(_mm512_load_si512(kEvenSigns.data()), sevens,
+                                                     _mm512_load_si512(kEvenSigns.data() + 64));
+      const __m128i low = _mm512_castsi512_si128(signs), high = _mm512_extracti32x4_epi32(signs, 1);
+      negative_[0] = static_cast<std::uint64_t>(_mm_cvtsi128_si64(low));
+      negative_[1] = static_cast<std::uint64_t>(_mm_extract_epi64(low, 1));
+      negative_[2] = static_cast<std::uint64_t>(_mm_cvtsi128_si64(high));
+      negative_[3] = static_cast<std::uint64_t>(_mm_extract_epi64(high, 1));
+    }
+    [[nodiscard]] CRIA_INLINE __m512i dot(int j, const WideValues& x) const {
+      const __m512i entries = eight_of([&](int i) CRIA_INLINE {
+        const auto words = load_bits<std::uint64_t>(p_ + 16 * j + 8 * i);
+        const __m128i upper = two_entries(kIq2xsGrid.data(), words >> 32 & 511, words >> 48 & 511);
+        const __m128i lower = two_entries(kIq2xsGrid.data(), words & 511, words >> 16 & 511);
+        return _mm256_inserti128_si256(_mm256_castsi128_si256(lower), upper, 1);
+      });
+      return x.dot(j, entries, _cvtu64_mask64(negative_[j]));
+    }
+
+   private:
+    alignas(64) static constexpr auto kEvenBytes = [] {
+      std::array<std::uint8_t, 64> from{};
+      for (std::size_t i = 0; i < 32; ++i) from[i] = static_cast<std::uint8_t>(2 * i);
+      return from;
+    }();
+    alignas(64) static constexpr auto kEvenSigns = [] {
+      std::array<std::uint8_t, 128> signs{};
+      for (std::uint32_t seven = 0; seven < 128; ++seven) signs[seven] = even_signs(seven);
+      return signs;
+    }();
+    const std::byte* p_;
+    alignas(32) std::uint64_t negative_[4];
   };
 };
 
