@@ -226,13 +226,15 @@ class FloatMatMul {
     }
   }
 
-  /// Row i of the panel; zeros without weights.
+  /// Row i of the panel; zeros without weights. (What follows in memory is what is packed next.)
   void pack_row(std::size_t i, const std::byte* w) {
+    constexpr std::size_t kStep = kFloatLanes * stored_bytes(type);
     for (std::size_t k = 0; k < job_.cols; k += kPieceCols) {
       const std::size_t n = steps(k);
       float* to = panel_piece(k, i / kRows) + i % kRows * kPart;
       for (std::size_t step = 0; step < n / kSplit; ++step, to += kSplit * kRows * kPart) {
         const std::size_t at = k + step * kFloatLanes, left = job_.cols - at;
+        fetch_far<kStep, 1>(fetched_beside(w + at * stored_bytes(type), 0), 0);
         const V v = w == nullptr ? V::broadcast(0)
                     : left >= kFloatLanes
                         ? V::template load_as<type>(w + at * stored_bytes(type))
