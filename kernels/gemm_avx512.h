@@ -3,8 +3,7 @@
 
 #include <immintrin.h>
 
-#include <algorithm>
-
+#include "kernels/gemm_avx512_tokens.h"
 #include "kernels/gemm_panel.h"
 #include "kernels/simd/isa.h"
 #include "kernels/simd/row_lanes.h"
@@ -13,7 +12,7 @@ namespace cria {
 
 template <>
 struct GemmKernel<Avx512> {
-  static constexpr std::size_t kTokens = 6;
+  static constexpr std::size_t kTokens = kAvx512Tokens;
   static constexpr bool kSigned = false, kSumsInt16 = true;
   struct Session {
     explicit Session(PanelShape) {}
@@ -44,18 +43,11 @@ struct GemmKernel<Avx512> {
   static void store_scales(Panel& panel, std::size_t c, std::size_t lane, __m512i pair) {
     store(panel.scale[c] + lane, pair);
   }
-  /// Whether two scales are applied by one product, which needs sums of weights and activations in an int16:
-  /// where sums of an eighth of what is possible fit.
-  template <PanelShape shape>
-  static constexpr bool paired() {
-    const int largest = std::max(shape.zero, shape.max - shape.zero);
-    return shape.scales != 0 && largest * 127 * static_cast<int>(kGemmCols) / shape.scales <= 8 * 32767;
-  }
   /// Sixteen rows' weights, a vector for every four columns. In pairs, the same columns of two sub-blocks
   /// alternate: rows 0 1 4 5 … in the first's place, 2 3 6 7 … in the second's.
   template <PanelShape shape, std::size_t n>
   static void arrange(__m512i (&q)[n][4]) {
-    if constexpr (paired<shape>()) {
+    if constexpr (in_pairs(shape)) {
       constexpr std::size_t kStep = kGemmCols / 4 / shape.scales;
       for (std::size_t k = 0; k < kGemmCols / 4; k += 2 * kStep) {
         for (std::size_t i = k; i < k + kStep; ++i) {
@@ -67,6 +59,9 @@ struct GemmKernel<Avx512> {
       }
     }
   }
+
+  template <PanelShape shape>
+  using TokenTile = Avx512TokenTile<shape>;
 
   template <PanelShape shape>
   static void run(const TokenSlice& x, GemmScratch& s, std::size_t n_panels, Ahead ahead) {
@@ -87,76 +82,6 @@ struct GemmKernel<Avx512> {
   using Sums = __m512i[kTokens][2];
 
   static __m512i splat(std::int32_t bits) { return _mm512_set1_epi32(bits); }
-
-  /// What the panels need of kTokens tokens, laid out for broadcasts. Tokens beyond the end repeat the last
-  /// one.
-  template <PanelShape shape>
-  struct TokenTile {
-    const std::int8_t* q[kTokens];
-    alignas(64) std::int8_t pairs_of[paired<shape>() ? kTokens : 1][kGemmCols];
-    float d[kTokens][8];                          ///< Super256: [0]
-    float d_sum[kTokens][8];                      ///< Blocks32 with m: d * sum
-    alignas(64) std::int32_t start[kTokens][16];  ///< -zero * (sums of the columns of each scale)
-    alignas(
-        32) std::int32_t pairs[kTokens][8];  ///< Super256 with mins: two int16 sums that meet a pair of mins
-
-    TokenTile(const TokenSlice& x, std::size_t first) {
-      for (std::size_t t = 0; t < kTokens; ++t) {
-        const std::size_t token = std::min(first + t, x.n_tokens - 1);
-        q[t] = x.q + token * x.q_stride;
-        if constexpr (paired<shape>()) interleave(q[t], pairs_of[t]);
-        if constexpr (shape.blocks32)
-          fill_blocks(x, token, t);
-        else
-          fill_super(x.d[token * x.d_stride], x.sum + token * x.sum_stride, t);
-      }
-      for (std::size_t t = first + kTokens; t < std::min(first + 2 * kTokens, x.n_tokens); ++t) {
-        for (std::size_t line = 0; line < kGemmCols; line += 64)
-          __builtin_prefetch(x.q + t * x.q_stride + line, 0, 3);
-        __builtin_prefetch(x.d + t * x.d_stride, 0, 3);
-        __builtin_prefetch(x.sum + t * x.sum_stride, 0, 3);
-      }
-    }
-
-   private:
-    static void interleave(const std::int8_t* from, std::int8_t* to) {
-      const __m512i order = shape.scales == 8
-                                ? _mm512_setr_epi32(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15)
-                                : _mm512_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15);
-      for (std::size_t k = 0; k < kGemmCols; k += 64)
-        store(to + k, _mm512_permutexvar_epi32(order, _mm512_loadu_si512(from + k)));
-    }
-    void fill_super(float scale, const std::int16_t* sum, std::size_t t) {
-      d[t][0] = scale;
-      const __m256i sums = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sum));
-      const auto zero = static_cast<short>(-shape.zero);
-      if constexpr (shape.zero != 0 && shape.scales == 16) {
-        _mm512_store_si512(start[t], _mm512_mullo_epi32(_mm512_cvtepi16_epi32(sums), splat(zero)));
-      } else if constexpr (shape.zero != 0) {
-        const __m256i halves = _mm256_madd_epi16(sums, _mm256_set1_epi16(zero));
-        if constexpr (shape.scales == 8)
-          _mm256_store_si256(reinterpret_cast<__m256i*>(start[t]), halves);
-        else
-          start[t][0] = _mm512_reduce_add_epi32(_mm512_zextsi256_si512(halves));
-      }
-      auto* const out = reinterpret_cast<__m256i*>(pairs[t]);
-      if constexpr (shape.mins == 16) _mm256_store_si256(out, sums);
-      if constexpr (shape.mins == 8) {
-        const __m128i all = _mm_hadd_epi16(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
-        _mm256_store_si256(out, _mm256_zextsi128_si256(all));
-      }
-    }
-    void fill_blocks(const TokenSlice& x, std::size_t token, std::size_t t) {
-      const auto blocks = static_cast<__mmask8>((1U << (x.cols / 32)) - 1);
-      const __m256 scale = _mm256_maskz_loadu_ps(blocks, x.d + token * x.d_stride);
-      const __m256i sum = _mm256_cvtepi16_epi32(_mm_maskz_loadu_epi16(blocks, x.sum + token * x.sum_stride));
-      _mm256_storeu_ps(d[t], scale);
-      _mm256_store_si256(reinterpret_cast<__m256i*>(start[t]),
-                         _mm256_mullo_epi32(sum, _mm256_set1_epi32(-shape.zero)));
-      if constexpr (shape.mins != 0)
-        _mm256_storeu_ps(d_sum[t], _mm256_mul_ps(scale, _mm256_cvtepi32_ps(sum)));
-    }
-  };
 
   /// sums += the products of 4n columns from panel row k on. Written out: in a loop GCC 12 moves every sum to
   /// another register and back, which takes more of the front end than the products themselves.
@@ -194,7 +119,7 @@ struct GemmKernel<Avx512> {
     } else if constexpr (shape.scales == 0) {
       begin(tile, 0, block);
       for (std::size_t k = 0; k < kGemmCols / 4; k += 8) dot<8>(panel, k, tile, block);
-    } else if constexpr (paired<shape>()) {
+    } else if constexpr (in_pairs(shape)) {
       if (!paired_scales<shape, false>(tile, panel, block)) return wide_sums(tile, panel, acc);
     } else {
       single_scales(tile, panel, block);
@@ -237,7 +162,7 @@ struct GemmKernel<Avx512> {
     for (auto& b : block) b[0] = b[1] = _mm512_setzero_si512();
     for (std::size_t j = 0; j < shape.scales; j += 2) {
       unroll<2>([&](auto h) CRIA_INLINE {
-        const auto* q = tile.pairs_of[0];
+        const auto* q = tile.alternating[0];
         const auto* start = tile.start[0] + j;
         asm("" : "+r"(q), "+r"(start));  // else GCC keeps the broadcasts for the other rows, in memory
         Sums sums;
