@@ -169,6 +169,20 @@ struct F32x16 {
   static void sum4(const F32x16& a, const F32x16& b, const F32x16& c, const F32x16& d, float* out) {
     fold4(add, a, b, c, d, out);
   }
+  /// Lane i: the sum of v(i), sixteen F32x16.
+  template <class F>
+  [[gnu::always_inline]] static F32x16 sums(F v) {
+    if constexpr (requires { Ops::sums([&](int i) { return v(i).part[0]; }); }) {
+      F32x16 r;
+      r.part[0] = Ops::sums([&](int i) { return v(i).part[0]; });
+      return r;
+    } else {
+      float all[kFloatLanes];
+      for (int i = 0; i < static_cast<int>(kFloatLanes); i += 4)
+        sum4(v(i), v(i + 1), v(i + 2), v(i + 3), all + i);
+      return load(all);
+    }
+  }
   static void max4(const F32x16& a, const F32x16& b, const F32x16& c, const F32x16& d, float* out) {
     fold4(larger, a, b, c, d, out);
   }

@@ -335,6 +335,11 @@ class FloatMatMul {
   /// Adds up the lanes of n rows of one token.
   void finish(std::size_t row, std::size_t n, std::size_t t, const float* sums, std::size_t stride) {
     std::size_t i = 0;
+    for (; i + kFloatLanes <= n; i += kFloatLanes) {
+      const V all = V::sums([&](std::size_t r) { return V::load(sums + (i + r) * stride); });
+      const std::size_t at = t * job_.out_stride + row + i;
+      (job_.residual == nullptr ? all : V::load(job_.residual + at) + all).store(job_.out + at);
+    }
     for (; i + 4 <= n; i += 4) {
       float four[4];
       V::sum4(V::load(sums + i * stride), V::load(sums + (i + 1) * stride), V::load(sums + (i + 2) * stride),
