@@ -1,11 +1,13 @@
 #include "tools/line_reader.h"
 
+#include <fcntl.h>
 #include <histedit.h>
 #include <langinfo.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 #include <clocale>
 #include <cstdio>
 #include <cstdlib>
@@ -67,6 +69,26 @@ void use_utf8() {
   std::setlocale(LC_CTYPE, "");
   if (std::strcmp(nl_langinfo(CODESET), "UTF-8") != 0) std::setlocale(LC_CTYPE, "C.UTF-8");
 }
+
+/// The terminal that is standard input, opened once more: reading it never blocks, which is nobody else's
+/// business. A Ctrl-C throws away what was typed, also between a poll that saw it and the read.
+class TerminalInput {
+ public:
+  TerminalInput() {
+    char path[PATH_MAX];
+    if (ttyname_r(STDIN_FILENO, path, sizeof path) == 0)
+      own_ = open(path, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+  }
+  ~TerminalInput() {
+    if (own_ >= 0) close(own_);
+  }
+  TerminalInput(const TerminalInput&) = delete;
+  TerminalInput& operator=(const TerminalInput&) = delete;
+  [[nodiscard]] int descriptor() const { return own_ >= 0 ? own_ : STDIN_FILENO; }
+
+ private:
+  int own_ = -1;
+};
 
 /// A prompt for libedit: sequences that take no room stand between \1. (One at the very end would be lost.)
 std::string prompt_escaped(std::string text) {
@@ -139,15 +161,16 @@ class TerminalReader : public LineReader {
 
   /// One character; libedit's own function would miss an interrupt.
   static int get(EditLine* edit, wchar_t* out) {
+    const int input = self(edit).input_.descriptor();
     std::mbstate_t state = {};
     for (;;) {
-      if (!wait_readable(STDIN_FILENO)) {
+      if (!wait_readable(input)) {
         self(edit).interrupted_ = true;
         return -1;
       }
       char byte = 0;
-      const ssize_t n = read(STDIN_FILENO, &byte, 1);
-      if (n < 0 && errno == EINTR) continue;
+      const ssize_t n = read(input, &byte, 1);
+      if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
       if (n <= 0) return static_cast<int>(n);
       const std::size_t used = std::mbrtowc(out, &byte, 1, &state);
       if (used == static_cast<std::size_t>(-1))
@@ -157,6 +180,7 @@ class TerminalReader : public LineReader {
     }
   }
 
+  TerminalInput input_;
   std::string history_file_, prompt_;
   EditLine* edit_ = nullptr;
   History* history_ = nullptr;
