@@ -26,14 +26,15 @@ CRIA_INLINE inline __m512i eight_of(F four) {
   return _mm512_inserti64x4(_mm512_castsi256_si512(four(0)), four(1), 1);
 }
 /// Eight entries of a codebook: of their indices the low bytes, eight at `low`, and the bits above them: of
-/// four indices in a Tops at `high`, of the next four in another; they belong at `places` of four numbers of
-/// sixteen bits.
+/// four indices in a Tops at `high`, of the next four in another, where `used` says so; they belong at
+/// `places` of four numbers of sixteen bits.
 template <class Tops>
 CRIA_INLINE inline __m512i eight_entries(const std::uint64_t* book, const std::byte* low,
-                                         const std::byte* high, std::uint64_t places) {
+                                         const std::byte* high, std::uint64_t places,
+                                         Tops used = static_cast<Tops>(-1)) {
   return eight_of([&](int i) CRIA_INLINE {
     const std::uint64_t indices = _pdep_u64(load_bits<std::uint32_t>(low + 4 * i), 0x00FF'00FF'00FF'00FF) |
-                                  _pdep_u64(load_bits<Tops>(high + sizeof(Tops) * i), places);
+                                  _pdep_u64(load_bits<Tops>(high + sizeof(Tops) * i) & used, places);
     const __m128i upper = two_entries(book, __bextr_u64(indices, 16U << 8 | 32), indices >> 48);
     const __m128i lower = two_entries(book, indices & 0xFFFF, __bextr_u64(indices, 16U << 8 | 16));
     return _mm256_inserti128_si256(_mm256_castsi128_si256(lower), upper, 1);
@@ -152,6 +153,27 @@ struct WideType<DType::IQ1_S> : WideCodebook<DType::IQ1_S, BlockIQ1_S, 8> {
           eight_entries<std::uint16_t>(kIq1Grid.data(), p_ + offsetof(Block, index) + 8 * j,
                                        p_ + offsetof(Block, hi) + 4 * j, 0x0700'0700'0700'0700);
       return x.dot(j, _mm512_add_epi8(entries, _mm512_set1_epi8(kZero)));
+    }
+
+   private:
+    const std::byte* p_;
+  };
+};
+
+/// The plus or minus one of each entry is added to it.
+template <>
+struct WideType<DType::IQ1_M> : WideCodebook<DType::IQ1_M, BlockIQ1_M, 9> {
+  class Row {
+   public:
+    CRIA_INLINE explicit Row(const std::byte* p) : p_(p) {}
+    [[nodiscard]] CRIA_INLINE __m512i dot(int j, const WideValues& x) const {
+      const std::byte* const hi = p_ + offsetof(Block, hi) + 4 * j;
+      const __m512i entries = eight_entries<std::uint16_t>(
+          kIq1Grid.data(), p_ + offsetof(Block, index) + 8 * j, hi, 0x0F00'0F00'0F00'0F00, 0x7777);
+      const auto minus = static_cast<__mmask8>(_pext_u32(load_bits<std::uint32_t>(hi), 0x8888'8888));
+      const __m512i one =
+          _mm512_mask_blend_epi64(minus, _mm512_set1_epi8(kZero + 1), _mm512_set1_epi8(kZero - 1));
+      return x.dot(j, _mm512_add_epi8(entries, one));
     }
 
    private:
