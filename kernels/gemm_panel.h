@@ -56,10 +56,9 @@ constexpr Range scaled_range(const DecodeTraits& t) {
 struct alignas(64) Panel {
   std::uint8_t q[2][kGemmCols / 4][kGemmRows]
                 [4];  ///< bytes of four consecutive columns per row; [1]: the second digit
-  std::int32_t scale[16][kGemmRows];
-  std::int32_t min[16][kGemmRows];  ///< as the micro-kernel's store_mins lays them out
-  float d[8][kGemmRows];            ///< Super256: [0]; Blocks32: one per 32 columns
-  float m[8][kGemmRows];            ///< dmin or m likewise
+  std::int32_t scale[16][kGemmRows], min[16][kGemmRows];  ///< as store_scales and store_mins lay them out
+  float d[8][kGemmRows];                                  ///< Super256: [0]; Blocks32: one per 32 columns
+  float m[8][kGemmRows];                                  ///< dmin or m likewise
 };
 
 /// Scratch of one thread, part of matmul_scratch_bytes().
@@ -138,6 +137,7 @@ class Ahead {
 ///   run<shape>(slice, s, n, ahead) adds the products of n panels and the slice to s.acc, and fetches a part
 ///                          ahead for every kTokens tokens
 ///   Session                what a thread must hold while it runs
+///   arrange<shape>(q)      optional: reorders sixteen rows' weights, a vector for every four columns
 ///   transpose(v)           4×4 int32 in every 16-byte lane of four vectors; store(p, v)
 template <class Isa>
 struct GemmKernel;
