@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "engine/random_weights.h"
-#include "engine/synthetic.h"
+#include "engine/synthetic/random_weights.h"
+#include "engine/synthetic/synthetic.h"
 #include "kernels/kernels.h"
-#include "tools/roofline.h"
+#include "tools/report/roofline.h"
 
 namespace {
 
@@ -46,8 +46,8 @@ Memory aligned(std::size_t bytes) {
   return Memory(static_cast<std::byte*>(std::aligned_alloc(64, (bytes + 63) / 64 * 64 + 64)));
 }
 
-/// One product: weights (several copies of the matrix, so that decoding streams from memory), activations and
-/// results.
+/// One product: weights (several copies of the matrix, so that decoding streams from
+/// memory), activations and results.
 class Product {
  public:
   Product(const KernelSet& kernels, DType type, const Matrix& matrix, std::size_t tokens)

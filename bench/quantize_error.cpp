@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/f16.h"
+#include "kernels/formats/f16.h"
 #include "kernels/kernels.h"
-#include "model/gguf.h"
+#include "model/gguf/gguf.h"
 
 namespace {
 
@@ -31,8 +31,8 @@ T read(std::istream& in) {
   return value;
 }
 
-/// The older form: a count, then for each tensor its name, the number of calls, and sums of squared
-/// activations.
+/// The older form: a count, then for each tensor its name, the number of calls, and
+/// sums of squared activations.
 Importance read_importance(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   Importance result;
@@ -119,8 +119,8 @@ void write_noise(const std::string& distribution, const std::string& from, const
     return distribution == "normal" ? normal(random)
                                     : exponential(random) * ((random() & 1) != 0 ? 1.0F : -1.0F);
   };
-  // The tensor data is the end of the file, so a place in it is told by the distance to the last tensor's
-  // end.
+  // The tensor data is the end of the file, so a place in it is told by the distance to
+  // the last tensor's end.
   const std::byte* end = nullptr;
   for (const TensorView& tensor : source.tensors()) end = std::max(end, tensor.data + tensor.bytes);
   const std::size_t tail = bytes.size();

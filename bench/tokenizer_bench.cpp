@@ -15,7 +15,8 @@
 #include <vector>
 
 #include "model/error.h"
-#include "tokenizer/pre_tokenizer.h"
+#include "model/vocabulary.h"
+#include "tokenizer/bpe/pre_tokenizer.h"
 #include "tokenizer/tokenizer.h"
 
 namespace {

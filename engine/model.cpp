@@ -1,41 +1,62 @@
-#include <string>
+#include "engine/model.h"
 
-#include "engine/graph.h"
-#include "engine/session.h"
+#include <optional>
+#include <utility>
+
+#include "engine/architectures/architecture.h"
+#include "engine/execute/kernels_in_use.h"
+#include "engine/model_parts.h"
 
 namespace cria {
-namespace {
 
-const KernelSet& kernels_in_use() {
-  if (const KernelSet* const active = active_kernels()) return *active;
-  std::string names;
-  for (const KernelSet* set : available_kernels())
-    names += (names.empty() ? "" : ", ") + std::string(set->isa);
-  throw Error("CRIA_ISA names no instruction set that can run here: expected one of " + names);
-}
+struct Model::Parts {
+  explicit Parts(GgufFile opened) : file(std::move(opened)) {}
+  GgufFile file;
+  LlamaConfig config;
+  std::vector<std::string> warnings;
+  Vocabulary vocabulary;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::optional<Error> no_tokenizer;  // why there is none
+  Graph graph;
+  bool pinned = false;
+};
 
-}  // namespace
+Model::Model(std::unique_ptr<const Parts> parts) : parts_(std::move(parts)) {}
+Model::~Model() = default;
 
-std::shared_ptr<const Model> Model::load(const std::string& path, const GgufOptions& options,
-                                         std::string_view pre) {
-  const std::shared_ptr<Model> model(new Model(GgufFile::open(path, options)));
-  model->pinned_ = options.mlock || options.map == MapMode::Read;
-  model->config_ = LlamaConfig::from_gguf(model->file_);
-  model->weights_ = LlamaWeights::from_gguf(model->file_, model->config_);
-  model->vocabulary_ = Vocabulary::from_gguf(model->file_);
-  if (!pre.empty()) model->vocabulary_.pre = pre;
+std::shared_ptr<const Model> Model::load(const std::string& path, const LoadOptions& options) {
+  auto parts = std::make_unique<Parts>(
+      GgufFile::open(path, {.map = options.mmap ? MapMode::Mmap : MapMode::Read, .mlock = options.mlock}));
+  parts->pinned = options.mlock || !options.mmap;
+  parts->config = read_config(parts->file);
+  BuiltGraph built = build_graph(parts->file, parts->config, kernels_in_use());
+  parts->graph = std::move(built.graph);
+  parts->warnings = parts->config.warnings;
+  parts->warnings.insert(parts->warnings.end(), built.warnings.begin(), built.warnings.end());
+  parts->vocabulary = Vocabulary::from_gguf(parts->file);
+  if (!options.pre_tokenizer.empty()) parts->vocabulary.pre = options.pre_tokenizer;
   try {
-    model->tokenizer_ = Tokenizer::create(model->vocabulary_);
+    parts->tokenizer = Tokenizer::create(parts->vocabulary);
   } catch (const Error& error) {
-    model->no_tokenizer_ = Error(path, error.what());
+    parts->no_tokenizer = Error(path, error.what());
   }
-  model->graph_ = Graph::build(model->config_, model->weights_, kernels_in_use());
-  return model;
+  return std::shared_ptr<const Model>(new Model(std::move(parts)));
 }
 
 const Tokenizer& Model::tokenizer() const {
-  if (no_tokenizer_) throw Error(*no_tokenizer_);
-  return *tokenizer_;
+  if (parts_->no_tokenizer) throw Error(*parts_->no_tokenizer);
+  return *parts_->tokenizer;
 }
+
+const std::string& Model::path() const { return parts_->file.path(); }
+const std::string& Model::name() const { return parts_->config.name; }
+std::uint32_t Model::context_length() const { return parts_->config.n_ctx_train; }
+std::uint32_t Model::vocabulary_size() const { return parts_->config.n_vocab; }
+const GgufFile& Model::file() const { return parts_->file; }
+const LlamaConfig& Model::config() const { return parts_->config; }
+const std::vector<std::string>& Model::warnings() const { return parts_->warnings; }
+const Vocabulary& Model::vocabulary() const { return parts_->vocabulary; }
+const Graph& Model::graph() const { return parts_->graph; }
+bool Model::pinned() const { return parts_->pinned; }
 
 }  // namespace cria

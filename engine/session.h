@@ -14,62 +14,35 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "engine/graph.h"
-#include "engine/sampler.h"
-#include "kernels/attention.h"
-#include "kernels/kernels.h"
-#include "model/config.h"
+#include "engine/model.h"
+#include "engine/sample/options.h"
 #include "model/error.h"
-#include "model/gguf.h"
-#include "model/vocabulary.h"
-#include "model/weights.h"
-#include "tokenizer/chat_template.h"
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/chat/chat_template.h"
 
 namespace cria {
 
-/// A loaded model: file, hyper-parameters, weights, tokenizer, compute graph. Immutable; several sessions may
-/// share it.
-class Model {
- public:
-  /// Throws Error for a bad file, a tensor type that active_kernels() cannot multiply by, or a CRIA_ISA that
-  /// cannot run here.
-  /// pre: the pre-tokenizer, if not the one that the file names.
-  static std::shared_ptr<const Model> load(const std::string& path, const GgufOptions& options = {},
-                                           std::string_view pre = {});
-  [[nodiscard]] const GgufFile& file() const { return file_; }
-  [[nodiscard]] const LlamaConfig& config() const { return config_; }
-  [[nodiscard]] const LlamaWeights& weights() const { return weights_; }
-  [[nodiscard]] const Vocabulary& vocabulary() const { return vocabulary_; }
-  /// Throws Error if the vocabulary is of a kind that is not known: such a model runs on token ids only.
-  [[nodiscard]] const Tokenizer& tokenizer() const;
-  [[nodiscard]] const Graph& graph() const { return graph_; }  ///< for active_kernels()
-  /// Whether the file lies in memory that the system cannot take back (mlock or no mmap).
-  [[nodiscard]] bool pinned() const { return pinned_; }
-
- private:
-  explicit Model(GgufFile file) : file_(std::move(file)) {}
-  GgufFile file_;
-  LlamaConfig config_;
-  LlamaWeights weights_;
-  Vocabulary vocabulary_;
-  std::unique_ptr<Tokenizer> tokenizer_;
-  std::optional<Error> no_tokenizer_;
-  Graph graph_;
-  bool pinned_ = false;
-};
+struct KernelSet;
+struct Node;
+enum class KvType : std::uint8_t;  // kernels/attention/attention.h; parse_kv_type() gives its values
 
 struct SessionOptions {
-  std::uint32_t n_ctx = 0;      ///< positions of the KV cache; 0: the model's training context, at most 4096
-  std::uint32_t n_batch = 512;  ///< tokens per prefill chunk
-  std::uint32_t threads = 0;    ///< 0: physical cores
+  std::uint32_t n_ctx = 0;  ///< positions of the KV cache; 0: the model's training context, at most 4096
+  /// The context for which RoPE factors are chosen where a model has several (longrope); 0: n_ctx, or the
+  /// model's training context where that is 0. Not to be derived from a prompt: answers would depend on it.
+  std::uint32_t rope_ctx = 0;
+  std::uint32_t n_batch = 512;        ///< tokens per prefill chunk
+  std::uint32_t threads = 0;          ///< 0: physical cores
   std::uint32_t threads_prefill = 0;  ///< 0: as threads
-  KvType kv_type = KvType::F16;
+  KvType kv_type{};                   ///< of cached keys and values; by default "f16"
   bool context_shift = false;  ///< when full: drop the oldest half after the kept prefix and go on; else stop
-  const KernelSet* kernels = nullptr;  ///< null: active_kernels()
+  const KernelSet* kernels = nullptr;  ///< null: the best that can run here, or what $CRIA_ISA names
 };
+
+/// "f16", "f32" or "q8_0"; throws Error for other names.
+KvType parse_kv_type(std::string_view name);
 
 /// Memory of a session, in bytes.
 struct SessionMemory {
@@ -92,22 +65,59 @@ struct GenerateOptions {
   std::vector<std::string> stop;  ///< texts that end the answer; not emitted, also when they arrive in pieces
   bool ignore_eos = false;        ///< end-of-generation tokens are never chosen
   std::size_t keep = 0;  ///< tokens at the front that a context shift keeps; at least a leading BOS is kept
-  const std::atomic<bool>* interrupt =
-      nullptr;  ///< set it (from a signal handler, say) to stop after the current token
+  std::optional<std::size_t> logprobs;  ///< log-probabilities of the answer's tokens, and so many likeliest
+  /// Set it (from a signal handler, say) to stop after the current node of the graph.
+  const std::atomic<bool>* interrupt = nullptr;
+  /// Called while the prompt is read: tokens evaluated and tokens to evaluate, first with 0, then after every
+  /// batch. Both are equal at the end, before the first text; an interrupted prompt has no such end.
+  std::function<void(std::size_t done, std::size_t total)> progress;
+};
+
+/// How a conversation becomes a prompt.
+struct ChatOptions {
+  std::shared_ptr<const ChatTemplate> chat_template;  ///< null: the model's own
+  std::string variables;     ///< a JSON object of what else the template may ask for: tools, documents …
+  bool drop_oldest = false;  ///< a conversation that outgrows the context loses its oldest exchanges
+  /// Called with every prompt before it is evaluated: its text and its tokens.
+  std::function<void(std::string_view text, std::span<const TokenId> tokens)> on_prompt;
+};
+
+/// What the model itself thought of a token that was drawn: natural logarithms of the softmax of its logits,
+/// before bias, penalties and filters.
+struct TokenLogprobs {
+  TokenId id = 0;
+  float logprob = 0;
+  std::vector<std::pair<TokenId, float>> top;  ///< the likeliest, lower id first among equals
 };
 
 struct GenerateResult {
   StopReason reason = StopReason::EndOfGeneration;
-  std::vector<TokenId> tokens;    ///< without the end-of-generation token
-  std::string stop;               ///< the stop text met, if any
-  std::size_t prompt_tokens = 0;  ///< prompt tokens evaluated now (cached ones are not)
-  std::size_t cached_tokens = 0;  ///< prompt tokens that the KV cache held already
-  std::size_t shifts = 0;         ///< how often the oldest half of the context was dropped
+  std::string text;                     ///< the answer: all that the sink was given
+  std::vector<TokenId> tokens;          ///< without the end-of-generation token
+  std::vector<TokenLogprobs> logprobs;  ///< of these tokens, if they were asked for
+  std::string stop;                     ///< the stop text met, if any
+  std::size_t prompt_tokens = 0;        ///< prompt tokens evaluated now (cached ones are not)
+  std::size_t cached_tokens = 0;        ///< prompt tokens that the KV cache held already
+  std::size_t shifts = 0;               ///< how often the oldest half of the context was dropped
+  std::size_t dropped = 0;  ///< messages after the system message that chat() left out, the oldest
   double prompt_seconds = 0, decode_seconds = 0;
 };
 
-/// Receives complete pieces of text; returning false stops.
+/// Receives complete pieces of text; returning false stops. Empty: nobody listens.
 using TextSink = std::function<bool(std::string_view)>;
+
+/// A conversation that does not fit into the context.
+class ContextOverflow : public Error {
+ public:
+  ContextOverflow(std::string_view message, std::size_t tokens_, bool last_alone_)
+      : Error("", message), tokens(tokens_), last_alone(last_alone_) {}
+  std::size_t tokens;  ///< of the prompt
+  bool last_alone;     ///< the last message would not fit without the others either
+};
+
+/// The tokens of the prompt that chat() would make of all these messages.
+std::size_t count_prompt_tokens(const Model& model, const std::vector<ChatMessage>& messages,
+                                const ChatOptions& how = {});
 
 /// Time of one node of the graph.
 struct NodeTime {
@@ -119,9 +129,9 @@ struct NodeTime {
 /// an Error the session holds the tokens it held before the call, or fewer.
 class Session {
  public:
-  struct State;  // engine/session_state.h
-  /// Allocates KV cache and work memory; throws Error if the machine has not enough. The model must outlive
-  /// the session.
+  struct State;  // engine/session/state.h
+  /// Allocates KV cache and work memory; throws Error if the machine has not enough. The session shares the
+  /// ownership of the model.
   Session(const Model& model, const SessionOptions& options);
   ~Session();
   Session(const Session&) = delete;
@@ -132,7 +142,7 @@ class Session {
   /// more tokens than positions are left, and for logits that are not finite (naming the node that was first
   /// to compute such a value). How tokens are divided among calls never changes a bit.
   std::span<const float> eval(std::span<const TokenId> tokens);
-  /// As eval, but sink gets the logits of every token, in order.
+  /// As eval, but sink (if not empty) gets the logits of every token, in order.
   void eval_all(std::span<const TokenId> tokens,
                 const std::function<void(std::size_t index, std::span<const float> logits)>& sink);
   /// The same in two steps, for whoever wants the logits of some tokens only, in pieces of his own: forward()
@@ -147,18 +157,21 @@ class Session {
   void parallel(std::size_t n, const std::function<void(std::size_t i)>& f);
   /// Positions in use, and their tokens.
   [[nodiscard]] std::span<const TokenId> tokens() const noexcept;
-  /// Forgets everything after the first n positions.
-  void truncate(std::size_t n);
+  /// Forgets everything after the first n positions, or everything where a layer's window has let go of keys
+  /// that position n would look at. Returns how many positions are left.
+  std::size_t truncate(std::size_t n);
 
   /// Continues from prompt tokens (a prefix already in the cache is reused). Throws Error if the prompt does
   /// not fit into the context, unless options().context_shift.
   GenerateResult generate(std::span<const TokenId> prompt, const GenerateOptions& options,
-                          const TextSink& sink);
-  /// Renders the conversation with the model's template and answers it. Where it goes on from the last one
-  /// and its answer, only what is new is evaluated. A context shift keeps the leading system message. Throws
-  /// Error where the template fails.
+                          const TextSink& sink = {});
+  /// Renders the conversation with the template and answers it. Where it goes on from the last one and its
+  /// answer, only what is new is evaluated. With how.drop_oldest, exchanges after the system message are left
+  /// out, the oldest first, until a quarter of the context is free for the answer. A context shift keeps the
+  /// system message. Throws ContextOverflow where there is no room for the last message and a token of its
+  /// answer, Error where the template fails.
   GenerateResult chat(const std::vector<ChatMessage>& messages, const GenerateOptions& options,
-                      const TextSink& sink);
+                      const TextSink& sink = {}, const ChatOptions& how = {});
 
   /// Writes tokens and KV cache / reads them back; the target is replaced whole or not at all. note: bytes of
   /// the caller's own that belong to them, at most 64 MiB; load() returns them. Throws Error: for what is no

@@ -7,8 +7,9 @@
 #include <span>
 #include <string_view>
 
-#include "kernels/activations.h"
-#include "kernels/dtype.h"
+#include "kernels/formats/dtype.h"
+#include "kernels/rows/activation.h"
+#include "kernels/rows/activations.h"
 
 namespace cria {
 
@@ -44,8 +45,8 @@ struct MatMulKernel {
 /// block depends on its own values only. Finite values whatever x holds: kernels/README.md.
 using EncodeFn = void (*)(const float* x, const float* importance, std::size_t n_values, std::byte* blocks);
 
-struct AttentionJob;  // kernels/attention.h
-struct KvStoreJob;    // kernels/kv_layout.h
+struct AttentionJob;  // kernels/attention/attention.h
+struct KvStoreJob;    // kernels/attention/kv_layout.h
 
 /// Every kernel of one instruction set.
 struct KernelSet {
@@ -58,34 +59,45 @@ struct KernelSet {
   /// Fills tokens [t0, t1) of acts (its type says how) from the same rows of x: acts.cols values each,
   /// x_stride floats apart.
   void (*quantize)(const float* x, std::size_t x_stride, Activations& acts, std::size_t t0, std::size_t t1);
-  /// y = x·rms(x)·w over n values; y may be x.
+  /// y = x·rms(x)·w over n values; y may be x, w null (1).
   void (*rms_norm)(const float* x, const float* w, float eps, float* y, std::size_t n);
+  /// y = (x - mean)/sqrt(variance + eps)·w + b over n values; y may be x, w and b null (1 and 0).
+  void (*layer_norm)(const float* x, const float* w, const float* b, float eps, float* y, std::size_t n);
   /// Rotates heads×head_dim values in place; cos_sin holds n_rot/2 pairs (cos, sin); half_split: pairs (i,
   /// i+n_rot/2), else (2i, 2i+1).
   void (*rope)(float* x, std::size_t n_heads, std::size_t head_dim, std::size_t n_rot, bool half_split,
                const float* cos_sin);
   /// gate = silu(gate)·up
   void (*silu_mul)(float* gate, const float* up, std::size_t n);
+  /// gate = act(gate)·up; up null: act(gate)
+  void (*activate)(const Activation& activation, float* gate, const float* up, std::size_t n);
   /// y += x
   void (*add)(float* y, const float* x, std::size_t n);
+  /// y = fma(scale, x, y)
+  void (*add_scaled)(float* y, const float* x, float scale, std::size_t n);
+  /// x = x·scale
+  void (*scale)(float* x, float scale, std::size_t n);
+  /// x = cap·tanh(x/cap)
+  void (*soft_cap)(float* x, float cap, std::size_t n);
+  /// x within ±limit
+  void (*clamp)(float* x, float limit, std::size_t n);
   /// In place: x = exp(x - max)/Σ
   void (*softmax)(float* x, std::size_t n);
-  /// log Σ exp(x) in double, for finite x (kernels/log_softmax.h).
+  /// log Σ exp(x) in double, for finite x (kernels/rows/log_softmax.h).
   double (*log_sum_exp)(const float* x, std::size_t n);
-  /// Σ exp(p - log_sum)·(p - q) in double: the mean of p - q under the softmax of p, if log_sum is its
-  /// log_sum_exp.
+  /// Σ exp(p - log_sum)·(p - q) in double: the mean of p - q under the
+  /// softmax of p, if log_sum is its log_sum_exp.
   double (*mean_difference)(const float* p, double log_sum, const float* q, std::size_t n);
-  /// Converts and scatters the new keys and values of a layer into its cache, for kv heads [head_begin,
-  /// head_end).
+  /// Converts and scatters the new keys and values of a layer into its
+  /// cache, for kv heads [head_begin, head_end).
   void (*store_kv)(const KvStoreJob& job, std::size_t head_begin, std::size_t head_end);
-  /// One (kv head, range of tokens) of attention, see kernels/attention.h.
+  /// One (kv head, range of tokens) of attention, see kernels/attention/attention.h.
   void (*attention)(const AttentionJob& job, std::size_t kv_head, std::size_t token_begin,
                     std::size_t token_end, std::byte* scratch);
 
-  /// The machine's limits (kernels/peak.h): loops of int8 dot products, of a matrix unit where the kernels
+  /// The machine's limits (kernels/isa/peak.h): loops of int8 dot products, of a matrix unit where the kernels
   /// use one, of float32 FMA, and of bfloat16 pairs where there is an instruction for them, each returning
-  /// the multiply-adds that its rounds do; and a streaming read.
-  /// Null: none.
+  /// the multiply-adds that its rounds do; and a streaming read. Null: none.
   std::uint64_t (*int8_peak)(std::uint64_t rounds) = nullptr;
   std::uint64_t (*matrix_peak)(std::uint64_t rounds) = nullptr;
   std::uint64_t (*float_peak)(std::uint64_t rounds) = nullptr;

@@ -3,38 +3,31 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "model/file/utf8.h"
 #include "model/limits.h"
-#include "model/utf8.h"
 
 namespace cria {
 namespace {
 
 // Tokens that end an answer in the chat formats of known models, also where no key of the file says so.
-constexpr std::string_view kEndTexts[] = {"<|im_end|>",
-                                          "<|eot_id|>",
-                                          "<|eom_id|>",
-                                          "<end_of_turn>",
-                                          "<|end|>",
-                                          "<|endoftext|>",
-                                          "<|end_of_text|>",
-                                          "<|return|>",
-                                          "<|call|>",
-                                          "<|eot|>",
-                                          "<EOT>",
-                                          "<|EOT|>",
-                                          "_<EOT>",
-                                          "[EOT]",
-                                          "<end_of_utterance>",
-                                          "<｜end▁of▁sentence｜>",
-                                          "<|END_OF_TURN_TOKEN|>",
-                                          "<|endofturn|>"};
+constexpr std::string_view kEndTexts[] = {
+    "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|eot|>", "<|eom|>", "<end_of_turn>", "<turn|>", "<|end|>",
+    "<|endoftext|>", "<|end_of_text|>", "<|return|>", "<|call|>", "<|calls|>", "<|flush|>", "<EOT>",
+    "<|EOT|>", "_<EOT>", "[EOT]", "[EOS]", "<eos>", "[e~[", "<end_of_utterance>", "<｜end▁of▁sentence｜>",
+    "<|END_OF_TURN_TOKEN|>", "<|endofturn|>", "[|endofturn|]", "<|endofresponse|>", "<|assistant_end|>",
+    // A tool's answer comes next, which is not the model's to write.
+    "<|tool_response>",
+    // What a file is filled up with, and what begins the next file of a repository.
+    "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<reponame>",
+    "<|file_sep|>"};
 // Names of the end of a text, for files whose keys say nothing at all.
 constexpr std::string_view kLastResorts[] = {"</s>",  "<eos>",           "<|eos|>",
                                              "[EOS]", "<|end_of_text|>", "<|endoftext|>"};
 
 // Pre-tokenizers whose models want a BOS although the tokenizer model "gpt2" does not by itself.
-constexpr std::string_view kPreWithBos[] = {"llama3",  "llama-v3", "llama-bpe", "falcon3", "falcon-h1",
-                                            "pixtral", "midm-2.0", "lfm2",      "tekken",  "chameleon"};
+constexpr std::string_view kPreWithBos[] = {"llama3",    "llama-v3",  "llama-bpe",   "falcon3",
+                                            "falcon-h1", "pixtral",   "midm-2.0",    "lfm2",
+                                            "tekken",    "chameleon", "jina-v5-nano"};
 
 template <typename List>
 bool contains(const List& list, std::string_view text) {
@@ -131,7 +124,8 @@ class VocabularyReader {
     constexpr std::string_view key = "tokenizer.ggml.merges";
     auto merges = file_.find_strings(key);
     if (!merges) {
-      if (out_.model == "gpt2") throw file_.error("missing key", "key tokenizer.ggml.merges");
+      if (out_.model == "gpt2" || out_.model == "gemma4")
+        throw file_.error("missing key", "key tokenizer.ggml.merges");
       return;
     }
     for (std::size_t i = 0; i < merges->size(); ++i) {
@@ -172,7 +166,7 @@ class VocabularyReader {
   }
 
   void flags() {
-    const bool bos_by_default = sentencepiece() || contains(kPreWithBos, out_.pre);
+    const bool bos_by_default = sentencepiece() || out_.model == "gemma4" || contains(kPreWithBos, out_.pre);
     out_.add_bos =
         file_.find_bool("tokenizer.ggml.add_bos_token").value_or(bos_by_default && out_.bos.has_value());
     out_.add_eos = file_.find_bool("tokenizer.ggml.add_eos_token").value_or(false);
@@ -180,6 +174,10 @@ class VocabularyReader {
       throw file_.error("add_bos_token without a BOS token", "key tokenizer.ggml.add_bos_token");
     if (out_.add_eos && !out_.eos)
       throw file_.error("add_eos_token without an EOS token", "key tokenizer.ggml.add_eos_token");
+    if (out_.model == "gemma4" && !out_.add_bos && out_.bos) {
+      out_.add_bos = true;  // the first files were written so by mistake; without it these models babble
+      warn("add_bos_token is false, which no Gemma 4 model means: a BOS is put before texts");
+    }
     out_.add_space_prefix = file_.find_bool("tokenizer.ggml.add_space_prefix").value_or(sentencepiece());
     out_.remove_extra_whitespaces =
         file_.find_bool("tokenizer.ggml.remove_extra_whitespaces").value_or(false);
@@ -203,9 +201,22 @@ class VocabularyReader {
     }
     add_named(kEndTexts, ends);
     if (ends.empty()) add_named(kLastResorts, ends);
+    drop_end_of_message(ends);
     if (ends.empty()) warn("no token ends an answer: neither keys nor names of tokens say which");
     std::sort(ends.begin(), ends.end());
     ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  }
+
+  /// An answer of several messages, each ended by <|end|>, goes on until <|return|> or a call (gpt-oss and its
+  /// like).
+  void drop_end_of_message(std::vector<TokenId>& ends) const {
+    const auto has = [&](std::string_view text) {
+      return std::ranges::any_of(
+          ends, [&](TokenId id) { return out_.tokens[static_cast<std::size_t>(id)] == text; });
+    };
+    const bool calls = has("<|call|>") || has("<|calls|>");
+    if (!calls || !(has("<|return|>") || has("<|flush|>"))) return;
+    std::erase_if(ends, [&](TokenId id) { return out_.tokens[static_cast<std::size_t>(id)] == "<|end|>"; });
   }
 
   /// Control and user-defined tokens by their texts; any token where the file gives no types.

@@ -7,13 +7,12 @@
 #include <string_view>
 #include <vector>
 
-#include "model/gguf.h"
+#include "model/gguf/gguf.h"
+#include "model/token_id.h"
 
 namespace cria {
 
 enum class TokenType : std::uint8_t { Undefined, Normal, Unknown, Control, UserDefined, Unused, Byte };
-
-using TokenId = std::int32_t;
 
 /// Views point into the GgufFile it was read from.
 struct Vocabulary {

@@ -1,39 +1,58 @@
-// The tensors of a LLaMA-family model under the names that the graph uses, shapes and dtypes checked. Views
-// into the GgufFile.
+// The tensors of a model by name, shapes and types checked. Views into the GgufFile.
 #pragma once
 
+#include <optional>
+#include <string>
+#include <unordered_set>
 #include <vector>
 
-#include "model/config.h"
+#include "model/gguf/gguf.h"
 
 namespace cria {
 
-struct LayerWeights {
-  const TensorView* attn_norm = nullptr;  ///< F32 [n_embd]
-  const TensorView* q = nullptr;          ///< [n_embd, n_heads*head_dim_k]
-  const TensorView* k = nullptr;          ///< [n_embd, k_dim]
-  const TensorView* v = nullptr;          ///< [n_embd, v_dim]
-  const TensorView* q_bias = nullptr;     ///< F32, null if the model has none; likewise k, v, o
-  const TensorView* k_bias = nullptr;
-  const TensorView* v_bias = nullptr;
-  const TensorView* o = nullptr;  ///< attn_output [n_heads*head_dim_v, n_embd]
-  const TensorView* o_bias = nullptr;
-  const TensorView* ffn_norm = nullptr;  ///< F32 [n_embd]
-  const TensorView* gate = nullptr;      ///< [n_embd, n_ff]
-  const TensorView* up = nullptr;        ///< [n_embd, n_ff]
-  const TensorView* down = nullptr;      ///< [n_ff, n_embd]
+/// Finds tensors by name, checks each, and remembers which of the file's tensors have a use. Every function
+/// that finds throws Error naming the tensor at fault: missing, wrong shape, a type that cannot be a weight.
+class Weights {
+ public:
+  using Shape = std::vector<std::uint64_t>;
+
+  /// The file outlives this. Throws Error if it has no tensors.
+  Weights(const GgufFile& file, std::uint32_t n_layers);
+
+  [[nodiscard]] bool has(const std::string& name) const { return file_.tensor(name) != nullptr; }
+  /// [cols, rows]; a single row may lack the second dimension.
+  const TensorView& matrix(const std::string& name, std::uint64_t cols, std::uint64_t rows);
+  /// n matrices one after the other: [cols, rows, n]
+  const TensorView& matrices(const std::string& name, std::uint64_t cols, std::uint64_t rows,
+                             std::uint64_t n);
+  /// F32 [length]
+  const TensorView& vector(const std::string& name, std::uint64_t length);
+  const TensorView& vectors(const std::string& name, const Shape& shape);  ///< F32
+  /// F32 [length] of finite numbers above 0, by which RoPE frequencies are divided.
+  std::vector<float> factors(const std::string& name, std::uint64_t length);
+  /// A tensor's shape, without checking and using it; nothing if it is missing.
+  [[nodiscard]] std::optional<Shape> shape_of(const std::string& name) const;
+
+  /// Tensors whose names begin so have no use here, and that is right: one note.
+  void ignore(const std::string& prefix, const std::string& note);
+
+  /// Warnings about what nobody asked for. Throws Error for tensors which show that the model is another one
+  /// than its metadata say: biases, and layers that there should not be.
+  [[nodiscard]] std::vector<std::string> finish() const;
+
+  [[noreturn]] void fail(const std::string& message, std::string_view tensor) const;
+
+ private:
+  const TensorView& find(const std::string& name, const Shape& shape);
+  void refuse_contradiction(std::string_view name) const;
+
+  const GgufFile& file_;
+  std::uint32_t n_layers_;
+  std::unordered_set<std::string_view> used_;
+  std::vector<std::string> notes_;
 };
 
-struct LlamaWeights {
-  const TensorView* token_embd = nullptr;   ///< [n_embd, n_vocab]
-  const TensorView* output_norm = nullptr;  ///< F32 [n_embd]
-  const TensorView* output = nullptr;       ///< [n_embd, n_vocab]; token_embd where tied
-  const TensorView* rope_freqs = nullptr;   ///< F32 [n_rot/2] or null: frequencies are divided by it
-  std::vector<LayerWeights> layers;
-  std::vector<std::string> warnings;  ///< unknown tensors and the like
-
-  /// Throws Error naming the tensor at fault (missing, wrong shape, dtype that cannot be a weight).
-  static LlamaWeights from_gguf(const GgufFile& file, const LlamaConfig& config);
-};
+/// Rows [begin, begin + rows) of a matrix as one of its own. `matrix` counts all its rows (shape[1…]).
+TensorView rows_of(const TensorView& matrix, std::uint64_t begin, std::uint64_t rows);
 
 }  // namespace cria

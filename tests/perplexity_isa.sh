@@ -7,7 +7,7 @@ set -eu
 [ $# -ge 4 ] || { sed -n '2,5s/^# //p' "$0" >&2; exit 2; }
 cria=$1 text=$2 windows=$3
 shift 3
-ppl() { "$cria" perplexity -m "$1" -f "$text" --chunks "$windows" --json | sed 's/.*"ppl":\([^,]*\).*/\1/'; }
+ppl() { "$cria" perplexity -m "$1" -f "$text" --chunks "$windows" --json | sed -n 's/^ *"ppl": *\([^,]*\).*/\1/p'; }
 failed=0
 for model; do
   fast=$(ppl "$model")

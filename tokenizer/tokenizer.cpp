@@ -4,9 +4,10 @@
 #include <utility>
 
 #include "model/error.h"
-#include "tokenizer/byte_pair_tokenizer.h"
-#include "tokenizer/sentencepiece_tokenizer.h"
-#include "tokenizer/utf8.h"
+#include "model/file/utf8.h"
+#include "model/vocabulary.h"
+#include "tokenizer/bpe/tokenizer.h"
+#include "tokenizer/sentencepiece/tokenizer.h"
 
 namespace cria {
 
@@ -23,12 +24,14 @@ std::size_t incomplete_tail(std::string_view text) {
 }  // namespace
 
 std::unique_ptr<Tokenizer> Tokenizer::create(const Vocabulary& vocabulary) {
-  if (vocabulary.model == "llama") return make_sentencepiece_tokenizer(vocabulary);
+  if (vocabulary.model == "llama" || merges_are_listed(vocabulary))
+    return make_sentencepiece_tokenizer(vocabulary);
   if (vocabulary.model == "gpt2") return make_byte_pair_tokenizer(vocabulary);
-  throw Error("",
-              "unknown kind of tokenizer: expected llama (SentencePiece) or gpt2 (byte-level BPE), got '" +
-                  vocabulary.model + "'",
-              "key tokenizer.ggml.model");
+  throw Error(
+      "",
+      "unknown kind of tokenizer: expected llama (SentencePiece), gemma4 or gpt2 (byte-level BPE), got '" +
+          vocabulary.model + "'",
+      "key tokenizer.ggml.model");
 }
 
 std::vector<TokenId> Tokenizer::encode(std::string_view text, bool add_special, bool parse_special,

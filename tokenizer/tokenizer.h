@@ -8,9 +8,11 @@
 #include <string_view>
 #include <vector>
 
-#include "model/vocabulary.h"
+#include "model/token_id.h"
 
 namespace cria {
+
+struct Vocabulary;
 
 /// A piece of a text that has several authors.
 struct TextPart {

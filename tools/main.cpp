@@ -1,28 +1,34 @@
 // `cria`: one program, one subcommand per file. Exit codes: 0, 1 (bad data or a failed run), 2 (wrong usage),
 // and as shells have it 128 + a signal: 130 (Ctrl-C), 143 (SIGTERM), 141 (nobody reads stdout any more).
-#include <iostream>
+#include <algorithm>
 #include <new>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "model/error.h"
-#include "tools/commands.h"
-#include "tools/interrupt.h"
-#include "tools/process.h"
-#include "tools/standard_output.h"
+#include "tools/commands/commands.h"
+#include "tools/options/arguments.h"
+#include "tools/options/settings.h"
+#include "tools/options/usage_error.h"
+#include "tools/terminal/interrupt.h"
+#include "tools/terminal/messages.h"
+#include "tools/terminal/process.h"
+#include "tools/terminal/standard_output.h"
 
 namespace cria::tools {
 namespace {
 
 int fail(std::string_view message, int code) {
-  std::cerr << "cria: error: " << message << '\n';
+  print_error(message);
   return code;
 }
 
-/// What was wrong on the command line, and where to read how it is done right.
-int fail_usage(const CLI::App& app, const CLI::ParseError& error) {
-  const auto used = app.get_subcommands();
-  const std::string command = used.empty() ? "cria" : "cria " + used.front()->get_name();
-  return fail(std::string(error.what()) + " (see " + command + " --help)", 2);
+/// What was wrong on the command line, and where to read how it is done right, unless the message says that.
+int fail_usage(const CLI::App* command, std::string message) {
+  if (command != nullptr && message.find("cria ") == std::string::npos)
+    message += " (see cria " + command->get_name() + " --help)";
+  return fail(message, 2);
 }
 
 /// --help and --version; their text goes the way of every answer.
@@ -33,15 +39,39 @@ int show(const CLI::App& app, const CLI::Success& wanted) {
   return code;
 }
 
+/// The value typed for an option, "" for none.
+std::string typed_value(const std::vector<std::string>& words, const std::string& option) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == option && i + 1 < words.size()) return words[i + 1];
+    if (words[i].starts_with(option + "=")) return words[i].substr(option.size() + 1);
+  }
+  return "";
+}
+
+/// What the environment and the configuration file say, given to the subcommand beside what was typed.
+CommandSettings add_settings(const CLI::App& app, const Arguments& arguments) {
+  CLI::App& command = *arguments.command;
+  if (arguments.given.contains(command.get_help_ptr()) || !takes_settings(command)) return {};
+  const ConfigFile file = ConfigFile::read(app, ConfigFile::default_path());
+  CommandSettings settings =
+      settings_for(command, arguments.given, typed_value(arguments.words, "--preset"), file);
+  apply_settings(command, settings);
+  return settings;
+}
+
 int parse_and_run(CLI::App& app, int argc, char** argv) {
+  Arguments arguments;
+  CommandSettings settings;
   try {
-    app.parse(argc, argv);
+    arguments = read_arguments(app, std::vector<std::string>(argv + std::min(argc, 1), argv + argc));
+    if (arguments.command != nullptr) settings = add_settings(app, arguments);
+    app.parse(std::vector<std::string>(arguments.words.rbegin(), arguments.words.rend()));
   } catch (const CLI::Success& wanted) {
     return show(app, wanted);
   } catch (const CLI::RuntimeError& stop) {  // a subcommand's own exit code
     return stop.get_exit_code();
   } catch (const CLI::ParseError& error) {
-    return fail_usage(app, error);
+    return fail_usage(arguments.command, with_source(usage_text(error), settings));
   }
   return 0;
 }

@@ -122,14 +122,12 @@ struct RowLanes<Avx2> {
   /// Two 8-byte entries per lane; index(lane, n): which.
   template <class F>
   CRIA_INLINE static Vec entries(const std::uint64_t* table, F index) {
-    const auto pair =
-        [&](int lane)
-            CRIA_INLINE {  // loads into both halves: a detour by general registers would cost shuffles
-              const auto low =
-                  _mm_castsi128_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(table + index(lane, 0))));
-              return _mm_castps_si128(
-                  _mm_loadh_pi(low, reinterpret_cast<const __m64*>(table + index(lane, 1))));
-            };
+    // Loads into both halves: a detour by general registers would cost shuffles.
+    const auto pair = [&](int lane) CRIA_INLINE {
+      const __m128i low = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(table + index(lane, 0)));
+      const auto* const high = reinterpret_cast<const __m64*>(table + index(lane, 1));
+      return _mm_castps_si128(_mm_loadh_pi(_mm_castsi128_ps(low), high));
+    };
     return _mm256_inserti128_si256(_mm256_castsi128_si256(pair(0)), pair(1), 1);
   }
   /// Four 4-byte entries per lane.
@@ -198,6 +196,19 @@ struct RowLanes<Avx2> {
       return static_cast<short>(_mm_extract_epi16(lane, word));
     };
     return _mm256_cvtph_ps(_mm_setr_epi16(h(0), h(1), h(2), h(3), h(4), h(5), h(6), h(7)));
+  }
+  /// Byte At of a block of Bytes bytes in each of the 8 rows.
+  template <std::size_t Bytes, std::size_t At>
+  static Int8 load_u8(RowPtr rows, std::size_t offset) {
+    const auto b = [&](int r) CRIA_INLINE { return static_cast<int>(rows[r][offset + At]); };
+    return _mm256_setr_epi32(b(0), b(1), b(2), b(3), b(4), b(5), b(6), b(7));
+  }
+  /// 2^(e - 128) for e of 0…255, subnormal for 0 and 1.
+  static Float8 half_of_e8m0(Int8 e) {
+    const __m256i one = _mm256_set1_epi32(1);
+    const __m256i subnormal = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), _mm256_min_epi32(e, one));
+    const __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(e, one), 23);
+    return _mm256_castsi256_ps(_mm256_max_epi32(normal, subnormal));
   }
   /// The f16 at byte At of a block of Bytes bytes in each of the 8 rows.
   template <std::size_t Bytes, std::size_t At, bool Shared = true>

@@ -152,8 +152,8 @@ struct RowLanes<Avx512> {
       f(j, codes.template entries<2 * j>(), codes.template entries<2 * j + 1>());
     });
   }
-  /// The sixteen-bit indices of each lane, four in a register. Not by memory: small loads from a fresh vector
-  /// are slow.
+  /// The sixteen-bit indices of each lane, four in a register. Not by
+  /// memory: small loads from a fresh vector are slow.
   class Indices {
    public:
     void take(Vec v) {
@@ -195,8 +195,8 @@ struct RowLanes<Avx512> {
   static Vec dot_full(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1) {
     return _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(acc, w0, a0), w1, a1);
   }
-  /// The scale in the low half of each int32, zero above: dpwssd then multiplies it by an int32 that fits in
-  /// an int16.
+  /// The scale in the low half of each int32, zero above: dpwssd then
+  /// multiplies it by an int32 that fits in an int16.
   static Vec scale(Vec s, int j) {
     return _mm512_shuffle_epi8(s,
                                _mm512_set1_epi32(static_cast<int>(0x80800000u) | (2 * j + 1) << 8 | 2 * j));
@@ -249,6 +249,23 @@ struct RowLanes<Avx512> {
     }();
     const Vec from = _mm512_castsi128_si512(load128(&kFrom));
     return _mm256_cvtph_ps(_mm512_castsi512_si128(_mm512_permutex2var_epi16(v[0], from, v[1])));
+  }
+  /// Byte At of a block of Bytes bytes in each of the 8 rows: a masked load of four bytes needs no shuffle.
+  template <std::size_t Bytes, std::size_t At>
+  static Int8 load_u8(RowPtr rows, std::size_t offset) {
+    constexpr std::size_t kFirst = At < Bytes - 4 ? At : Bytes - 4;
+    __m256i v = _mm256_broadcastd_epi32(_mm_loadu_si32(rows[0] + offset + kFirst));
+    unroll<kRowGroup - 1>([&](auto r) CRIA_INLINE {
+      v = _mm256_mask_broadcastd_epi32(v, __mmask8(2 << r), _mm_loadu_si32(rows[r + 1] + offset + kFirst));
+    });
+    return _mm256_and_si256(_mm256_srli_epi32(v, 8 * (At - kFirst)), _mm256_set1_epi32(255));
+  }
+  /// 2^(e - 128) for e of 0…255, subnormal for 0 and 1.
+  static Float8 half_of_e8m0(Int8 e) {
+    const __m256i one = _mm256_set1_epi32(1);
+    const __m256i subnormal = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), _mm256_min_epi32(e, one));
+    const __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(e, one), 23);
+    return _mm256_castsi256_ps(_mm256_max_epi32(normal, subnormal));
   }
   /// The f16 at byte At of a block of Bytes bytes in each of the 8 rows. Shared: the block's first or last
   /// sixteen bytes, where it lies, are wanted for other reasons, too; else eight small loads are faster.

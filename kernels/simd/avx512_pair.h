@@ -169,6 +169,11 @@ struct RowLanes<Avx512Pair> {
   CRIA_INLINE static Float8 f16_of_lanes(const Vec (&v)[kPacks]) {
     return One::f16_of_lanes<word>(v[0].part);
   }
+  template <std::size_t Bytes, std::size_t At>
+  CRIA_INLINE static Int8 load_u8(RowPtr rows, std::size_t offset) {
+    return One::load_u8<Bytes, At>(rows, offset);
+  }
+  CRIA_INLINE static Float8 half_of_e8m0(Int8 e) { return One::half_of_e8m0(e); }
   template <std::size_t Bytes, std::size_t At, bool Shared = true>
   CRIA_INLINE static Float8 load_f16(RowPtr rows, std::size_t offset) {
     return One::load_f16<Bytes, At, Shared>(rows, offset);

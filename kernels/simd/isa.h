@@ -28,13 +28,15 @@ struct Avx512 {
 struct Avx512Pair {};
 
 /// AVX-512 as above, with the dot product of bfloat16 pairs (Zen 4, Sapphire Rapids and later): for BF16
-/// weights only, see matmul_bf16.h.
+/// weights only, see matmul/bf16.h.
 struct Avx512Bf16 {
   using Arch = xsimd::avx512bw;
 };
 
 /// AVX-512 as above, with AMX tiles for the integer products of many tokens (Sapphire Rapids and later).
-struct Amx {};
+struct Amx {
+  static constexpr std::string_view name = "amx";
+};
 
 /// AArch64 Advanced SIMD with the dot product instructions.
 struct Neon {

@@ -187,6 +187,21 @@ struct RowLanes<Neon> {
     for (std::size_t r = 0; r < kRowGroup; ++r) h[r] = vgetq_lane_u16(vreinterpretq_u16_u8(v[r]), word);
     return from_f16(h);
   }
+  /// Byte At of a block of Bytes bytes in each of the 8 rows.
+  template <std::size_t Bytes, std::size_t At>
+  static Int8 load_u8(RowPtr rows, std::size_t offset) {
+    std::int32_t b[kRowGroup];
+    for (std::size_t r = 0; r < kRowGroup; ++r) b[r] = static_cast<std::int32_t>(rows[r][offset + At]);
+    return {vld1q_s32(b), vld1q_s32(b + 4)};
+  }
+  /// 2^(e - 128) for e of 0…255, subnormal for 0 and 1.
+  static Float8 half_of_e8m0(Int8 e) {
+    const auto half = [](int32x4_t v) {
+      const int32x4_t one = vdupq_n_s32(1), subnormal = vshlq_s32(vdupq_n_s32(0x00200000), vminq_s32(v, one));
+      return vreinterpretq_f32_s32(vmaxq_s32(vshlq_n_s32(vsubq_s32(v, one), 23), subnormal));
+    };
+    return {half(e.low), half(e.high)};
+  }
   /// The f16 at byte At of a block of Bytes bytes in each of the 8 rows.
   template <std::size_t Bytes, std::size_t At, bool Shared = true>
   static Float8 load_f16(RowPtr rows, std::size_t offset) {

@@ -1,6 +1,6 @@
 // The vocabulary that integer kernels are written in: a vector of 16-byte lanes, one lane per row of the
-// weight matrix (NEON: 1 row, AVX2: 2, AVX-512: 4), so that type code is written once and never crosses a
-// lane.
+// weight matrix (NEON: 1 row, AVX2: 2, AVX-512: 4), so that type
+// code is written once and never crosses a lane.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@
 
 namespace cria {
 
-/// Rows that are walked together; 8 rows are kPacks vectors, and lane l of vector k belongs to row k +
-/// l*kPacks.
+/// Rows that are walked together; 8 rows are kPacks vectors, and lane
+/// l of vector k belongs to row k + l*kPacks.
 inline constexpr std::size_t kRowGroup = 8;
 
 /// Calls f(0), f(1), … f(N - 1) with compile-time numbers.
@@ -80,12 +80,16 @@ CRIA_INLINE inline void pin(T& value) {
 ///   load(rows, offset)         16 bytes of each row
 ///   same(p), splat8, splat16   16 bytes in every lane; one element everywhere
 ///   take<N>(v, mask)           (v >> N) & mask; N < 0 shifts left
-///   lookup(table, index)       table[index & 15] inside a lane, 0 where index has its top bit set; index <
-///   16 or >= 128 dot<Max>(acc, w0, a0, w1, a1)   acc + int32 sums of products, w in 0…Max <= 127 scale(s, j)
-///   the j-th of 8 int16 of each lane in the form that scaled_dot() wants scaled_dot<Max>(…, s)      acc + s
-///   * the sums madd16(acc, a, b)          acc + sums of two products of int16 sum_rows(packs)            8
-///   int32 sums, one per row, of kPacks vectors of int32
-/// and what the types need to unpack themselves, described where it is defined.
+///   lookup(table, index)       table[index & 15] inside a lane, 0 where index has its top bit set; index is
+///                              below 16 or at least 128
+///   dot<Max>(acc, w0, a0, w1, a1)   acc + int32 sums of products, w in 0…Max <= 127
+///   scale(s, j)                the j-th of 8 int16 of each lane in the form that scaled_dot() wants
+///   scaled_dot<Max>(…, s)      acc + s * the sums
+///   madd16(acc, a, b)          acc + sums of two products of int16
+///   sum_rows(packs)            8 int32 sums, one per row, of kPacks vectors of int32
+///   load_u8<Bytes, At>(…)      8 int32, one per row: byte At of its block of Bytes bytes
+///   half_of_e8m0(e)            8 floats 2^(e - 128), subnormal for 0 and 1
+/// and what the types need to unpack themselves, described in simd/avx2.h.
 template <class Isa>
 struct RowLanes;
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/model_parts.h"
 #include "engine/session.h"
 
 namespace cria::test {

@@ -10,10 +10,12 @@
 #include <functional>
 #include <numbers>
 
-#include "engine/random_weights.h"
-#include "engine/sampler.h"
+#include "engine/architectures/architecture.h"
+#include "engine/model_parts.h"
 #include "engine/session.h"
-#include "model/gguf_writer.h"
+#include "engine/synthetic/random_weights.h"
+#include "model/gguf/writer.h"
+#include "tests/engine/random.h"
 
 namespace cria::test {
 
@@ -158,21 +160,29 @@ class PlainForward {
       : m_(model), c_(model.config()), k_(c_.n_layers), v_(c_.n_layers) {}
 
   std::vector<double> next(TokenId token) {
-    std::vector<double> x = row(*m_.weights().token_embd, static_cast<std::size_t>(token));
+    std::vector<double> x = row(tensor("token_embd.weight"), static_cast<std::size_t>(token));
     for (std::uint32_t i = 0; i < c_.n_layers; ++i) {
-      const LayerWeights& w = m_.weights().layers[i];
-      add(x, product(*w.o, attention(i, norm(x, *w.attn_norm))));
-      const std::vector<double> h = norm(x, *w.ffn_norm);
-      std::vector<double> gate = product(*w.gate, h);
-      const std::vector<double> up = product(*w.up, h);
+      add(x, product(tensor(i, "attn_output.weight"), attention(i, norm(x, tensor(i, "attn_norm.weight")))));
+      const std::vector<double> h = norm(x, tensor(i, "ffn_norm.weight"));
+      std::vector<double> gate = product(tensor(i, "ffn_gate.weight"), h);
+      const std::vector<double> up = product(tensor(i, "ffn_up.weight"), h);
       for (std::size_t j = 0; j < gate.size(); ++j) gate[j] = gate[j] / (1 + std::exp(-gate[j])) * up[j];
-      add(x, product(*w.down, gate));
+      add(x, product(tensor(i, "ffn_down.weight"), gate));
     }
     ++position_;
-    return product(*m_.weights().output, norm(x, *m_.weights().output_norm));
+    const bool tied = m_.file().tensor("output.weight") == nullptr;
+    return product(tensor(tied ? "token_embd.weight" : "output.weight"),
+                   norm(x, tensor("output_norm.weight")));
   }
 
  private:
+  [[nodiscard]] const TensorView& tensor(const std::string& name) const { return *m_.file().tensor(name); }
+  [[nodiscard]] const TensorView& tensor(std::uint32_t layer, const std::string& name) const {
+    return tensor("blk." + std::to_string(layer) + "." + name);
+  }
+  [[nodiscard]] const TensorView* bias(std::uint32_t layer, const std::string& name) const {
+    return m_.file().tensor("blk." + std::to_string(layer) + "." + name + ".bias");
+  }
   static std::vector<double> row(const TensorView& t, std::size_t r) {
     std::vector<float> f(t.cols());
     dtype_info(t.dtype).dequantize(t.data + r * t.row_bytes(), f.data(), f.size());
@@ -194,7 +204,7 @@ class PlainForward {
   [[nodiscard]] std::vector<double> norm(const std::vector<double>& x, const TensorView& weight) const {
     double squares = 0;
     for (const double v : x) squares += v * v;
-    const double scale = 1 / std::sqrt(squares / static_cast<double>(x.size()) + c_.rms_eps);
+    const double scale = 1 / std::sqrt(squares / static_cast<double>(x.size()) + c_.norm_eps);
     std::vector<double> y = row(weight, 0);
     for (std::size_t i = 0; i < x.size(); ++i) y[i] *= x[i] * scale;
     return y;
@@ -202,12 +212,13 @@ class PlainForward {
 
   [[nodiscard]] double angle(std::size_t pair) const {
     double frequency = std::pow(double{c_.rope_base}, -2.0 * static_cast<double>(pair) / c_.n_rot);
-    if (m_.weights().rope_freqs != nullptr) frequency /= row(*m_.weights().rope_freqs, 0)[pair];
+    if (m_.file().tensor("rope_freqs.weight") != nullptr)
+      frequency /= row(tensor("rope_freqs.weight"), 0)[pair];
     if (c_.rope_scaling == RopeScaling::Linear) frequency /= c_.rope_factor;
     return static_cast<double>(position_) * frequency;
   }
   void rotate(std::vector<double>& x) const {
-    const bool half = c_.arch->rope == RopeStyle::HalfSplit;
+    const bool half = find_architecture(c_.arch)->rope == RopeStyle::HalfSplit;
     for (std::size_t head = 0; head < x.size(); head += c_.head_dim_k) {
       for (std::size_t i = 0; i < c_.n_rot / 2; ++i) {
         double& a = x[head + (half ? i : 2 * i)];
@@ -220,15 +231,14 @@ class PlainForward {
   }
 
   std::vector<double> attention(std::uint32_t layer, const std::vector<double>& h) {
-    const LayerWeights& w = m_.weights().layers[layer];
-    std::vector<double> q = product(*w.q, h, w.q_bias);
-    std::vector<double> k = product(*w.k, h, w.k_bias);
+    std::vector<double> q = product(tensor(layer, "attn_q.weight"), h, bias(layer, "attn_q"));
+    std::vector<double> k = product(tensor(layer, "attn_k.weight"), h, bias(layer, "attn_k"));
     rotate(q);
     rotate(k);
     k_[layer].push_back(k);
-    v_[layer].push_back(product(*w.v, h, w.v_bias));
-    std::vector<double> out(std::size_t{c_.n_heads} * c_.head_dim_v);
-    for (std::uint32_t head = 0; head < c_.n_heads; ++head) {
+    v_[layer].push_back(product(tensor(layer, "attn_v.weight"), h, bias(layer, "attn_v")));
+    std::vector<double> out(std::size_t{c_.n_heads[layer]} * c_.head_dim_v);
+    for (std::uint32_t head = 0; head < c_.n_heads[layer]; ++head) {
       const std::uint32_t kv = head / c_.group(layer);
       std::vector<double> p(k_[layer].size());
       double sum = 0;

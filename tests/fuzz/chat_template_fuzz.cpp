@@ -1,14 +1,15 @@
 // Chat templates with a tokenizer: a template, a NUL byte, and the texts of messages between NUL bytes. No
 // text of a message becomes a control token.
-#include "tokenizer/chat_template.h"
+#include "tokenizer/chat/chat_template.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "model/vocabulary.h"
 #include "tests/fuzz/jinja_seeds.h"
 #include "tests/fuzz/target.h"
+#include "tokenizer/chat/transcript.h"
 #include "tokenizer/jinja/json.h"
-#include "tokenizer/transcript.h"
 
 namespace cria::fuzz {
 namespace {
@@ -44,7 +45,8 @@ void add_whole(ChatMessage& message) {
   const auto json = nlohmann::ordered_json::parse(message.content, nullptr, false);
   if (!json.is_object()) return;
   try {
-    message.whole = jinja::from_json(json);
+    (void)jinja::from_json(json);
+    message.json = json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   } catch (const jinja::Failure&) {  // nested too deeply
   }
 }

@@ -1,9 +1,9 @@
 // Files that the program reads besides models: conversations in JSON, and multiple-choice questions.
-#include "tools/conversation.h"
+#include "tools/options/conversation.h"
 
 #include "model/error.h"
 #include "tests/fuzz/memory_file.h"
-#include "tools/choices.h"
+#include "tools/report/choices.h"
 
 namespace cria::fuzz {
 namespace {

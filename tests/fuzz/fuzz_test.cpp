@@ -1,5 +1,5 @@
-// Every fuzz target on its seeds, on changed ones, and on the inputs that once showed a bug
-// (regressions/TARGET/).
+// Every fuzz target on its seeds, on changed ones, and on the inputs that once
+// showed a bug (regressions/TARGET/).
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 

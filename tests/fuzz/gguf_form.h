@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/dtype.h"
-#include "model/gguf.h"
+#include "kernels/formats/dtype.h"
+#include "model/gguf/gguf.h"
 
 namespace cria::fuzz {
 

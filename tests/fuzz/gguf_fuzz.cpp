@@ -2,11 +2,10 @@
 // may then ask.
 #include <cstring>
 
-#include "model/config.h"
-#include "model/gguf_writer.h"
-#include "model/hf_config.h"
+#include "engine/architectures/architecture.h"
+#include "model/gguf/writer.h"
+#include "model/hf/config.h"
 #include "model/vocabulary.h"
-#include "model/weights.h"
 #include "tests/fuzz/gguf_mutator.h"
 #include "tests/fuzz/refused_models.h"
 #include "tests/fuzz/seed_models.h"
@@ -77,8 +76,8 @@ void run_gguf(std::string_view input) {
       check_places(file, {reinterpret_cast<const char*>(copy.data()), copy.size()}, metadata_only);
       ask_for_all(file);
       read_part([&] { return Vocabulary::from_gguf(file); });
-      read_part([&] { return LlamaWeights::from_gguf(file, LlamaConfig::from_gguf(file)); });
-      read_part([&] { return HfConfig::from_gguf(file, LlamaConfig::from_gguf(file)); });
+      read_part([&] { return build_graph(file, read_config(file), *available_kernels().back()); });
+      read_part([&] { return HfConfig::from_gguf(file, read_config(file)); });
       return 0;
     });
   }

@@ -1,10 +1,10 @@
 // config.json of a Hugging Face or MLX directory: read, used, written and read again.
-#include "model/hf_config.h"
+#include "model/hf/config.h"
 
 #include <nlohmann/json.hpp>
 
-#include "model/gguf_writer.h"
-#include "model/json.h"
+#include "model/file/json.h"
+#include "model/gguf/writer.h"
 #include "tests/fuzz/json_mutator.h"
 #include "tests/fuzz/memory_file.h"
 

@@ -3,14 +3,14 @@
 // {"TENSOR": ["DTYPE", shape, fill]}), converted whole.
 #include <nlohmann/json.hpp>
 
-#include "engine/convert.h"
-#include "engine/export.h"
+#include "engine/convert/convert.h"
+#include "engine/convert/export.h"
 #include "model/limits.h"
 #include "tests/fuzz/json_mutator.h"
 #include "tests/fuzz/memory_file.h"
-#include "tests/model/safetensors_bytes.h"
-#include "tokenizer/hf_vocabulary.h"
-#include "tokenizer/sentencepiece_model.h"
+#include "tests/model/safetensors/bytes.h"
+#include "tokenizer/hf/vocabulary.h"
+#include "tokenizer/sentencepiece/model.h"
 
 namespace cria::fuzz {
 namespace {

@@ -1,5 +1,5 @@
 // Importance matrices of both forms.
-#include "engine/importance.h"
+#include "engine/quantize/importance.h"
 
 #include <cmath>
 

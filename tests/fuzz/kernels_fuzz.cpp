@@ -10,8 +10,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/attention.h"
-#include "kernels/kv_layout.h"
+#include "kernels/attention/attention.h"
+#include "kernels/attention/kv_layout.h"
 #include "tests/fuzz/byte_source.h"
 #include "tests/fuzz/target.h"
 
@@ -34,8 +34,8 @@ std::byte* before_fence(std::size_t bytes) {
   return end - bytes;
 }
 
-/// Bytes of the input over and over, each time changed by a generator, so that short inputs fill large
-/// matrices.
+/// Bytes of the input over and over, each time changed by a generator, so that short
+/// inputs fill large matrices.
 class Filler {
  public:
   explicit Filler(ByteSource& data) : random_(data.number<std::uint32_t>() | 1), bytes_(data.rest()) {}

@@ -1,5 +1,5 @@
 // Files by their paths, mapped and read: a letter for the kind of file, then the bytes of it.
-#include "model/mapping.h"
+#include "model/file/mapping.h"
 
 #include <sys/stat.h>
 

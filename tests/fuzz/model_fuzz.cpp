@@ -1,6 +1,7 @@
 // Whole models: loaded, run for a few tokens, saved and loaded again.
 #include <cmath>
 
+#include "engine/model_parts.h"
 #include "engine/session.h"
 #include "tests/fuzz/gguf_mutator.h"
 #include "tests/fuzz/memory_file.h"

@@ -1,8 +1,8 @@
 // Models in several files: two files out of the bytes (or one), opened as one, split, merged, and read again.
 #include <cstring>
 
-#include "model/gguf_shards.h"
-#include "model/gguf_split.h"
+#include "model/gguf/shards.h"
+#include "model/gguf/split.h"
 #include "tests/fuzz/gguf_mutator.h"
 #include "tests/fuzz/memory_file.h"
 #include "tests/fuzz/seed_models.h"

@@ -1,14 +1,14 @@
 // safetensors files: eight bytes, a JSON header, values.
-#include "model/safetensors.h"
+#include "model/safetensors/safetensors.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "model/safetensors_writer.h"
+#include "model/safetensors/writer.h"
 #include "tests/fuzz/gguf_form.h"
 #include "tests/fuzz/gguf_mutator.h"
 #include "tests/fuzz/memory_file.h"
-#include "tests/model/safetensors_bytes.h"
+#include "tests/model/safetensors/bytes.h"
 
 namespace cria::fuzz {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "engine/random_weights.h"
+#include "engine/synthetic/random_weights.h"
 
 namespace cria::fuzz {
 namespace {

@@ -3,8 +3,9 @@
 #include <cstring>
 #include <numeric>
 
-#include "engine/log_probs.h"
-#include "engine/perplexity.h"
+#include "engine/evaluate/log_probs.h"
+#include "engine/evaluate/perplexity.h"
+#include "engine/model_parts.h"
 #include "tests/fuzz/byte_source.h"
 #include "tests/fuzz/memory_file.h"
 #include "tests/fuzz/seed_models.h"

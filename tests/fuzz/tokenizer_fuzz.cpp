@@ -6,9 +6,10 @@
 #include <deque>
 
 #include "model/error.h"
+#include "model/vocabulary.h"
 #include "tests/fuzz/byte_source.h"
 #include "tests/fuzz/target.h"
-#include "tokenizer/pre_tokenizer.h"
+#include "tokenizer/bpe/pre_tokenizer.h"
 
 namespace cria::fuzz {
 namespace {
@@ -96,8 +97,8 @@ void run_tokenizer(std::string_view input) {
   static_cast<void>(tokenizer->encode(text, true, true));
 }
 
-/// The bytes that OddVocabulary takes for all bytes, "ab", the control token "<s>", and a merge of two
-/// tokens.
+/// The bytes that OddVocabulary takes for all bytes, "ab", the control token "<s>", and a
+/// merge of two tokens.
 std::string seed_vocabulary_bytes(char byte_pairs, char pre) {
   const auto number = [](std::uint32_t n) {
     return std::string(reinterpret_cast<const char*>(&n), sizeof n);

@@ -1,9 +1,10 @@
 // tokenizer.json: read, used, written and read again.
-#include "tokenizer/tokenizer_json.h"
+#include "tokenizer/hf/tokenizer_json.h"
 
 #include <nlohmann/json.hpp>
 
-#include "model/json.h"
+#include "model/file/json.h"
+#include "model/vocabulary.h"
 #include "tests/fuzz/json_mutator.h"
 #include "tokenizer/tokenizer.h"
 

@@ -1,10 +1,11 @@
 // Vocabularies in a file's metadata: a tokenizer of them, texts there and back, and the files of a Hugging
 // Face directory that say the same.
+#include "model/vocabulary.h"
 #include "tests/fuzz/gguf_mutator.h"
 #include "tests/fuzz/refused_models.h"
 #include "tests/fuzz/seed_models.h"
-#include "tokenizer/chat_template.h"
-#include "tokenizer/hf_vocabulary.h"
+#include "tokenizer/chat/chat_template.h"
+#include "tokenizer/hf/vocabulary.h"
 #include "tokenizer/tokenizer.h"
 
 namespace cria::fuzz {

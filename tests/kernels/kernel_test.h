@@ -1,5 +1,5 @@
-// What the kernel tests share: every instruction set against the scalar one, odd alignments, repeatable
-// random numbers.
+// What the kernel tests share: every instruction set against the scalar
+// one, odd alignments, repeatable random numbers.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,10 +14,21 @@
 
 namespace cria {
 
+/// The types of the list whose class satisfies a predicate, by id.
+template <class Predicate>
+std::vector<DType> types_where(Predicate predicate) {
+  std::vector<DType> types;
+  for (std::uint32_t id = 0; id < 0x10000; ++id) {
+    const DTypeInfo* const info = find_dtype(id);
+    if (info != nullptr && predicate(info->dot)) types.push_back(info->id);
+  }
+  return types;
+}
+
 inline const KernelSet& scalar_kernels() { return *available_kernels().back(); }
 
-/// Bytes that start `offset` elements after a 64-byte boundary, with nothing usable after the end (under
-/// ASan).
+/// Bytes that start `offset` elements after a 64-byte boundary, with
+/// nothing usable after the end (under ASan).
 template <class T>
 class Buffer {
  public:

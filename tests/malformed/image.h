@@ -1,5 +1,5 @@
-// A GGUF file as a list of parts that nobody checks: every part can be made wrong before the bytes are
-// written.
+// A GGUF file as a list of parts that nobody checks: every part can be made wrong before
+// the bytes are written.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/gguf_writer.h"
+#include "model/gguf/writer.h"
 
 namespace cria::test {
 
@@ -41,8 +41,8 @@ struct Image {
 
   /// The key's value; a new key at the end where there is none.
   GgufData& set(std::string_view name);
-  /// A key before all others, whose place in the file is known: its name's length stands at byte 24 (version
-  /// 3).
+  /// A key before all others, whose place in the file is known: its name's length stands at
+  /// byte 24 (version 3).
   Key& first_key(std::string name, GgufData value = std::uint32_t{0});
   Key& key(std::string_view name);
   Tensor& tensor(std::string_view name);
@@ -65,8 +65,8 @@ std::string raw(T value) {
   return {reinterpret_cast<const char*>(&value), sizeof value};
 }
 
-/// A small LLaMA with a SentencePiece vocabulary, in every way valid: two layers, matrices in Q8_0, norms in
-/// F32.
+/// A small LLaMA with a SentencePiece vocabulary, in every way valid: two layers, matrices in
+/// Q8_0, norms in F32.
 Image valid_model();
 /// The same with a byte-pair vocabulary.
 Image valid_byte_pair_model();

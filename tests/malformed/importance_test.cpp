@@ -84,23 +84,26 @@ TEST_F(MalformedImportance, Case099Sizes) {
 }
 
 TEST_F(MalformedImportance, Case099Files) {
-  expect_matrix_refused("", "file ends inside a number of entries: expected 4 more bytes, got 0 (at byte 0)");
+  expect_matrix_refused("",
+                        "file ends inside the number of entries: expected 4 more bytes, got 0 (at byte 0)");
   expect_matrix_refused(old_form("", 0),
-                        "no importance matrix, or damaged: a number of entries of 0 (at byte 0)");
+                        "is no importance matrix, or is damaged: the number of entries is 0 (at byte 0)");
   expect_matrix_refused(old_form("", -1),
-                        "no importance matrix, or damaged: a number of entries of -1 (at byte 0)");
+                        "is no importance matrix, or is damaged: the number of entries is -1 (at byte 0)");
   expect_matrix_refused(old_form("", 1'000'000),
-                        "file ends inside a name's length: expected 4 more bytes, got 0 (at byte 4)");
+                        "file ends inside the length of a name: expected 4 more bytes, got 0 (at byte 4)");
   expect_matrix_refused("It was a dark and stormy night",
-                        "no importance matrix, or damaged: a number of entries of * (at byte 0)");
-  expect_matrix_refused(old_form(old_entry("w", 1 << 30, "")),
-                        "no importance matrix, or damaged: a number of values of 1073741824 (at byte 13)");
-  expect_matrix_refused(old_form(raw(std::int32_t{1 << 30})),
-                        "no importance matrix, or damaged: a name's length of 1073741824 (at byte 4)");
+                        "is no importance matrix, or is damaged: the number of entries is * (at byte 0)");
+  expect_matrix_refused(
+      old_form(old_entry("w", 1 << 30, "")),
+      "is no importance matrix, or is damaged: the number of values is 1073741824 (at byte 13)");
+  expect_matrix_refused(
+      old_form(raw(std::int32_t{1 << 30})),
+      "is no importance matrix, or is damaged: the length of a name is 1073741824 (at byte 4)");
   const std::string entry = old_entry("w", 1, many(1, 1));
   expect_matrix_refused(old_form(entry + entry, 2), "an entry comes twice (tensor w)");
   expect_matrix_refused(old_form(entry, 2),
-                        "file ends inside a name's length: expected 4 more bytes, got 0 (at byte 21)");
+                        "file ends inside the length of a name: expected 4 more bytes, got 0 (at byte 21)");
   expect_matrix_refused(valid_model().bytes(),
                         "no importance matrix: expected a file of general.type imatrix (key general.type)");
   Image none = importance(64, 1, 512);

@@ -31,6 +31,7 @@ class MalformedOutput : public testing::Test {
   [[nodiscard]] std::vector<Writer> writers(const std::string& folder) const {
     const std::string out = directory_.path(folder + "/out.gguf");
     return {{out, {"quantize", model_, out, "F16"}},
+            {out, {"edit", model_, out, "--set", "a=u8:1"}},
             {directory_.path(folder + "/s-00001-of-00002.gguf"),
              {"split", model_, directory_.path(folder + "/s"), "--max-tensors", "12"}},
             {directory_.path(folder + "/hf/model.safetensors"),
@@ -74,8 +75,10 @@ TEST_F(MalformedOutput, OutputIsTheInput) {
   fs::create_hard_link(model_, hard);
   const std::string before = read_file(model_);
   for (const std::string& target : {model_, link, hard})
-    expect_error(limited({"quantize", model_, target, "Q4_0", "--allow-requantize"}),
-                 target + ": cannot write: it is the input itself (" + model_ + ")");
+    for (const std::vector<std::string>& arguments :
+         {std::vector<std::string>{"quantize", model_, target, "Q4_0", "--allow-requantize"},
+          {"edit", model_, target, "--set", "a=u8:1"}})
+      expect_error(limited(arguments), target + ": cannot write: it is the input itself (" + model_ + ")");
   EXPECT_EQ(read_file(model_), before);
 }
 

@@ -171,7 +171,7 @@ TEST(MalformedTokenizer, Case083TextsOfTokens) {
 
 TEST(MalformedTokenizer, Case084UnknownKinds) {
   const std::string model =
-      "unknown kind of tokenizer: expected llama (SentencePiece) or gpt2 (byte-level BPE), got ";
+      "unknown kind of tokenizer: expected llama (SentencePiece), gemma4 or gpt2 (byte-level BPE), got ";
   expect_refused({
       {model + "'bert' (key tokenizer.ggml.model)", put("tokenizer.ggml.model", std::string("bert"))},
       {model + "'' (key tokenizer.ggml.model)", put("tokenizer.ggml.model", std::string())},

@@ -1,5 +1,5 @@
 // The valid files that every defect begins with.
-#include "engine/random_weights.h"
+#include "engine/synthetic/random_weights.h"
 #include "tests/malformed/image.h"
 
 namespace cria::test {

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "model/gguf.h"
+#include "model/gguf/gguf.h"
 
 namespace cria::test {
 

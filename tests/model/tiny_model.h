@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "model/gguf_writer.h"
+#include "model/gguf/writer.h"
 #include "tests/model/bytes.h"
 
 namespace cria::test {

@@ -72,6 +72,40 @@ TEST(Vocabulary, EndsOfGenerationByNameWhereNoKeySaysSo) {
   EXPECT_EQ(ends({"a", "b", "c"}, {1, 1, 1}), Ids{});
 }
 
+TEST(Vocabulary, EndOfAMessageEndsNoAnswerOfSeveral) {
+  const auto ends = [](const Strings& tokens) {
+    TinyModel model = bpe();
+    model.keys["tokenizer.ggml.tokens"] = GgufArray::of(tokens);
+    model.keys["tokenizer.ggml.token_type"] = GgufArray::of(std::vector<std::int32_t>(tokens.size(), 3));
+    model.keys["tokenizer.ggml.eos_token_id"] = std::uint32_t{0};
+    const GgufFile file = model.open();
+    return Vocabulary::from_gguf(file).end_of_generation;
+  };
+  using Ids = std::vector<TokenId>;
+  EXPECT_EQ(ends({"<|return|>", "<|end|>", "<|call|>", "<|start|>"}), (Ids{0, 2})) << "gpt-oss";
+  EXPECT_EQ(ends({"<|flush|>", "<|end|>", "<|calls|>"}), (Ids{0, 2})) << "Solar";
+  EXPECT_EQ(ends({"<|endoftext|>", "<|end|>", "<|user|>"}), (Ids{0, 1})) << "Phi-3: one message";
+}
+
+TEST(Vocabulary, ListedMerges) {
+  TinyModel model = sentencepiece();
+  model.keys["tokenizer.ggml.model"] = std::string("gemma4");
+  EXPECT_THROW(Vocabulary::from_gguf(model.open()), Error) << "no merges";
+  model.keys["tokenizer.ggml.merges"] = GgufArray::of(Strings{"a a"});
+  {
+    const GgufFile file = model.open();
+    const Vocabulary vocabulary = Vocabulary::from_gguf(file);
+    EXPECT_FALSE(vocabulary.bos) << "no token by default";
+    EXPECT_FALSE(vocabulary.add_space_prefix);
+  }
+  model.keys["tokenizer.ggml.bos_token_id"] = std::uint32_t{1};
+  model.keys["tokenizer.ggml.add_bos_token"] = false;
+  const GgufFile file = model.open();
+  const Vocabulary vocabulary = Vocabulary::from_gguf(file);
+  EXPECT_TRUE(vocabulary.add_bos) << "files that say no are wrong";
+  EXPECT_FALSE(vocabulary.warnings.empty());
+}
+
 TEST(Vocabulary, Phi3MarkersSwallowWhiteSpace) {
   TinyModel model = sentencepiece();
   EXPECT_TRUE(Vocabulary::from_gguf(model.open()).strip_after.empty());

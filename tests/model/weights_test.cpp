@@ -4,53 +4,76 @@
 
 #include <functional>
 
+#include "model/config.h"
 #include "tests/model/tiny_model.h"
 
 namespace cria::test {
 namespace {
 
-LlamaWeights read(const GgufFile& file) {
-  return LlamaWeights::from_gguf(file, LlamaConfig::from_gguf(file));
+// Asks for what a llama file has.
+std::vector<std::string> read(const GgufFile& file) {
+  const LlamaConfig c = LlamaConfig::from_gguf(file);
+  Weights weights(file, c.n_layers);
+  (void)weights.matrix("token_embd.weight", c.n_embd, c.n_vocab);
+  if (weights.has("rope_freqs.weight")) (void)weights.factors("rope_freqs.weight", c.n_rot / 2);
+  for (std::uint32_t i = 0; i < c.n_layers; ++i) {
+    const std::string blk = "blk." + std::to_string(i) + ".";
+    for (const char* norm : {"attn_norm.weight", "ffn_norm.weight"})
+      (void)weights.vector(blk + norm, c.n_embd);
+    if (weights.has(blk + "attn_q.bias")) (void)weights.vector(blk + "attn_q.bias", c.q_dim(i));
+    (void)weights.matrix(blk + "attn_q.weight", c.n_embd, c.q_dim(i));
+    (void)weights.matrix(blk + "attn_k.weight", c.n_embd, c.k_dim(i));
+    (void)weights.matrix(blk + "attn_v.weight", c.n_embd, c.v_dim(i));
+    (void)weights.matrix(blk + "attn_output.weight", std::uint64_t{c.n_heads[i]} * c.head_dim_v, c.n_embd);
+    (void)weights.matrix(blk + "ffn_gate.weight", c.n_embd, c.n_ff[i]);
+    (void)weights.matrix(blk + "ffn_up.weight", c.n_embd, c.n_ff[i]);
+    (void)weights.matrix(blk + "ffn_down.weight", c.n_ff[i], c.n_embd);
+  }
+  (void)weights.vector("output_norm.weight", c.n_embd);
+  return weights.finish();
 }
 
-TEST(Weights, FindsEveryTensor) {
+TEST(Weights, FindsTensorsAndRowsOfThem) {
   const GgufFile file = TinyModel().open();
-  const LlamaWeights weights = read(file);
-  EXPECT_EQ(weights.token_embd, file.tensor("token_embd.weight"));
-  EXPECT_EQ(weights.output, weights.token_embd);
-  EXPECT_EQ(weights.rope_freqs, nullptr);
-  ASSERT_EQ(weights.layers.size(), 2U);
-  EXPECT_EQ(weights.layers[1].down, file.tensor("blk.1.ffn_down.weight"));
-  EXPECT_EQ(weights.layers[0].q_bias, nullptr);
-  EXPECT_TRUE(weights.warnings.empty());
-}
-
-TEST(Weights, TakesWhatIsOptional) {
-  TinyModel model("qwen2");
-  model.add("output.weight", DType::F16, {64, 10});
-  model.add("blk.0.attn_q.bias", DType::F32, {64});
-  model.add("blk.1.attn_k.bias", DType::F32, {32});
-  const GgufFile file = model.open();
-  const LlamaWeights weights = read(file);
-  EXPECT_EQ(weights.output, file.tensor("output.weight"));
-  EXPECT_EQ(weights.layers[0].q_bias, file.tensor("blk.0.attn_q.bias"));
-  EXPECT_EQ(weights.layers[1].k_bias, file.tensor("blk.1.attn_k.bias"));
-  EXPECT_TRUE(weights.warnings.empty());
+  EXPECT_TRUE(read(file).empty());
+  Weights weights(file, 2);
+  const TensorView& down = weights.matrix("blk.1.ffn_down.weight", 96, 64);
+  EXPECT_EQ(&down, file.tensor("blk.1.ffn_down.weight"));
+  const TensorView part = rows_of(down, 10, 4);
+  EXPECT_EQ(part.shape, (Weights::Shape{96, 4}));
+  EXPECT_EQ(part.data, down.data + 10 * down.row_bytes());
+  EXPECT_EQ(part.bytes, 4 * down.row_bytes());
+  EXPECT_EQ(weights.shape_of("blk.1.ffn_down.weight"), (Weights::Shape{96, 64}));
+  EXPECT_FALSE(weights.shape_of("blk.2.ffn_down.weight"));
 }
 
 TEST(Weights, WarnsOfUnknownTensors) {
   TinyModel model;
   model.add("blk.0.attn_rot_embd", DType::F32, {8});
-  model.add("v.patch_embd.weight", DType::F16, {8});
+  model.add("x.patch_embd.weight", DType::F16, {8});
   EXPECT_EQ(
-      read(model.open()).warnings,
-      (std::vector<std::string>{"2 unknown tensors are not used: blk.0.attn_rot_embd, v.patch_embd.weight"}));
+      read(model.open()),
+      (std::vector<std::string>{"2 unknown tensors are not used: blk.0.attn_rot_embd, x.patch_embd.weight"}));
+}
+
+TEST(Weights, WhatIsIgnoredIsOneNote) {
+  TinyModel model;
+  model.add("v.a", DType::F32, {8});
+  model.add("v.b", DType::F16, {8});
+  const GgufFile file = model.open();
+  Weights weights(file, 2);
+  weights.ignore("v.", "no pictures");
+  weights.ignore("mm.", "no sound");
+  weights.ignore("blk.", "no layers");
+  EXPECT_EQ(weights.finish(), (std::vector<std::string>{
+                                  "no pictures", "no layers",
+                                  "2 unknown tensors are not used: token_embd.weight, output_norm.weight"}));
 }
 
 TEST(Weights, ChecksRopeFactors) {
   TinyModel model;
   model.add("rope_freqs.weight", DType::F32, {8});
-  EXPECT_NE(read(model.open(std::byte{0x3F})).rope_freqs, nullptr);  // 0x3F3F3F3F: 0.747
+  EXPECT_TRUE(read(model.open(std::byte{0x3F})).empty());  // 0x3F3F3F3F: 0.747
   EXPECT_NE(error_of([&] { read(model.open(std::byte{0})); }).find("bad factor at index 0"),
             std::string::npos);
   EXPECT_NE(error_of([&] { read(model.open(std::byte{0xFF})); }).find("bad factor at index 0"),
@@ -121,6 +144,12 @@ INSTANTIATE_TEST_SUITE_P(
                      typed("blk.0.attn_q.weight", DType::Q8_1)},
         WeightDefect{"BiasLength", "wrong shape: expected [64], got [32] (tensor blk.0.attn_q.bias)",
                      extra("blk.0.attn_q.bias", DType::F32, {32})},
+        WeightDefect{"NormUnknown",
+                     "a norm that this architecture does not have (tensor blk.0.attn_q_norm.weight)",
+                     extra("blk.0.attn_q_norm.weight", DType::F32, {16})},
+        WeightDefect{"ScaleUnknown",
+                     "a scale that this architecture does not have (tensor blk.0.ffn_up.scale)",
+                     extra("blk.0.ffn_up.scale", DType::F32, {1})},
         WeightDefect{"BiasUnknown", "a bias that this architecture does not have (tensor blk.0.ffn_up.bias)",
                      extra("blk.0.ffn_up.bias", DType::F32, {96})},
         WeightDefect{

@@ -3,8 +3,8 @@
 
 #include <random>
 
-#include "demo_goldens.h"
-#include "vocabularies.h"
+#include "tests/tokenizer/demo_goldens.h"
+#include "tests/tokenizer/vocabularies.h"
 
 namespace cria::testing {
 namespace {

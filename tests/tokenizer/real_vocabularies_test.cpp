@@ -8,7 +8,7 @@
 #include <random>
 #include <sstream>
 
-#include "vocabularies.h"
+#include "tests/tokenizer/vocabularies.h"
 
 namespace cria::testing {
 namespace {

@@ -1,8 +1,8 @@
 // Text as it arrives, token by token.
 #include <gtest/gtest.h>
 
-#include "model/utf8.h"
-#include "vocabularies.h"
+#include "model/file/utf8.h"
+#include "tests/tokenizer/vocabularies.h"
 
 namespace cria::testing {
 namespace {

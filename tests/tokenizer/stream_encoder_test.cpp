@@ -1,7 +1,7 @@
 // Text that arrives in pieces gives the tokens of the whole; offsets say where they are.
 #include <gtest/gtest.h>
 
-#include "vocabularies.h"
+#include "tests/tokenizer/vocabularies.h"
 
 namespace cria::testing {
 namespace {

@@ -5,7 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "model/gguf.h"
+#include "model/gguf/gguf.h"
+#include "model/vocabulary.h"
 #include "tokenizer/tokenizer.h"
 
 namespace cria::testing {

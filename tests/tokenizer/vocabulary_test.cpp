@@ -4,7 +4,7 @@
 #include <functional>
 #include <limits>
 
-#include "vocabularies.h"
+#include "tests/tokenizer/vocabularies.h"
 
 namespace cria::testing {
 namespace {
@@ -59,7 +59,8 @@ struct Defect {
 TEST(BrokenVocabulary, IsNamed) {
   const Defect defects[] = {
       {"kind", [](auto& v) { v->model = "bert"; },
-       "expected llama (SentencePiece) or gpt2 (byte-level BPE), got 'bert' (key tokenizer.ggml.model)"},
+       "expected llama (SentencePiece), gemma4 or gpt2 (byte-level BPE), got 'bert' (key "
+       "tokenizer.ggml.model)"},
       {"no tokens", [](auto& v) { v->tokens.clear(); }, "key tokenizer.ggml.tokens"},
       {"types", [](auto& v) { v->types.pop_back(); },
        "expected 259, got 258 (key tokenizer.ggml.token_type)"},

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/f16.h"
-#include "tests/model/safetensors_bytes.h"
+#include "kernels/formats/f16.h"
+#include "tests/model/safetensors/bytes.h"
 #include "tests/tools/process.h"
 
 namespace cria::test {
@@ -75,8 +75,8 @@ struct HfDirectory {
     }
   }
 
-  /// The 256 bytes, two control tokens, a word by a merge and one that was added; words are cut as GPT-2
-  /// does.
+  /// The 256 bytes, two control tokens, a word by a merge and one that was added; words are
+  /// cut as GPT-2 does.
   static nlohmann::json byte_tokenizer() {
     nlohmann::json vocabulary = nlohmann::json::object();
     int strange = 256;

@@ -4,6 +4,7 @@
 #include <linux/capability.h>
 #include <poll.h>
 #include <pty.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -21,14 +22,15 @@
 namespace cria::test {
 namespace {
 
-[[noreturn]] void become(std::vector<std::string> arguments, std::vector<std::string> environment) {
+[[noreturn]] void become(std::vector<std::string> arguments, std::vector<std::string> environment,
+                         const char* program = CRIA_PROGRAM) {
   std::vector<char*> argv;
-  arguments.insert(arguments.begin(), CRIA_PROGRAM);
+  arguments.insert(arguments.begin(), program);
   argv.reserve(arguments.size() + 1);
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
   for (std::string& entry : environment) putenv(entry.data());
-  execv(CRIA_PROGRAM, argv.data());
+  execvp(program, argv.data());
   _exit(127);
 }
 
@@ -115,10 +117,11 @@ Result cria_in(const Surroundings& around, std::vector<std::string> arguments) {
 
 Child::Child(Kind kind, std::vector<std::string> arguments, std::vector<std::string> environment,
              const std::string& errors) {
-  if (kind == Kind::Terminal) {
+  if (kind != Kind::Pipe) {
     winsize size = {.ws_row = 40, .ws_col = 200, .ws_xpixel = 0, .ws_ypixel = 0};
     pid_ = forkpty(&descriptor_, nullptr, nullptr, &size);
-    if (pid_ == 0) become(std::move(arguments), std::move(environment));
+    if (pid_ == 0)
+      become(std::move(arguments), std::move(environment), kind == Kind::Shell ? "bash" : CRIA_PROGRAM);
     return;
   }
   int ends[2];
@@ -176,6 +179,18 @@ int Child::exit_code() {
   const int code = wait_code(pid_);
   pid_ = -1;
   return code;
+}
+
+void Child::resize(unsigned short rows, unsigned short columns) const {
+  const winsize size = {.ws_row = rows, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
+  ioctl(descriptor_, TIOCSWINSZ, &size);
+}
+
+void Child::cook_terminal() const {
+  termios mode = {};
+  if (tcgetattr(descriptor_, &mode) != 0) throw std::runtime_error("no terminal");
+  mode.c_lflag |= ICANON | ECHO | ISIG;
+  tcsetattr(descriptor_, TCSANOW, &mode);
 }
 
 bool Child::terminal_is_cooked() const {

@@ -37,7 +37,11 @@ Result cria_in(const Surroundings& around, std::vector<std::string> arguments);
 /// A program that runs beside the test, its stdout (and for a terminal its stdin) in the test's hands.
 class Child {
  public:
-  enum class Kind { Pipe, Terminal };
+  enum class Kind {
+    Pipe,
+    Terminal,
+    Shell,  ///< a terminal with bash, which has job control; the arguments are bash's
+  };
   /// errors: a file for stderr, where that is not the terminal's; "": the test's own.
   Child(Kind kind, std::vector<std::string> arguments, std::vector<std::string> environment = {},
         const std::string& errors = {});
@@ -53,6 +57,8 @@ class Child {
   int exit_code();  ///< waits for the end
   /// Whether the terminal is one for other programs: lines are edited by the system, and echoed.
   [[nodiscard]] bool terminal_is_cooked() const;
+  void resize(unsigned short rows, unsigned short columns) const;
+  void cook_terminal() const;  ///< as a shell does that gets it back
   [[nodiscard]] const std::string& output() const { return output_; }
 
  private:

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tokenizer/utf8.h"
+#include "model/file/utf8.h"
 
 namespace cria::jinja {
 namespace {

@@ -7,11 +7,11 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "model/file/utf8.h"
 #include "tokenizer/jinja/json_text.h"
 #include "tokenizer/jinja/operators.h"
 #include "tokenizer/jinja/text_ops.h"
 #include "tokenizer/jinja/unicode.h"
-#include "tokenizer/utf8.h"
 
 namespace cria::jinja {
 namespace {

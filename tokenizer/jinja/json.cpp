@@ -32,6 +32,16 @@ Value convert(const nlohmann::ordered_json& json, int depth) {
 
 Value from_json(const nlohmann::ordered_json& json) { return convert(json, 0); }
 
+Value parse_json(std::string_view text) {
+  try {
+    return from_json(nlohmann::ordered_json::parse(text));
+  } catch (const nlohmann::json::parse_error& error) {
+    throw Failure("not JSON (at byte " + std::to_string(error.byte) + ")");
+  } catch (const nlohmann::json::exception& error) {  // a number out of range
+    throw Failure(std::string("is no JSON that can be read: ") + error.what());
+  }
+}
+
 nlohmann::ordered_json to_json(const Value& value) {
   if (const Text* text = value.text()) return text->bytes();
   if (value.is_none()) return nullptr;

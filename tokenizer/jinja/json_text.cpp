@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "model/file/utf8.h"
 #include "tokenizer/jinja/operators.h"
-#include "tokenizer/utf8.h"
 
 namespace cria::jinja {
 namespace {

@@ -4,9 +4,9 @@
 #include <array>
 #include <optional>
 
+#include "model/file/utf8.h"
 #include "tokenizer/jinja/string_literal.h"
 #include "tokenizer/jinja/unicode.h"
-#include "tokenizer/utf8.h"
 
 namespace cria::jinja {
 namespace {

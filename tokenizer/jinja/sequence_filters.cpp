@@ -1,6 +1,6 @@
 // Filters that go through the elements of a sequence. Jinja makes generators of some, which do their work
-// when they are walked; here it is done at once, so an error in one whose result nobody asks for is raised
-// nevertheless.
+// when they are walked; here it is done at once, so an error in one whose result nobody asks
+// for is raised nevertheless.
 #include <algorithm>
 
 #include "tokenizer/jinja/filters.h"
@@ -277,8 +277,10 @@ const std::string& name_argument(const Arguments& arguments, std::size_t i, cons
   return arguments.positional[i].text()->bytes();
 }
 
+// As in Jinja2, these four ask for nothing of what is false: none|map(…) is empty, whatever the arguments.
 Value map_filter(Context& context, const Value& input, const Arguments& arguments) {
   std::vector<Value> out;
+  if (!input.truth()) return generator({});
   if (arguments.positional.empty()) {
     const Bound args("map", arguments, {"attribute", "default"}, 1);
     for (const Value& element : context.elements(input)) {
@@ -297,6 +299,7 @@ Value map_filter(Context& context, const Value& input, const Arguments& argument
 template <bool wanted, bool of_attribute>
 Value select_filter(Context& context, const Value& input, const Arguments& arguments) {
   const std::size_t skip = of_attribute ? 1 : 0;
+  if (!input.truth()) return generator({});
   if (of_attribute && arguments.positional.empty()) throw Failure("expected the name of an attribute");
   const bool by_test = arguments.positional.size() > skip;
   const std::string name = by_test ? name_argument(arguments, skip, "a test") : "";

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
+#include "model/file/utf8.h"
 #include "tokenizer/jinja/methods.h"
 #include "tokenizer/jinja/operators.h"
 #include "tokenizer/jinja/text_ops.h"
 #include "tokenizer/jinja/unicode.h"
-#include "tokenizer/utf8.h"
 
 namespace cria::jinja {
 namespace {

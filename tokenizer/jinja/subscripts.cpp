@@ -1,10 +1,10 @@
 // What stands behind a dot or in brackets.
 #include <algorithm>
 
+#include "model/file/utf8.h"
 #include "tokenizer/jinja/methods.h"
 #include "tokenizer/jinja/operators.h"
 #include "tokenizer/jinja/unicode.h"
-#include "tokenizer/utf8.h"
 
 namespace cria::jinja {
 namespace {

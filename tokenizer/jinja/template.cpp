@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "model/error.h"
-#include "model/utf8.h"
+#include "model/file/utf8.h"
 #include "tokenizer/jinja/interpreter.h"
 #include "tokenizer/jinja/lexer.h"
 #include "tokenizer/jinja/parser.h"

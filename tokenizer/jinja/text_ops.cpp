@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "model/file/utf8.h"
 #include "tokenizer/jinja/unicode.h"
-#include "tokenizer/utf8.h"
 
 namespace cria::jinja {
 namespace {

@@ -10,7 +10,7 @@
 #include <memory>
 #include <new>
 
-#include "tokenizer/utf8.h"
+#include "model/file/utf8.h"
 
 namespace cria::jinja {
 namespace {

@@ -28,8 +28,8 @@ struct Extent {
 };
 
 struct None {};
-/// Jinja's default Undefined: empty when printed, an error in most other uses. The text tells what is
-/// missing.
+/// Jinja's default Undefined: empty when printed, an error in most other uses. The text
+/// tells what is missing.
 struct Undefined {
   std::shared_ptr<const std::string> why;
 };

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <cstdio>
 
+#include "model/file/utf8.h"
 #include "tokenizer/jinja/unicode.h"
 #include "tokenizer/jinja/value.h"
-#include "tokenizer/utf8.h"
 
 namespace cria::jinja {
 namespace {

@@ -1,0 +1,28 @@
+// Apertus: norms over heads; an activation (xIELU, arXiv 2411.13010) with parameters of its own in every layer.
+#include <cmath>
+
+#include "engine/architectures/families.h"
+#include "engine/architectures/model_builder.h"
+
+namespace cria {
+namespace {
+
+float softplus(float z) { return std::log1p(std::exp(z)); }
+
+}  // namespace
+
+void build_apertus(ModelBuilder& m) {
+  const auto parameters = [&](const char* key) { return m.keys.numbers_per_layer(key); };
+  const std::vector<float> alpha_p = parameters("xielu.alpha_p"), alpha_n = parameters("xielu.alpha_n");
+  const std::vector<float> beta = parameters("xielu.beta"), eps = parameters("xielu.eps");
+  m.embed();
+  m.layers([&](std::uint32_t i) {
+    m.attention(m.norm("attn_norm"), {.qk_norm = QkNorm::PerHead});
+    m.feed_forward(m.norm("ffn_norm"), {.activation = {ActivationKind::Xielu, softplus(alpha_p[i]),
+                                                       beta[i] + softplus(alpha_n[i]), beta[i], eps[i]},
+                                        .gated = false});
+  });
+  m.output();
+}
+
+}  // namespace cria

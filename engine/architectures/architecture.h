@@ -1,0 +1,38 @@
+// The architectures that run here: one row each in table.cpp, described by one file per family.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/graph/graph.h"
+#include "model/config.h"
+
+namespace cria {
+
+class ModelBuilder;
+
+/// What distinguishes one architecture from another.
+struct Architecture {
+  std::string_view name;  ///< general.architecture: also the prefix of its metadata keys
+  RopeStyle rope;
+  NormKind norm;
+  void (*build)(ModelBuilder& model);  ///< keys -> parameters, tensor names -> weights, layers -> nodes
+};
+const Architecture* find_architecture(std::string_view name) noexcept;
+/// Throws Error that names those that are known.
+const Architecture& architecture_of(const GgufFile& file);
+
+/// The common hyper-parameters. Throws Error that names the key at fault; also for an unknown architecture.
+LlamaConfig read_config(const GgufFile& file);
+
+/// A graph and what was tolerated while it was built.
+struct BuiltGraph {
+  Graph graph;
+  std::vector<std::string> warnings;  ///< tensors that are not used and the like
+};
+/// Throws Error naming the key or tensor at fault: missing, of a wrong type or shape, or not supported here.
+/// file and kernels outlive the graph.
+BuiltGraph build_graph(const GgufFile& file, const LlamaConfig& config, const KernelSet& kernels);
+
+}  // namespace cria

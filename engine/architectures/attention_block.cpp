@@ -1,0 +1,111 @@
+// Attention of a layer: projections to heads, attention, projection back.
+#include <cmath>
+
+#include "engine/architectures/model_builder.h"
+
+namespace cria {
+
+ModelBuilder::Projections ModelBuilder::projections(const Attention& a, std::uint64_t q, std::uint64_t k,
+                                                    std::uint64_t v) {
+  const std::uint64_t n_embd = config.n_embd;
+  Projections out;
+  if (!has("attn_q") && has("attn_qkv")) {
+    const Matrix all = matrix("attn_qkv", n_embd, q + k + v, true);
+    const auto part = [&](std::uint64_t begin, std::uint64_t rows) {
+      Matrix m = all;
+      m.weight = rows_of(all.weight, begin, rows);
+      if (all.bias) {
+        m.bias->data += begin * sizeof(float);
+        m.bias->shape = {rows};
+        m.bias->bytes = rows * sizeof(float);
+      }
+      return m;
+    };
+    out = {part(0, q), part(q, k), part(q + k, v)};
+    return out;
+  }
+  out.q = matrix("attn_q", n_embd, q, true);
+  if (a.shared_cache != kNoIndex) return out;
+  out.k = matrix("attn_k", n_embd, k, true);
+  // Where gemma4 has no values, keys serve.
+  if (!a.v_norm || has("attn_v")) out.v = matrix("attn_v", n_embd, v, true);
+  return out;
+}
+
+std::uint32_t ModelBuilder::attention(ValueId in, const Attention& a) {
+  HeadsSpec h;
+  h.n_heads = config.n_heads[layer];
+  h.n_kv_heads = config.n_kv_heads[layer];
+  h.dim_k = a.dim_k == 0 ? config.head_dim_k : a.dim_k;
+  h.dim_v = a.dim_v == 0 ? config.head_dim_v : a.dim_v;
+  const std::size_t q_dim = h.n_heads * h.dim_k, k_dim = h.n_kv_heads * h.dim_k,
+                    v_dim = h.n_kv_heads * h.dim_v;
+  const bool own = a.shared_cache == kNoIndex;
+  Projections p = projections(a, q_dim, k_dim, v_dim);
+  h.q = graph.value("q", q_dim);
+  if (own) {
+    h.k = graph.value("k", k_dim);
+    h.v = graph.value("v", v_dim);
+    h.v_from_k = !p.v;
+    if (h.v_from_k && h.dim_k != h.dim_v)
+      weights.fail("missing tensor: keys cannot serve as values of another size", prefix() + "attn_v.weight");
+  }
+  h.clamp = a.clamp;
+  if (a.qk_norm == QkNorm::PerHead || a.weightless_norm) {
+    h.q_norm = norm_spec("attn_q_norm", h.dim_k, !a.weightless_norm);
+    if (own) h.k_norm = norm_spec("attn_k_norm", h.dim_k, !a.weightless_norm);
+  }
+  if (a.qk_norm == QkNorm::OwnPerHead) {
+    const auto own_weights = [&](const std::string& name, std::uint64_t heads) {
+      NormSpec spec = norm_spec(name, h.dim_k, false);
+      spec.weight = weights.vectors(prefix() + name + ".weight", {h.dim_k, heads});
+      spec.own_weights = true;
+      return spec;
+    };
+    h.q_norm = own_weights("attn_q_norm", h.n_heads);
+    h.k_norm = own_weights("attn_k_norm", h.n_kv_heads);
+  }
+  if (a.v_norm && own) h.v_norm = norm_spec("", h.dim_v, false);
+  h.norm_after_rope = a.norm_after_rope;
+  if (a.rotated) h.rope = a.rope == kNoIndex ? graph.rope(rope_spec()) : a.rope;
+  h.style = architecture_.rope;
+  h.temperature = a.temperature;
+
+  if (a.qk_norm == QkNorm::WholeVector) {  // needs whole vectors before they are cut into heads
+    const NormSpec q_norm = norm_spec("attn_q_norm", q_dim), k_norm = norm_spec("attn_k_norm", k_dim);
+    product("attn_q", p.q, in, "q");
+    product("attn_k", *p.k, in, "k");
+    graph.add(Op::Norm, "attn_q_norm", h.q, h.q).norm = q_norm;
+    graph.add(Op::Norm, "attn_k_norm", h.k, h.k).norm = k_norm;
+    h.q_matrix = h.k_matrix = false;
+  }
+
+  const std::uint32_t cache =
+      own ? graph.cache({h.n_kv_heads, h.dim_k, h.dim_v, std::max(a.window, a.chunk), false})
+          : a.shared_cache;
+  Node& heads = graph.add(Op::Heads, "attn_qkv", in, kNoValue);
+  heads.out = h.q;
+  if (h.q_matrix) heads.matrices.push_back(p.q);
+  if (own && h.k_matrix) heads.matrices.push_back(*p.k);
+  h.v_matrix = own && p.v.has_value();
+  h.k_matrix = own && h.k_matrix;
+  if (h.v_matrix) heads.matrices.push_back(*p.v);
+  heads.heads = h;
+  heads.cache = own ? cache : kNoIndex;
+
+  AttentionSpec spec;
+  spec.n_heads = h.n_heads;
+  spec.scale = a.scale != 0 ? a.scale : 1.0F / std::sqrt(static_cast<float>(h.dim_k));
+  spec.softcap = a.softcap;
+  spec.window = a.window;
+  spec.chunk = a.chunk;
+  if (a.sinks) spec.sinks = vector("attn_sinks.weight", h.n_heads);
+  const ValueId out = graph.value("attn", h.n_heads * h.dim_v);
+  Node& node = graph.add(Op::Attention, "attn", h.q, out);
+  node.attention = spec;
+  node.cache = cache;
+  join("attn_output", matrix("attn_output", h.n_heads * h.dim_v, config.n_embd, true), out, a.branch);
+  return cache;
+}
+
+}  // namespace cria

@@ -1,0 +1,148 @@
+// Feed-forward networks: one for all tokens, or experts.
+#include "engine/architectures/model_builder.h"
+
+namespace cria {
+
+ValueId ModelBuilder::feed_forward_value(ValueId in, const FeedForward& f, const std::string& suffix,
+                                         const std::string& value) {
+  // The tensors say how wide a shared expert is.
+  const std::string down_name = "ffn_down" + suffix;
+  std::uint64_t width = config.n_ff[layer];
+  if (const auto shape = weights.shape_of(prefix() + down_name + ".weight"); !suffix.empty() && shape)
+    width = shape->front();
+  const std::uint64_t n_embd = config.n_embd;
+  std::vector<Matrix> matrices;
+  if (f.fused) {
+    const Matrix both = matrix("ffn_up" + suffix, n_embd, 2 * width);
+    for (const std::uint64_t begin : {std::uint64_t{0}, width}) {
+      matrices.push_back(both);
+      matrices.back().weight = rows_of(both.weight, begin, width);
+    }
+  } else {
+    if (f.gated) matrices.push_back(matrix("ffn_gate" + suffix, n_embd, width, f.biases));
+    matrices.push_back(matrix("ffn_up" + suffix, n_embd, width, f.biases));
+  }
+  const Matrix down = matrix(down_name, width, n_embd, f.biases);
+  const ValueId out = graph.value("ffn", width);
+  const ValueId up = matrices.size() > 1 ? graph.value("up", width) : kNoValue;
+  Node& node = graph.add(Op::FeedForward, (matrices.size() > 1 ? "ffn_gate_up" : "ffn_up") + suffix, in, out);
+  node.matrices = std::move(matrices);
+  node.aux = up;
+  node.activation = f.activation;
+  if (value.empty()) {
+    join(down_name, down, out, f.branch);
+    return x;
+  }
+  return product(down_name, down, out, value);
+}
+
+void ModelBuilder::feed_forward(ValueId in, const FeedForward& f) { feed_forward_value(in, f, "", ""); }
+
+Experts ModelBuilder::experts_by_keys(Gating usual) {
+  Experts e;
+  const std::uint32_t function = keys.get_or("expert_gating_func", 0, 0, 2);
+  e.gating = function == 0 ? usual : function == 1 ? Gating::Softmax : Gating::Sigmoid;
+  e.normalized = keys.flag_or("expert_weights_norm", false);
+  const float scale = keys.number_or("expert_weights_scale", 0);
+  e.scale = scale == 0 ? 1 : scale;
+  e.groups = std::max(1U, keys.get_or("expert_group_count", 1, 0, config.n_experts));
+  e.groups_used = std::max(1U, keys.get_or("expert_group_used_count", e.groups, 0, e.groups));
+  if (e.groups > 1 && (config.n_experts % e.groups != 0 || config.n_experts / e.groups < 2))
+    keys.fail("expert_group_count", "groups do not divide the experts: expected a divisor of " +
+                                        std::to_string(config.n_experts) + " and groups of 2 or more, got " +
+                                        std::to_string(e.groups));
+  if (e.groups > 1 && config.n_experts_used > config.n_experts / e.groups * e.groups_used)
+    keys.fail("expert_used_count", "more experts than the groups used have: expected at most " +
+                                       std::to_string(config.n_experts / e.groups * e.groups_used) +
+                                       ", got " + std::to_string(config.n_experts_used));
+  e.selection_bias = true;
+  return e;
+}
+
+// Of one expert's feed-forward: the tensors say it.
+std::uint64_t ModelBuilder::expert_width() {
+  for (const char* name : {"ffn_down_exps.weight", "ffn_down.0.weight"})
+    if (const auto shape = weights.shape_of(prefix() + name)) return shape->front();
+  weights.fail("missing tensor: the layer has a router and no experts", prefix() + "ffn_down_exps.weight");
+}
+
+// Stacked in one tensor, or one tensor for each ("ffn_gate.3").
+std::vector<Matrix> ModelBuilder::expert_matrices(const std::string& name, std::uint64_t cols,
+                                                  std::uint64_t rows, bool bias) {
+  std::vector<Matrix> matrices;
+  const std::uint64_t n = config.n_experts;
+  const std::string stacked = prefix() + name + "_exps";
+  if (!weights.has(stacked + ".weight") && has(name + ".0")) {
+    for (std::uint64_t e = 0; e < n; ++e)
+      matrices.push_back(matrix(name + "." + std::to_string(e), cols, rows));
+    return matrices;
+  }
+  const Matrix all = graph.matrix(weights.matrices(stacked + ".weight", cols, rows, n));
+  const TensorView* const biases = bias ? &weights.vectors(stacked + ".bias", {rows, n}) : nullptr;
+  for (std::uint64_t e = 0; e < n; ++e) {
+    Matrix m{rows_of(all.weight, e * rows, rows), {}, all.kernel};
+    if (biases != nullptr) {
+      m.bias = rows_of(*biases, e, 1);
+      m.bias->shape = {rows};
+    }
+    matrices.push_back(std::move(m));
+  }
+  return matrices;
+}
+
+ValueId ModelBuilder::experts_value(ValueId in, ValueId router_in, const Experts& e) {
+  keys.get("expert_count", 1, limits::kExperts);
+  keys.get("expert_used_count", 1, config.n_experts);
+  const std::uint64_t n = config.n_experts, n_embd = config.n_embd, width = expert_width();
+  ExpertsSpec spec{n,  config.n_experts_used, e.gating, e.groups, e.groups_used, e.normalized, e.scale, {},
+                   {}, e.weight_at_input};
+  if (e.selection_bias && weights.has(prefix() + "exp_probs_b.bias"))
+    spec.selection_bias = vector("exp_probs_b.bias", n);
+  if (weights.has(prefix() + "ffn_down_exps.scale")) spec.output_scale = vector("ffn_down_exps.scale", n);
+  if (e.biases) (void)vector("ffn_gate_inp.bias", n);
+  const Matrix router = matrix("ffn_gate_inp", n_embd, n, e.biases);
+
+  std::vector<Matrix> up, downs = expert_matrices("ffn_down", width, n_embd, e.biases);
+  if (has("ffn_gate_up_exps")) {
+    const TensorView& both = weights.matrices(prefix() + "ffn_gate_up_exps.weight", n_embd, 2 * width, n);
+    for (const std::uint64_t half : {std::uint64_t{0}, width})
+      for (std::uint64_t i = 0; i < n; ++i)
+        up.push_back(graph.matrix(rows_of(both, i * 2 * width + half, width)));
+  } else {
+    up = expert_matrices("ffn_gate", n_embd, width, e.biases);
+    for (Matrix& m : expert_matrices("ffn_up", n_embd, width, e.biases)) up.push_back(std::move(m));
+  }
+
+  const ValueId products = product("ffn_gate_inp", router, router_in, "router");
+  graph.add(Op::Route, "ffn_experts", products, products).experts = spec;
+  const std::size_t used = config.n_experts_used;
+  const ValueId ffn = graph.value("experts", width, used), aux = graph.value("experts_up", width, used);
+  Node& gate_up = graph.add(Op::ExpertsUp, "ffn_gate_up_exps", in, ffn);
+  gate_up.aux = aux;
+  gate_up.matrices = std::move(up);
+  gate_up.activation = e.activation;
+  gate_up.experts = spec;
+  const ValueId sum = graph.value("moe", n_embd);
+  Node& down = graph.add(Op::ExpertsDown, "ffn_down_exps", ffn, sum);
+  down.matrices = std::move(downs);
+  down.experts = spec;
+  return sum;
+}
+
+void ModelBuilder::experts(ValueId in, const Experts& e) {
+  const ValueId sum = experts_value(in, in, e);
+  if (e.shared || has("ffn_up_shexp")) {
+    FeedForward shared;
+    shared.activation = e.activation;
+    const ValueId one = feed_forward_value(in, shared, "_shexp", "shared");
+    if (e.shared_gate) {
+      const ValueId gate =
+          product("ffn_gate_inp_shexp", matrix("ffn_gate_inp_shexp", config.n_embd, 1), in, "shared_gate");
+      graph.add(Op::Gate, "ffn_shexp_gate", gate, one);
+    }
+    add_scaled("ffn_shexp_add", one, sum, 1);
+  }
+  join("ffn_experts_add", sum, e.branch);
+}
+
+}  // namespace cria

@@ -1,0 +1,32 @@
+// GLM 4: norms on both sides of every branch; GLM 4.5: experts, and blocks for prediction that are not run.
+#include "engine/architectures/families.h"
+#include "engine/architectures/model_builder.h"
+
+namespace cria {
+
+void build_glm4(ModelBuilder& m) {
+  m.embed();
+  m.layers([&](std::uint32_t) {
+    m.attention(m.norm("attn_norm"), {.branch = {"post_attention_norm"}});
+    m.feed_forward(m.norm("ffn_norm"), {.fused = !m.has("ffn_gate"), .branch = {"post_ffw_norm"}});
+  });
+  m.output();
+}
+
+void build_glm4moe(ModelBuilder& m) {
+  const std::uint32_t layers = m.config.n_layers;
+  const std::uint32_t predicting = m.keys.get_or("nextn_predict_layers", 0, 0, layers - 1);
+  for (std::uint32_t i = layers - predicting; i < layers; ++i)
+    m.weights.ignore("blk." + std::to_string(i) + ".", "blocks that predict further tokens are not used");
+  m.embed();
+  m.layers(
+      [&](std::uint32_t) {
+        m.attention(m.norm("attn_norm"), {.qk_norm = m.has("attn_q_norm") ? QkNorm::PerHead : QkNorm::None});
+        const ValueId g = m.norm("post_attention_norm");
+        m.has_experts() ? m.experts(g, m.experts_by_keys(Gating::Sigmoid)) : m.feed_forward(g, {});
+      },
+      layers - predicting);
+  m.output();
+}
+
+}  // namespace cria

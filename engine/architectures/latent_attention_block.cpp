@@ -1,0 +1,104 @@
+// Multi-head latent attention (DeepSeek): keys and values of all heads are products of one short vector per
+// position, and only that is kept. Keys' product is applied to the queries instead ("absorbed"), values' to
+// the sums; prompts and decoding alike, so that they have the same bits.
+#include <algorithm>
+
+#include "engine/architectures/model_builder.h"
+
+namespace cria {
+namespace {
+
+/// Query heads that read one conversion of a tile to floats.
+constexpr std::uint32_t kHeadsTogether = 8;
+
+std::uint32_t largest_divisor(std::uint32_t n, std::uint32_t most) {
+  std::uint32_t divisor = std::min(n, most);
+  while (n % divisor != 0) --divisor;
+  return divisor;
+}
+
+}  // namespace
+
+// out of a head: [k_b·(the first n values of q), the rotated rest of q]
+void ModelBuilder::absorbed_keys(ValueId q, ValueId out, std::uint32_t n, std::uint32_t rank,
+                                 std::uint32_t rot, std::uint32_t dim_v) {
+  const std::uint32_t heads = config.n_heads[layer];
+  const bool merged = !has("attn_k_b");
+  const TensorView& all =
+      merged ? weights.matrix(prefix() + "attn_kv_b.weight", rank, std::uint64_t{heads} * (n + dim_v))
+             : weights.matrices(prefix() + "attn_k_b.weight", n, rank, heads);
+  Node& node = graph.add(Op::HeadProducts, "attn_k_b", q, out);
+  for (std::uint32_t h = 0; h < heads; ++h) {
+    const std::uint64_t rows = merged ? n + dim_v : rank;
+    node.matrices.push_back(graph.matrix(rows_of(all, h * rows, merged ? n : rank)));
+  }
+  node.products = {heads, n + rot, rank + rot, merged, rot};
+}
+
+void ModelBuilder::expanded_values(ValueId in, ValueId out, std::uint32_t n, std::uint32_t rank,
+                                   std::uint32_t dim_v) {
+  const std::uint32_t heads = config.n_heads[layer];
+  const bool merged = !has("attn_v_b");
+  const TensorView& all =
+      merged ? weights.matrix(prefix() + "attn_kv_b.weight", rank, std::uint64_t{heads} * (n + dim_v))
+             : weights.matrices(prefix() + "attn_v_b.weight", rank, dim_v, heads);
+  Node& node = graph.add(Op::HeadProducts, "attn_v_b", in, out);
+  for (std::uint32_t h = 0; h < heads; ++h)
+    node.matrices.push_back(
+        graph.matrix(rows_of(all, merged ? h * (n + dim_v) + n : h * std::uint64_t{dim_v}, dim_v)));
+  node.products = {heads, rank, dim_v, false, 0};
+}
+
+void ModelBuilder::latent_attention(ValueId in, float scale, const RopeSpec& rope) {
+  const std::uint32_t heads = config.n_heads[layer], rot = config.n_rot, n_embd = config.n_embd;
+  const std::uint32_t rank = keys.get("attention.kv_lora_rank", 1, limits::kEmbedding);
+  const std::uint32_t dim_k =
+      keys.get_or("attention.key_length_mla", config.head_dim_k, rot + 1, limits::kEmbedding);
+  const std::uint32_t dim_v =
+      keys.get_or("attention.value_length_mla", config.head_dim_v, 1, limits::kEmbedding);
+  if (dim_k <= rot)
+    keys.fail("attention.key_length", "nothing is left beside the rotated part: expected more than " +
+                                          std::to_string(rot) + ", got " + std::to_string(dim_k));
+  ValueId q = in;
+  if (has("attn_q_a")) {
+    const std::uint32_t q_rank = keys.get("attention.q_lora_rank", 1, limits::kEmbedding);
+    q = product("attn_q_a", matrix("attn_q_a", n_embd, q_rank), q, "q_a");
+    q = norm("attn_q_a_norm", q, "q_a_norm");
+    q = product("attn_q_b", matrix("attn_q_b", q_rank, std::uint64_t{heads} * dim_k), q, "q_heads");
+  } else {
+    q = product("attn_q", matrix("attn_q", n_embd, std::uint64_t{heads} * dim_k), q, "q_heads");
+  }
+  const std::uint32_t entry = rank + rot;
+  const ValueId kv = product("attn_kv_a_mqa", matrix("attn_kv_a_mqa", n_embd, entry), in, "kv");
+  NormSpec kv_norm = norm_spec("attn_kv_a_norm", rank);
+  kv_norm.first_only = true;
+  graph.add(Op::Norm, "attn_kv_a_norm", kv, kv).norm = kv_norm;
+
+  const ValueId absorbed = graph.value("q", std::size_t{heads} * entry);
+  absorbed_keys(q, absorbed, dim_k - rot, rank, rot, dim_v);
+  Node& node = graph.add(Op::Heads, "attn_rope", kNoValue, absorbed);
+  node.heads.q = absorbed;
+  node.heads.k = kv;
+  node.heads.q_matrix = node.heads.k_matrix = node.heads.v_matrix = false;
+  node.heads.n_heads = heads;
+  node.heads.n_kv_heads = 1;
+  node.heads.dim_k = entry;
+  node.heads.dim_v = rank;
+  node.heads.rope = graph.rope(rope);
+  node.heads.rope_begin = rank;
+  node.heads.style = architecture_.rope;
+  node.cache = graph.cache({1, entry, rank, 0, true});
+  const std::uint32_t cache = node.cache;
+
+  const ValueId sums = graph.value("attn_latent", std::size_t{heads} * rank);
+  Node& attention = graph.add(Op::Attention, "attn", absorbed, sums);
+  attention.attention.n_heads = heads;
+  attention.attention.scale = scale;
+  attention.attention.kv_groups = heads / largest_divisor(heads, kHeadsTogether);
+  attention.cache = cache;
+  const ValueId out = graph.value("attn", std::size_t{heads} * dim_v);
+  expanded_values(sums, out, dim_k - rot, rank, dim_v);
+  join("attn_output", matrix("attn_output", std::uint64_t{heads} * dim_v, n_embd), out, {});
+}
+
+}  // namespace cria

@@ -1,0 +1,148 @@
+#include "engine/architectures/model_builder.h"
+
+#include <cmath>
+#include <cstring>
+
+namespace cria {
+
+ModelBuilder::ModelBuilder(const Architecture& architecture, const LlamaConfig& model_config,
+                           Keys& model_keys, Weights& model_weights, GraphBuilder& builder)
+    : config(model_config),
+      keys(model_keys),
+      weights(model_weights),
+      graph(builder),
+      x(builder.value("x", model_config.n_embd)),
+      architecture_(architecture) {}
+
+void ModelBuilder::embed(float scale) {
+  const TensorView& table = weights.matrix("token_embd.weight", config.n_embd, config.n_vocab);
+  Node& node = graph.add(Op::Embed, "token_embd", kNoValue, x);
+  node.matrices = {Matrix{table, {}, {}}};
+  node.scale = scale;
+}
+
+void ModelBuilder::output(float scale, float softcap) {
+  const NormSpec spec = [&] {
+    NormSpec norm{architecture_.norm, config.norm_eps, config.n_embd, false, {}, {}, false};
+    if (norm_weights) norm.weight = weights.vector("output_norm.weight", config.n_embd);
+    if (weights.has("output_norm.bias") && (rms_bias || architecture_.norm == NormKind::Layer))
+      norm.bias = weights.vector("output_norm.bias", config.n_embd);
+    return norm;
+  }();
+  const std::string name = weights.has("output.weight") ? "output.weight" : "token_embd.weight";
+  const TensorView& matrix = weights.matrix(name, config.n_embd, config.n_vocab);
+  const ValueId normed = graph.value("norm", config.n_embd);
+  graph.add(Op::Norm, "output_norm", x, normed).norm = spec;
+  Node& node = graph.add(Op::MatMul, "output", normed, graph.value("logits", config.n_vocab));
+  std::optional<TensorView> bias;
+  if (weights.has("output.bias")) bias = weights.vector("output.bias", config.n_vocab);
+  node.matrices = {graph.matrix(matrix, bias)};
+  node.scale = scale;
+  node.softcap = softcap;
+}
+
+Matrix ModelBuilder::matrix(const std::string& name, std::uint64_t cols, std::uint64_t rows, bool bias) {
+  const TensorView& weight = weights.matrix(prefix() + name + ".weight", cols, rows);
+  const std::string bias_name = prefix() + name + ".bias";
+  if (!bias || !weights.has(bias_name)) return graph.matrix(weight);
+  return graph.matrix(weight, weights.vector(bias_name, rows));
+}
+
+const TensorView& ModelBuilder::vector(const std::string& name, std::uint64_t length) {
+  return weights.vector(prefix() + name, length);
+}
+
+float ModelBuilder::number(const std::string& name) {
+  float value = 0;
+  std::memcpy(&value, vector(name, 1).data, sizeof value);
+  return value;
+}
+
+NormSpec ModelBuilder::norm_spec(const std::string& name, std::size_t width, bool weighted) {
+  NormSpec spec{architecture_.norm, config.norm_eps, width, false, {}, {}, false};
+  if (!weighted) return spec;
+  spec.weight = vector(name + ".weight", width);
+  const std::string bias = prefix() + name + ".bias";
+  if (weights.has(bias) && (rms_bias || architecture_.norm == NormKind::Layer))
+    spec.bias = weights.vector(bias, width);
+  return spec;
+}
+
+ValueId ModelBuilder::norm(const std::string& name, ValueId in, const std::string& value) {
+  const std::size_t width = graph.width(in);
+  const ValueId out = graph.value(value, width);
+  const NormSpec spec = norm_spec(name, width, norm_weights);
+  graph.add(Op::Norm, name, in, out).norm = spec;
+  return out;
+}
+
+void ModelBuilder::add_norm(const std::string& name, ValueId in, ValueId out) {
+  const NormSpec spec = norm_spec(name, graph.width(in), norm_weights);
+  Node& node = graph.add(Op::Norm, name, in, out);
+  node.norm = spec;
+  node.residual = true;
+}
+
+ValueId ModelBuilder::product(const std::string& name, const Matrix& matrix, ValueId in,
+                              const std::string& value) {
+  const ValueId out = graph.value(value, matrix.weight.rows());
+  graph.add(Op::MatMul, name, in, out).matrices = {matrix};
+  return out;
+}
+
+void ModelBuilder::add_scaled(const std::string& name, ValueId in, ValueId out, float scale) {
+  graph.add(Op::Add, name, in, out).scale = scale;
+}
+
+void ModelBuilder::join(const std::string& name, ValueId in, const Branch& branch) {
+  if (branch.post_norm.empty()) return add_scaled(name, in, x, branch.scale);
+  add_norm(std::string(branch.post_norm), in, x);
+}
+
+void ModelBuilder::join(const std::string& name, const Matrix& matrix, ValueId in, const Branch& branch) {
+  if (branch.post_norm.empty() && branch.scale == 1) {
+    Node& node = graph.add(Op::MatMul, name, in, x);
+    node.matrices = {matrix};
+    node.residual = true;
+    return;
+  }
+  join(name + "_add", product(name, matrix, in, "branch"), branch);
+}
+
+RopeSpec ModelBuilder::rope_spec() {
+  RopeSpec spec = RopeSpec::of(config);
+  const std::uint64_t pairs = config.n_rot / 2;
+  if (weights.has("rope_freqs.weight")) spec.divisors = weights.factors("rope_freqs.weight", pairs);
+  if (weights.has("rope_factors_long.weight") || spec.scaling == RopeScaling::LongRope) {
+    spec.scaling = RopeScaling::LongRope;
+    spec.magnitude = config.rope_attn_factor;
+    spec.divisors = weights.factors("rope_factors_short.weight", pairs);
+    spec.long_divisors = weights.factors("rope_factors_long.weight", pairs);
+  }
+  return spec;
+}
+
+std::uint32_t ModelBuilder::window_rope(float base, bool scaled) {
+  RopeSpec spec = rope_spec();
+  spec.base = keys.positive_or("rope.freq_base_swa", base == 0 ? config.rope_base : base);
+  if (!scaled) {
+    spec.scaling = RopeScaling::None;
+    spec.factor = spec.magnitude = 1;
+  }
+  return graph.rope(spec);
+}
+
+std::uint32_t ModelBuilder::window(std::uint32_t fallback) {
+  const auto length = [&] { return keys.get("attention.sliding_window", 1, limits::kContext); };
+  return fallback != 0 && !keys.has("attention.sliding_window") ? fallback : length();
+}
+
+std::vector<bool> ModelBuilder::windowed(std::uint32_t period) {
+  std::vector<bool> windows = keys.flags_per_layer("attention.sliding_window_pattern");
+  if (!windows.empty()) return windows;
+  const std::uint32_t every = keys.get_or("attention.sliding_window_pattern", period, 1, limits::kLayers);
+  for (std::uint32_t i = 0; i < config.n_layers; ++i) windows.push_back(i % every < every - 1);
+  return windows;
+}
+
+}  // namespace cria

@@ -1,0 +1,43 @@
+// OLMo: norms without weights and clamped projections; OLMo 2 and 3: norms behind the branches; OLMoE.
+#include "engine/architectures/families.h"
+#include "engine/architectures/model_builder.h"
+
+namespace cria {
+
+void build_olmo(ModelBuilder& m) {
+  m.norm_weights = false;
+  const float clamp = m.keys.number_or("attention.clamp_kqv", 0);
+  m.embed();
+  m.layers([&](std::uint32_t) {
+    m.attention(m.norm("attn_norm"), {.clamp = clamp});
+    m.feed_forward(m.norm("ffn_norm"), {});
+  });
+  m.output();
+}
+
+// OLMo 3 is an OLMo 2 with windows; windowed layers rotate without scaling.
+void build_olmo2(ModelBuilder& m) {
+  const bool windows = m.keys.has("attention.sliding_window");
+  const std::uint32_t window = windows ? m.window() : 0, rope = windows ? m.window_rope(0, false) : kNoIndex;
+  const std::vector<bool> windowed = windows ? m.windowed(4) : std::vector<bool>(m.config.n_layers);
+  m.embed();
+  m.layers([&](std::uint32_t i) {
+    m.attention(m.x, {.rope = windowed[i] ? rope : kNoIndex,
+                      .window = windowed[i] ? window : 0,
+                      .qk_norm = QkNorm::WholeVector,
+                      .branch = {"post_attention_norm"}});
+    m.feed_forward(m.x, {.branch = {"post_ffw_norm"}});
+  });
+  m.output();
+}
+
+void build_olmoe(ModelBuilder& m) {
+  m.embed();
+  m.layers([&](std::uint32_t) {
+    m.attention(m.norm("attn_norm"), {.qk_norm = QkNorm::WholeVector});
+    m.experts(m.norm("ffn_norm"), {.normalized = false});
+  });
+  m.output();
+}
+
+}  // namespace cria

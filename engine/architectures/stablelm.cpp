@@ -1,0 +1,17 @@
+// StableLM: LayerNorm; the 12B model norms heads and computes both branches from one norm.
+#include "engine/architectures/families.h"
+#include "engine/architectures/model_builder.h"
+
+namespace cria {
+
+void build_stablelm(ModelBuilder& m) {
+  m.embed();
+  m.layers([&](std::uint32_t) {
+    const ValueId h = m.norm("attn_norm");
+    m.attention(h, {.qk_norm = m.has("attn_q_norm") ? QkNorm::OwnPerHead : QkNorm::None});
+    m.feed_forward(m.has("ffn_norm") ? m.norm("ffn_norm") : h, {});
+  });
+  m.output();
+}
+
+}  // namespace cria

@@ -1,0 +1,106 @@
+// The architectures that run here. A row registers one.
+#include <algorithm>
+#include <iterator>
+
+#include "engine/architectures/families.h"
+#include "engine/architectures/model_builder.h"
+
+namespace cria {
+namespace {
+
+constexpr auto kAdjacent = RopeStyle::Adjacent, kHalfSplit = RopeStyle::HalfSplit;
+constexpr auto kRms = NormKind::Rms, kLayer = NormKind::Layer;
+
+constexpr Architecture kArchitectures[] = {
+    {"llama", kAdjacent, kRms, build_llama},
+    {"qwen2", kHalfSplit, kRms, build_plain},
+    {"internlm2", kAdjacent, kRms, build_plain},
+    {"exaone", kHalfSplit, kRms, build_plain},
+    {"ernie4_5", kAdjacent, kRms, build_plain},
+    {"mistral3", kAdjacent, kRms, build_mistral3},
+    {"smollm3", kAdjacent, kRms, build_smollm3},
+    {"arcee", kAdjacent, kRms, build_arcee},
+    {"seed_oss", kHalfSplit, kRms, build_seed_oss},
+    {"qwen3", kHalfSplit, kRms, build_qwen3},
+    {"qwen3moe", kHalfSplit, kRms, build_qwen3moe},
+    {"qwen2moe", kHalfSplit, kRms, build_qwen2moe},
+    {"minicpm", kAdjacent, kRms, build_minicpm},
+    {"granite", kAdjacent, kRms, build_granite},
+    {"granitemoe", kAdjacent, kRms, build_granite},
+    {"gemma", kHalfSplit, kRms, build_gemma},
+    {"gemma2", kHalfSplit, kRms, build_gemma2},
+    {"gemma3", kHalfSplit, kRms, build_gemma3},
+    {"gemma4", kHalfSplit, kRms, build_gemma4},
+    {"phi3", kHalfSplit, kRms, build_phi3},
+    {"phimoe", kHalfSplit, kRms, build_phimoe},
+    {"gpt-oss", kHalfSplit, kRms, build_gpt_oss},
+    {"olmo", kAdjacent, kLayer, build_olmo},
+    {"olmo2", kHalfSplit, kRms, build_olmo2},
+    {"olmoe", kHalfSplit, kRms, build_olmoe},
+    {"exaone4", kHalfSplit, kRms, build_exaone4},
+    {"glm4", kAdjacent, kRms, build_glm4},
+    {"glm4moe", kHalfSplit, kRms, build_glm4moe},
+    {"dots1", kHalfSplit, kRms, build_dots1},
+    {"deepseek2", kAdjacent, kRms, build_deepseek2},
+    {"ernie4_5-moe", kAdjacent, kRms, build_ernie4_5_moe},
+    {"hunyuan-moe", kHalfSplit, kRms, build_hunyuan},
+    {"hunyuan-dense", kHalfSplit, kRms, build_hunyuan},
+    {"command-r", kAdjacent, kLayer, build_command_r},
+    {"cohere2", kAdjacent, kLayer, build_cohere2},
+    {"starcoder2", kHalfSplit, kLayer, build_starcoder2},
+    {"stablelm", kHalfSplit, kLayer, build_stablelm},
+    {"nemotron", kHalfSplit, kLayer, build_nemotron},
+    {"apertus", kHalfSplit, kRms, build_apertus},
+    {"llama4", kAdjacent, kRms, build_llama4},
+};
+
+std::string known_architectures() {
+  std::string out;
+  for (const Architecture& arch : kArchitectures) out += (out.empty() ? "" : ", ") + std::string(arch.name);
+  return out;
+}
+
+}  // namespace
+
+const Architecture* find_architecture(std::string_view name) noexcept {
+  const auto* const found = std::find_if(std::begin(kArchitectures), std::end(kArchitectures),
+                                         [name](const Architecture& arch) { return arch.name == name; });
+  return found == std::end(kArchitectures) ? nullptr : found;
+}
+
+const Architecture& architecture_of(const GgufFile& file) {
+  const std::string_view name = file.get_string("general.architecture");
+  if (const Architecture* const arch = find_architecture(name)) return *arch;
+  throw file.error(
+      "unknown architecture: expected one of " + known_architectures() + ", got '" + std::string(name) + "'",
+      "key general.architecture");
+}
+
+LlamaConfig read_config(const GgufFile& file) {
+  return LlamaConfig::from_gguf(file, architecture_of(file).norm);
+}
+
+BuiltGraph build_graph(const GgufFile& file, const LlamaConfig& config, const KernelSet& kernels) {
+  const Architecture& architecture = architecture_of(file);
+  Keys keys(file);
+  keys.set_layers(config.n_layers);
+  Weights weights(file, config.n_layers);
+  GraphBuilder graph(kernels);
+  ModelBuilder model(architecture, config, keys, weights, graph);
+  for (const char* prefix : {"v.", "mm.", "a."})
+    weights.ignore(prefix, "tensors for pictures and sound are not used: text only");
+  architecture.build(model);
+  keys.refuse_unread();
+  BuiltGraph built;
+  built.warnings = weights.finish();
+  if (!keys.has_been_read("attention.sliding_window")) {
+    const auto window = file.find_uint(config.arch + ".attention.sliding_window").value_or(0);
+    if (window != 0 && window < config.n_ctx_train)
+      built.warnings.push_back("sliding window of " + std::to_string(window) +
+                               " is not used: all positions are attended to");
+  }
+  built.graph = graph.finish();
+  return built;
+}
+
+}  // namespace cria

@@ -1,0 +1,49 @@
+// GGUF files into directories of Hugging Face models, as a stream.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/convert/row_stream.h"
+
+namespace cria {
+
+struct ExportOptions {
+  std::string file, directory;  ///< the directory must not exist, or be empty
+  std::optional<DType> type;  ///< F32, F16 or BF16: of all matrices; none: floats as they are, the others F16
+  std::uint64_t shard_bytes = std::uint64_t{5} << 30;  ///< of data in one file at most
+  unsigned threads = 1;
+  const KernelSet* kernels = nullptr;
+};
+
+struct ExportedTensor {
+  std::string name;  ///< Hugging Face's
+  DType from = DType::F32, type = DType::F32;
+  std::vector<std::uint64_t> shape;  ///< rows first
+  std::uint64_t bytes = 0;
+};
+
+/// An export that was planned and checked; nothing is written before write().
+class Export {
+ public:
+  /// Opens the file and checks that a directory can say what it says. Throws Error.
+  explicit Export(ExportOptions options);
+  ~Export();
+  Export(const Export&) = delete;
+  Export& operator=(const Export&) = delete;
+
+  [[nodiscard]] const std::vector<ExportedTensor>& tensors() const;  ///< in the order of writing
+  [[nodiscard]] std::size_t shards() const;
+  /// Writes the directory under another name beside it, renamed when it is complete; as Conversion::write.
+  bool write(const std::function<bool(std::uint64_t bytes)>& on_bytes,
+             const std::function<void(const ExportedTensor&)>& on_tensor);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace cria

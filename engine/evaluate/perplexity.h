@@ -1,0 +1,81 @@
+// How well a model predicts a text: perplexity over windows of it.
+//
+//   const std::vector<TokenId> text = perplexity_tokens(*model, bytes);
+//   Perplexity perplexity(session, text, {});
+//   while (perplexity.next()) continue;
+//   std::cout << perplexity.result().ppl;
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "engine/evaluate/divergence.h"
+#include "engine/evaluate/log_probs.h"
+#include "engine/evaluate/mean_variance.h"
+#include "engine/evaluate/text_windows.h"
+#include "engine/session.h"
+
+namespace cria {
+
+/// The text's token ids, after BOS where the model wants it; names of control tokens in it are plain text.
+std::vector<TokenId> perplexity_tokens(const Model& model, std::string_view text);
+
+struct PerplexityResult {
+  double ppl = 0;            ///< exp of the mean of -log p(token)
+  double ppl_stderr = 0;     ///< of the mean, times ppl
+  std::uint64_t tokens = 0;  ///< scored
+  std::uint64_t windows = 0;
+  std::optional<DivergenceResult> divergence;  ///< from the base, if there is one
+};
+
+/// One measurement. The figures do not depend on threads or batches: tokens are scored in double and summed
+/// up in the order of the text.
+class Perplexity {
+ public:
+  /// Session and text outlive it; the session's context holds at least a window less
+  /// one token. Throws as TextWindows.
+  Perplexity(Session& session, std::span<const TokenId> text, const PerplexityOptions& options);
+  /// Before the first window: compares every prediction with that of a base / writes every prediction down.
+  /// Both outlive this object.
+  void compare_with(BaseLogits& base) { base_ = &base; }
+  void write_to(LogProbsWriter& writer) { writer_ = &writer; }
+
+  /// Called after each batch with the tokens evaluated in this window so far; false stops.
+  using OnBatch = std::function<bool(std::size_t evaluated)>;
+  /// Evaluates the next window. False if none was left or on_batch stopped it, which forgets that window.
+  /// Throws Error as Session::eval.
+  bool next(const OnBatch& on_batch = {});
+
+  [[nodiscard]] std::size_t windows() const { return windows_.size(); }
+  [[nodiscard]] std::size_t done() const { return done_; }
+  [[nodiscard]] PerplexityResult result() const;
+
+  /// Writes down where the measurement stands / goes on from there, to the same figures to the bit. load()
+  /// throws Error for the state of another model, text, base, or other windows; done() tells how far it was.
+  void save(const std::string& path) const;
+  void load(const std::string& path);
+
+ private:
+  bool evaluate(std::span<const TokenId> tokens, std::size_t first_scored, const OnBatch& on_batch);
+  void score(std::size_t begin, std::size_t end, std::span<const TokenId> targets);
+  [[nodiscard]] std::uint64_t identity() const;
+
+  Session& session_;
+  std::span<const TokenId> text_;
+  PerplexityOptions options_;
+  TextWindows windows_;
+  BaseLogits* base_ = nullptr;
+  LogProbsWriter* writer_ = nullptr;
+  std::size_t done_ = 0;
+  std::vector<TokenId> tokens_;          // of the window
+  std::vector<TokenComparison> scores_;  // of the window's tokens; without a base only log_q
+  std::vector<std::byte> encoded_;       // rows for the writer
+  MeanVariance surprise_;                // of -log p
+  Divergence divergence_;
+};
+
+}  // namespace cria

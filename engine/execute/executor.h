@@ -1,0 +1,128 @@
+// Runs a graph for batches of tokens.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "engine/execute/kv_cache.h"
+#include "engine/execute/team.h"
+#include "engine/execute/work_memory.h"
+#include "engine/graph/graph.h"
+#include "model/vocabulary.h"
+
+namespace cria {
+
+/// Sees the floats that a node has written: [n_tokens][width].
+using NodeObserver = std::function<void(const Node& node, std::span<const float> values, std::size_t width)>;
+
+struct Threads {
+  unsigned decode = 1;   ///< for batches of one token
+  unsigned prefill = 1;  ///< for larger ones
+};
+
+/// Thrown where the flag of Executor::stop_on() is set.
+struct EvaluationStopped {};
+
+class Executor {
+ public:
+  /// All of these outlive the executor. Allocates the work memory. rope_ctx: the context length that decides
+  /// between RoPE factors, where a model has several.
+  Executor(const Graph& graph, const KernelSet& kernels, KvCache& cache, const WorkShape& shape,
+           Threads threads, std::size_t rope_ctx);
+
+  /// Evaluates tokens (at most shape().n_batch) at positions first_pos…; keys and values go into the cache.
+  /// Tokens from first_wanted on will be asked for their logits.
+  void forward(std::span<const TokenId> tokens, std::size_t first_pos, std::size_t first_wanted);
+  /// Logits of tokens [begin, end) of the last batch, at most shape().logit_rows of them:
+  /// [end-begin][n_vocab], valid until the next call.
+  std::span<const float> logits(std::size_t begin, std::size_t end);
+
+  /// f(i, seat) for i in [0, n) on the threads for prompts; see Team::run.
+  template <class F>
+  void parallel(std::size_t n, F&& f) {
+    const auto evaluation = team_.begin(threads_.prefill);
+    for (std::size_t done = 0; done < n; done += Team::kMaxChunks) {
+      team_.run(std::min(Team::kMaxChunks, n - done),
+                [&](std::size_t i, unsigned seat) { f(done + i, seat); });
+    }
+  }
+
+  [[nodiscard]] const WorkShape& shape() const { return shape_; }
+  [[nodiscard]] std::size_t work_bytes() const { return pages_.size(); }
+
+  /// From now on forward() throws EvaluationStopped before the next node once the flag is set. The batch is not
+  /// evaluated then: positions before it keep their keys and values. Null: nothing stops it.
+  void stop_on(const std::atomic<bool>* flag) { stop_ = flag; }
+  /// Called after every node; empty: none.
+  void observe(NodeObserver observer) { observer_ = std::move(observer); }
+  /// Seconds per node, summed up while profiling is on; in the order of the graph.
+  void profile(bool on);
+  [[nodiscard]] std::span<const double> node_seconds() const { return seconds_; }
+
+ private:
+  void run(const Node& node);
+  void dispatch(const Node& node);
+  void embed(const Node& node);
+  void norm(const Node& node);
+  void heads(const Node& node);
+  void head_products(const Node& node);
+  void head_product(const Node& node, std::size_t head, std::size_t begin, std::size_t end, unsigned seat);
+  void attention(const Node& node);
+  void matmul(const Node& node);
+  void feed_forward(const Node& node);
+  void feed_forward(const Node& node, std::size_t row_begin, std::size_t row_end, unsigned seat);
+  void route(const Node& node);
+  void route_token(const ExpertsSpec& spec, float* products, std::size_t token);
+  void fill_slots(const ExpertsSpec& spec);
+  void experts_up(const Node& node);
+  void experts_up(const Node& node, std::size_t expert, std::size_t row_begin, std::size_t row_end,
+                  unsigned seat);
+  void experts_down(const Node& node);
+  void experts_down(const Node& node, std::size_t row_begin, std::size_t row_end, unsigned seat);
+  void rows(const Node& node);
+
+  [[nodiscard]] std::size_t count() const { return end_ - begin_; }
+  [[nodiscard]] std::byte* scratch(unsigned seat) const {
+    return work_.scratch + seat * work_.scratch_stride;
+  }
+  [[nodiscard]] std::size_t rows_per_chunk(std::size_t rows) const;
+  [[nodiscard]] std::size_t first_row(ValueId value) const {
+    return value == graph_.nodes.back().out ? 0 : begin_;
+  }
+  void multiply(const Matrix& m, ValueId in, ValueId out, const float* residual, std::size_t row_begin,
+                std::size_t row_end, unsigned seat);
+  void multiply(const Matrix& m, const Activations& x, float* out, std::size_t out_stride,
+                std::size_t row_begin, std::size_t row_end, std::byte* scratch);
+  void norm_row(const NormSpec& spec, std::size_t run, const float* in, float* out);
+  void prepare_head(const Node& node, ValueId value, const std::optional<NormSpec>& norm, std::size_t head,
+                    std::size_t dim, bool query);
+  void rotate(const HeadsSpec& spec, ValueId value, std::size_t head);
+  void store_kv(const Node& node, std::size_t head);
+  void quantize_token(const Node& node, std::size_t row);
+  void quantize_columns(const Node& node, std::size_t col_begin, std::size_t col_end);
+  void quantize_all(const Node& node);
+
+  const Graph& graph_;
+  const KernelSet& kernels_;
+  KvCache& cache_;
+  const WorkShape shape_;
+  const Threads threads_;
+  const std::size_t rope_ctx_;
+  Pages pages_;
+  WorkMemory work_;
+  Team team_;
+
+  std::span<const TokenId> tokens_;  // of the batch
+  std::size_t first_pos_ = 0;
+  std::size_t begin_ = 0, end_ = 0;  // the tokens of the batch that nodes compute now
+
+  const std::atomic<bool>* stop_ = nullptr;
+  NodeObserver observer_;
+  bool profiling_ = false;
+  std::vector<double> seconds_;
+};
+
+}  // namespace cria

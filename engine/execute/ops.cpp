@@ -1,0 +1,301 @@
+// What each node does, as chunks for the team. A chunk writes what no other chunk of the region writes, and
+// its arithmetic does not depend on how large chunks are.
+#include <algorithm>
+#include <atomic>
+
+#include "engine/execute/executor.h"
+
+namespace cria {
+namespace {
+
+constexpr std::size_t kChunksPerThread =
+    6;  // enough to fill in for a late thread, few enough to cost nothing
+constexpr std::size_t kAttentionTokens = 16;  // tokens of an attention chunk
+constexpr std::size_t kFewTokens = 8;         // whose values stay in the caches anyway
+
+const float* floats(const TensorView& tensor) { return reinterpret_cast<const float*>(tensor.data); }
+
+constexpr std::size_t divide_up(std::size_t n, std::size_t unit) { return (n + unit - 1) / unit; }
+
+// dst[t][i] += bias[i] for tokens dst … of rows of stride floats.
+void add_bias(const KernelSet& kernels, float* dst, std::size_t stride, std::size_t n_tokens,
+              const float* bias, std::size_t n) {
+  for (std::size_t t = 0; t < n_tokens; ++t) kernels.add(dst + t * stride, bias, n);
+}
+
+}  // namespace
+
+// Rows of a chunk of a matrix product: whole kernel tiles, several chunks per thread.
+std::size_t Executor::rows_per_chunk(std::size_t rows) const {
+  const std::size_t chunks = std::min(team_.threads() * kChunksPerThread, Team::kMaxChunks);
+  return round_up(divide_up(rows, chunks), kRowTile);
+}
+
+// Rows [row_begin, row_end) of out = residual + W·in + bias for the current tokens.
+void Executor::multiply(const Matrix& m, ValueId in, ValueId out, const float* residual,
+                        std::size_t row_begin, std::size_t row_end, unsigned seat) {
+  const Value& to = work_[out];
+  const Activations x = work_[in].view(m.kernel.act, begin_, end_);
+  MatMulJob job{};
+  job.weights = m.weight.data;
+  job.row_bytes = m.weight.row_bytes();
+  job.rows = m.weight.rows();
+  job.cols = m.weight.cols();
+  job.x = &x;
+  job.out = to.row(first_row(out));
+  job.out_stride = to.width;
+  job.residual = residual;
+  m.kernel.run(job, row_begin, row_end, scratch(seat));
+  if (m.bias)
+    add_bias(kernels_, job.out + row_begin, to.width, count(), floats(*m.bias) + row_begin,
+             row_end - row_begin);
+}
+
+void Executor::quantize_token(const Node& node, std::size_t row) {
+  const Value& out = work_[node.out];
+  for (const ActType type : kQuantizedForms) {
+    if (!node.acts.has(type)) continue;
+    Activations acts = out.view(type, row, row + 1);
+    kernels_.quantize(out.row(row), out.width, acts, 0, 1);
+  }
+}
+
+// For nodes that do not quantize what they have just computed.
+void Executor::quantize_all(const Node& node) {
+  if (!node.acts.quantized()) return;
+  team_.run(count(), [&](std::size_t chunk, unsigned) { quantize_token(node, begin_ + chunk); });
+}
+
+// Columns of whole blocks, for all current tokens.
+void Executor::quantize_columns(const Node& node, std::size_t col_begin, std::size_t col_end) {
+  const Value& out = work_[node.out];
+  for (const ActType type : kQuantizedForms) {
+    if (!node.acts.has(type)) continue;
+    const Activations whole = out.view(type, 0, end_);
+    for (std::size_t token = begin_; token < end_; ++token) {
+      Activations part = column_range(whole, token, col_begin, col_end - col_begin);
+      kernels_.quantize(out.row(token) + col_begin, out.width, part, 0, 1);
+    }
+  }
+}
+
+// The first node also makes the RoPE tables of the batch.
+void Executor::embed(const Node& node) {
+  const TensorView& table = node.matrices[0].weight;
+  const Value& out = work_[node.out];
+  const bool first = &node == graph_.nodes.data();
+  team_.run(count(), [&](std::size_t chunk, unsigned) {
+    const std::size_t token = begin_ + chunk;
+    const auto row = static_cast<std::size_t>(tokens_[token]);
+    dtype_info(table.dtype).dequantize(table.data + row * table.row_bytes(), out.row(token), out.width);
+    if (node.scale != 1) kernels_.scale(out.row(token), node.scale, out.width);
+    quantize_token(node, token);
+    for (std::size_t i = 0; first && i < graph_.ropes.size(); ++i) {
+      const RopeTable& rope = graph_.ropes[i];
+      rope.fill(first_pos_ + token, rope_ctx_, work_.ropes[i] + token * rope.width());
+    }
+  });
+}
+
+// run: which run of spec.width values of a row this is.
+void Executor::norm_row(const NormSpec& spec, std::size_t run, const float* in, float* out) {
+  const std::size_t offset = spec.own_weights ? run * spec.width : 0;
+  const float* const weight = spec.weight ? floats(*spec.weight) + offset : nullptr;
+  const float* const bias = spec.bias ? floats(*spec.bias) + offset : nullptr;
+  if (spec.kind == NormKind::Layer) return kernels_.layer_norm(in, weight, bias, spec.eps, out, spec.width);
+  kernels_.rms_norm(in, weight, spec.eps, out, spec.width);
+  if (bias != nullptr) kernels_.add(out, bias, spec.width);
+}
+
+void Executor::norm(const Node& node) {
+  const Value& in = work_[node.in];
+  const Value& out = work_[node.out];
+  const NormSpec& spec = node.norm;
+  const std::size_t runs = spec.first_only ? 1 : in.width / spec.width;
+  team_.run(count(), [&](std::size_t chunk, unsigned) {
+    const std::size_t token = begin_ + chunk;
+    float* const to = (node.residual ? in : out).row(token);
+    for (std::size_t run = 0; run < runs; ++run)
+      norm_row(spec, run, in.row(token) + run * spec.width, to + run * spec.width);
+    if (node.residual) kernels_.add(out.row(token), to, out.width);
+    quantize_token(node, token);
+  });
+}
+
+void Executor::rotate(const HeadsSpec& spec, ValueId value, std::size_t head) {
+  const RopeTable& rope = graph_.ropes[spec.rope];
+  for (std::size_t token = begin_; token < end_; ++token) {
+    kernels_.rope(work_[value].row(token) + head * spec.dim_k + spec.rope_begin, 1, spec.dim_k, rope.width(),
+                  spec.style == RopeStyle::HalfSplit, work_.ropes[spec.rope] + token * rope.width());
+  }
+}
+
+void Executor::store_kv(const Node& node, std::size_t head) {
+  KvStoreJob job = cache_.store_job(node.cache);
+  const Value& k = work_[node.heads.k];
+  job.k = k.row(begin_);
+  job.k_stride = k.width;
+  if (node.heads.v != kNoValue) {
+    job.v = work_[node.heads.v].row(begin_);
+    job.v_stride = work_[node.heads.v].width;
+  }
+  job.n_tokens = count();
+  job.first_pos = first_pos_ + begin_;
+  kernels_.store_kv(job, head, head + 1);
+}
+
+// What happens to a head's query or key between its product and its use.
+void Executor::prepare_head(const Node& node, ValueId value, const std::optional<NormSpec>& norm,
+                            std::size_t head, std::size_t dim, bool query) {
+  const HeadsSpec& spec = node.heads;
+  const auto for_each_row = [&](auto f) {
+    for (std::size_t token = begin_; token < end_; ++token) f(work_[value].row(token) + head * dim, token);
+  };
+  const auto apply_norm = [&] {
+    if (norm) for_each_row([&](float* row, std::size_t) { norm_row(*norm, head, row, row); });
+  };
+  if (!spec.norm_after_rope) apply_norm();
+  if (spec.rope != kNoIndex) rotate(spec, value, head);
+  if (spec.norm_after_rope) apply_norm();
+  if (!query || spec.temperature.scale == 0) return;
+  for_each_row([&](float* row, std::size_t token) {
+    kernels_.scale(row, spec.temperature.at(first_pos_ + token), dim);
+  });
+}
+
+// A chunk is a query head, or a kv head with both its key and its value: what it rotates and stores, it has
+// computed itself.
+void Executor::heads(const Node& node) {
+  const HeadsSpec& spec = node.heads;
+  const Matrix* next = node.matrices.data();
+  const Matrix* const q = spec.q_matrix ? next++ : nullptr;
+  const Matrix* const k = spec.k_matrix ? next++ : nullptr;
+  const Matrix* const v = spec.v_matrix ? next++ : nullptr;
+  const std::size_t kv_heads = spec.k == kNoValue ? 0 : spec.n_kv_heads;
+  const auto project = [&](const Matrix* m, ValueId value, std::size_t head, std::size_t dim, unsigned seat) {
+    if (m != nullptr) multiply(*m, node.in, value, nullptr, head * dim, (head + 1) * dim, seat);
+    for (std::size_t token = begin_; spec.clamp != 0 && token < end_; ++token)
+      kernels_.clamp(work_[value].row(token) + head * dim, spec.clamp, dim);
+  };
+  team_.run(kv_heads + spec.n_heads, [&](std::size_t chunk, unsigned seat) {
+    if (chunk >= kv_heads) {
+      project(q, spec.q, chunk - kv_heads, spec.dim_k, seat);
+      prepare_head(node, spec.q, spec.q_norm, chunk - kv_heads, spec.dim_k, true);
+      return;
+    }
+    project(k, spec.k, chunk, spec.dim_k, seat);
+    if (spec.v != kNoValue) {
+      if (spec.v_from_k) {
+        for (std::size_t token = begin_; token < end_; ++token)
+          std::copy_n(work_[spec.k].row(token) + chunk * spec.dim_k, spec.dim_v,
+                      work_[spec.v].row(token) + chunk * spec.dim_v);
+      } else {
+        project(v, spec.v, chunk, spec.dim_v, seat);
+      }
+      for (std::size_t token = begin_; spec.v_norm && token < end_; ++token) {
+        float* const row = work_[spec.v].row(token) + chunk * spec.dim_v;
+        norm_row(*spec.v_norm, chunk, row, row);
+      }
+    }
+    prepare_head(node, spec.k, spec.k_norm, chunk, spec.dim_k, false);
+    store_kv(node, chunk);
+  });
+}
+
+// A chunk is a kv head with some tokens. Whoever finishes the last head of these tokens quantizes them.
+void Executor::attention(const Node& node) {
+  const Value& q = work_[node.in];
+  const Value& out = work_[node.out];
+  AttentionJob job = cache_.attention_job(node.cache, node.attention);
+  job.q = q.row(begin_);
+  job.q_stride = q.width;
+  job.out = out.row(begin_);
+  job.out_stride = out.width;
+  job.first_pos = first_pos_ + begin_;
+  const std::size_t kv_heads = job.n_kv_heads;
+  team_.run(kv_heads * divide_up(count(), kAttentionTokens), [&](std::size_t chunk, unsigned seat) {
+    const std::size_t block = chunk / kv_heads;
+    const std::size_t token_begin = block * kAttentionTokens;
+    const std::size_t token_end = std::min(count(), token_begin + kAttentionTokens);
+    kernels_.attention(job, chunk % kv_heads, token_begin, token_end, scratch(seat));
+    if (work_.pending[block].fetch_add(1, std::memory_order_acq_rel) + 1 < kv_heads) return;
+    work_.pending[block].store(0, std::memory_order_relaxed);
+    for (std::size_t token = token_begin; token < token_end; ++token) quantize_token(node, begin_ + token);
+  });
+}
+
+void Executor::matmul(const Node& node) {
+  const Matrix& m = node.matrices[0];
+  const Value& out = work_[node.out];
+  const std::size_t first = first_row(node.out);
+  const float* const residual = node.residual ? out.row(first) : nullptr;
+  const std::size_t rows = m.weight.rows();
+  const std::size_t step = rows_per_chunk(rows);
+  team_.run(divide_up(rows, step), [&](std::size_t chunk, unsigned seat) {
+    const std::size_t begin = chunk * step, end = std::min(rows, begin + step);
+    multiply(m, node.in, node.out, residual, begin, end, seat);
+    for (std::size_t i = 0; i < count() && (node.scale != 1 || node.softcap != 0); ++i) {
+      float* const row = out.row(first + i) + begin;
+      if (node.scale != 1) kernels_.scale(row, node.scale, end - begin);
+      if (node.softcap != 0) kernels_.soft_cap(row, node.softcap, end - begin);
+    }
+  });
+  quantize_all(node);
+}
+
+// Operations on the rows of a value alone, or with those of another.
+void Executor::rows(const Node& node) {
+  const Value& out = work_[node.out];
+  team_.run(count(), [&](std::size_t chunk, unsigned) {
+    const std::size_t token = begin_ + chunk;
+    float* const row = out.row(token);
+    if (node.op == Op::Scale) kernels_.scale(row, node.scale, out.width);
+    if (node.op == Op::Add) kernels_.add_scaled(row, work_[node.in].row(token), node.scale, out.width);
+    if (node.op == Op::GateMul)
+      kernels_.activate(node.activation, row, work_[node.in].row(token) + node.in_offset, out.width);
+    if (node.op == Op::Gate) {
+      float gate = *work_[node.in].row(token);
+      kernels_.activate({ActivationKind::Sigmoid}, &gate, nullptr, 1);
+      kernels_.scale(row, gate, out.width);
+    }
+    quantize_token(node, token);
+  });
+}
+
+// A chunk is the same rows of gate and up. With many tokens it is walked in blocks that the caches hold from
+// the products to the quantization. Such a block may have rows of several chunks: who adds the last
+// quantizes.
+void Executor::feed_forward(const Node& node) {
+  constexpr std::size_t kBlock = 256;
+  const std::size_t rows = work_[node.out].width;
+  const std::size_t step = rows_per_chunk(rows);
+  team_.run(divide_up(rows, step), [&](std::size_t chunk, unsigned seat) {
+    const std::size_t chunk_end = std::min(rows, (chunk + 1) * step);
+    for (std::size_t begin = chunk * step, end = begin; begin < chunk_end; begin = end) {
+      end = count() > kFewTokens ? std::min(chunk_end, (begin / kBlock + 1) * kBlock) : chunk_end;
+      feed_forward(node, begin, end, seat);
+      for (std::size_t b = begin / kBlock; b * kBlock < end; ++b) {
+        const std::size_t block_end = std::min(rows, (b + 1) * kBlock);
+        const std::size_t mine = std::min(end, block_end) - std::max(begin, b * kBlock);
+        auto& pending = work_.pending[b];
+        if (pending.fetch_add(static_cast<std::uint32_t>(mine), std::memory_order_acq_rel) + mine <
+            block_end - b * kBlock)
+          continue;
+        pending.store(0, std::memory_order_relaxed);
+        quantize_columns(node, b * kBlock, block_end);
+      }
+    }
+  });
+}
+
+void Executor::feed_forward(const Node& node, std::size_t begin, std::size_t end, unsigned seat) {
+  multiply(node.matrices[0], node.in, node.out, nullptr, begin, end, seat);
+  if (node.aux != kNoValue) multiply(node.matrices[1], node.in, node.aux, nullptr, begin, end, seat);
+  for (std::size_t token = begin_; token < end_; ++token) {
+    float* const gate = work_[node.out].row(token) + begin;
+    kernels_.activate(node.activation, gate,
+                      node.aux == kNoValue ? nullptr : work_[node.aux].row(token) + begin, end - begin);
+  }
+}
+
+}  // namespace cria

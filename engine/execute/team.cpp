@@ -1,0 +1,204 @@
+#include "engine/execute/team.h"
+
+#include <oneapi/tbb/global_control.h>
+#include <oneapi/tbb/task_arena.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cassert>
+#include <chrono>
+#include <exception>
+#include <thread>
+
+namespace cria {
+namespace {
+
+// How long a thread polls before it sleeps: longer than the steps of a token that have but one chunk, and
+// than sampling a token.
+constexpr auto kPatience = std::chrono::microseconds(50);
+
+void pause() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Polls until done() or kPatience is over; returns whether it is done.
+template <class Done>
+bool poll(Done&& done) {
+  const auto start = std::chrono::steady_clock::now();
+  do {
+    for (int i = 0; i < 32; ++i) {
+      if (done()) return true;
+      pause();
+    }
+  } while (std::chrono::steady_clock::now() - start < kPatience);
+  return false;
+}
+
+constexpr std::uint64_t pack(std::uint32_t epoch, std::size_t begin, std::size_t end) {
+  return std::uint64_t{epoch} << 32 | begin << 16 | end;
+}
+constexpr std::size_t next_of(std::uint64_t range) { return range >> 16 & 0xFFFF; }
+constexpr std::size_t end_of(std::uint64_t range) { return range & 0xFFFF; }
+
+}  // namespace
+
+struct Team::Arena {
+  explicit Arena(unsigned threads) : slots(std::min(threads, limit())), tbb(static_cast<int>(slots), 1) {}
+  // Threads that oneTBB grants at all: it writes a warning if asked for more.
+  static unsigned limit() {
+    return static_cast<unsigned>(
+        tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism));
+  }
+  const unsigned slots;
+  bool refused = false;  // the system gave no thread: nobody is called any more
+  tbb::task_arena tbb;
+};
+
+// What a worker that was called holds of the team: it may start after a call that failed midway, when the team
+// is gone, or never. The link outlives the team as long as a worker may still start.
+struct Team::Link {
+  explicit Link(Team& owner) : team(owner) {}
+  Team& team;
+  std::atomic<unsigned> references{1};  // the team, and workers that were called
+  std::atomic<unsigned> workers_inside{0};
+  std::atomic<bool> closed{false};
+
+  void start_worker() {
+    (void)references.load(std::memory_order_acquire);  // what the caller built is seen, whatever oneTBB does
+    workers_inside.fetch_add(1);
+    if (!closed.load()) team.join();
+    workers_inside.fetch_sub(1);  // the last touch of the team
+    release();
+  }
+  void release() {
+    if (references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+};
+
+Team::Team(unsigned max_threads)
+    : arena_(std::make_unique<Arena>(max_threads)),
+      seats_(std::make_unique<Seat[]>(max_threads)),
+      max_threads_(max_threads),
+      link_(new Link(*this)) {
+  assert(max_threads > 0);
+}
+
+Team::~Team() {
+  closing_ = true;
+  wake_workers();
+  while (!arena_->refused && workers_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
+  link_->closed.store(true);
+  while (link_->workers_inside.load() != 0) std::this_thread::yield();
+  link_->release();
+}
+
+Team::Evaluation Team::begin(unsigned threads) {
+  assert(threads > 0 && threads <= max_threads_);
+  threads_.store(threads, std::memory_order_relaxed);
+  caller_cpu_.store(sched_getcpu(), std::memory_order_relaxed);
+  return Evaluation(*this);
+}
+
+void Team::call_workers() {
+  const unsigned wanted = arena_->refused ? 1 : std::min(threads(), arena_->slots);
+  while (workers_.load(std::memory_order_relaxed) + 1 < wanted) {
+    workers_.fetch_add(1, std::memory_order_release);
+    link_->references.fetch_add(1, std::memory_order_release);
+    try {
+      // ThreadSanitizer does not see how oneTBB, which is not instrumented, hands the task over.
+      arena_->tbb.enqueue([link = link_]() __attribute__((no_sanitize("thread"))) { link->start_worker(); });
+    } catch (const std::exception&) {  // no thread, no memory; the worker may come all the same, or never
+      arena_->refused = true;
+      return;
+    }
+  }
+}
+
+void Team::run(std::size_t chunks, Function function, void* context) {
+  assert(chunks <= kMaxChunks);
+  const unsigned threads = this->threads();
+  if (threads == 1 || chunks == 1) {
+    for (std::size_t chunk = 0; chunk < chunks; ++chunk) function(context, chunk, 0);
+    return;
+  }
+  call_workers();
+  function_ = function;
+  context_ = context;
+  remaining_.store(static_cast<std::uint32_t>(chunks), std::memory_order_relaxed);
+  ++epoch_;
+  for (unsigned seat = threads; seat-- > 0;) {
+    const auto range = pack(epoch_, chunks * seat / threads, chunks * (seat + 1) / threads);
+    seats_[seat].range.store(range, std::memory_order_release);
+  }
+  wake_workers();
+  remaining_.fetch_sub(run_chunks(0), std::memory_order_release);
+  if (poll([this] { return remaining_.load(std::memory_order_acquire) == 0; })) return;
+  while (const std::uint32_t left = remaining_.load(std::memory_order_acquire)) remaining_.wait(left);
+}
+
+// Wakes those who sleep; costs no system call if none does.
+void Team::wake_workers() {
+  signal_.fetch_add(1);
+  signal_.notify_all();
+}
+
+// Takes and runs chunks, one's own first, until none is left; returns how many. The region cannot end before
+// they are subtracted from remaining_, so function_ and context_ hold still once a chunk is taken.
+std::uint32_t Team::run_chunks(unsigned seat) {
+  std::uint32_t done = 0;
+  const unsigned threads = this->threads();
+  for (unsigned i = 0; i < threads; ++i) {
+    auto& range = seats_[(seat + i) % threads].range;
+    std::uint64_t seen = range.load(std::memory_order_acquire);
+    while (next_of(seen) < end_of(seen)) {
+      if (!range.compare_exchange_weak(seen, seen + (1 << 16), std::memory_order_acquire)) continue;
+      function_(context_, next_of(seen), seat);
+      ++done;
+      seen = range.load(std::memory_order_acquire);
+    }
+  }
+  return done;
+}
+
+void Team::join() {
+  (void)workers_.load(std::memory_order_acquire);  // what the caller built is seen, whatever oneTBB does
+  for (unsigned seat = 1; seat < max_threads_; ++seat) {
+    if (seats_[seat].taken.exchange(true, std::memory_order_acquire)) continue;
+    serve_regions(seat);
+    seats_[seat].taken.store(false, std::memory_order_release);
+    break;
+  }
+  workers_.fetch_sub(1, std::memory_order_release);
+}
+
+void Team::serve_regions(unsigned seat) {
+  std::uint64_t epoch = 0;
+  while (wait_for_region(seat, epoch)) {
+    const std::uint32_t done = run_chunks(seat);
+    if (done > 0 && remaining_.fetch_sub(done, std::memory_order_acq_rel) == done) remaining_.notify_one();
+  }
+}
+
+// Waits until the seat's epoch is another one. False: it is time to leave. On a shared machine schedulers
+// like to leave a thread on the core of the one that woke it, where it takes turns of milliseconds with the
+// very thread it waits for: so it steps aside.
+bool Team::wait_for_region(unsigned seat, std::uint64_t& epoch) {
+  const auto leaves = [&] { return closing_.load(std::memory_order_relaxed) || seat >= threads(); };
+  const auto changed = [&] { return seats_[seat].range.load(std::memory_order_acquire) >> 32 != epoch; };
+  if (step_aside(caller_cpu_.load(std::memory_order_relaxed))) poll([&] { return changed() || leaves(); });
+  for (;;) {
+    const std::uint32_t seen = signal_.load();
+    if (leaves()) return false;
+    if (changed()) break;
+    if (!active_.load(std::memory_order_acquire)) return false;
+    signal_.wait(seen);
+  }
+  epoch = seats_[seat].range.load(std::memory_order_acquire) >> 32;
+  return true;
+}
+
+}  // namespace cria

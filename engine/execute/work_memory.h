@@ -1,0 +1,75 @@
+// The work memory of a session: one block, laid out once, so that nothing is allocated while tokens are
+// computed.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "engine/graph/graph.h"
+
+namespace cria {
+
+/// One intermediate value of a batch: floats, and the quantized forms that nodes need.
+struct Value {
+  float* f32 = nullptr;  ///< [rows][width]
+  std::size_t width = 0;
+  std::array<Activations, kActTypes> forms;  ///< by type; None where not needed, F32 is a view of f32
+
+  [[nodiscard]] float* row(std::size_t row) const { return f32 + row * width; }
+  /// Rows [begin, end) as a product of that type reads them.
+  [[nodiscard]] Activations view(ActType type, std::size_t begin, std::size_t end) const;
+};
+
+/// A part of quantized activations: tokens [begin, end), columns [col, col+cols) of one token only if cols is
+/// not the whole width.
+Activations token_range(const Activations& acts, std::size_t begin, std::size_t end);
+Activations column_range(const Activations& acts, std::size_t token, std::size_t col, std::size_t cols);
+
+struct WorkShape {
+  std::size_t n_batch = 0;     ///< tokens of a batch
+  std::size_t logit_rows = 0;  ///< tokens whose logits are held at once
+  unsigned threads = 0;
+};
+
+/// Which experts the tokens of a batch take. A slot is one expert of one token; slots are ordered by expert,
+/// then by token.
+struct Routing {
+  std::uint32_t* ids = nullptr;     ///< [n_batch][used], ascending
+  float* weights = nullptr;         ///< [n_batch][used]
+  float* scores = nullptr;          ///< [n_batch][n]: what decides, used up
+  std::uint32_t* begin = nullptr;   ///< [n + 1]: first slot of an expert
+  std::uint32_t* active = nullptr;  ///< experts that have slots, ascending
+  std::size_t n_active = 0;
+  std::uint32_t* token = nullptr;  ///< [n_batch × used]: of a slot
+  float* slot_weight = nullptr;    ///< [n_batch × used]
+};
+
+struct WorkMemory {
+  std::vector<Value> values;     ///< by ValueId; values that are never needed together share memory
+  std::vector<float*> ropes;     ///< by index in Graph::ropes: [n_batch][n_rot]
+  std::byte* scratch = nullptr;  ///< scratch_stride bytes per thread
+  std::size_t scratch_stride = 0;
+  Routing routing;
+  std::atomic<std::uint32_t>* pending =
+      nullptr;  ///< countdowns of what is quantized when its last part is computed; 0 between regions
+
+  Value& operator[](ValueId id) { return values[id]; }
+
+  /// Bytes of the block that place() wants.
+  static std::size_t bytes(const Graph& graph, const WorkShape& shape);
+  /// Lays everything out in a zeroed, 64-byte aligned block.
+  static WorkMemory place(const Graph& graph, const WorkShape& shape, std::byte* block);
+};
+
+/// Tokens of one expert that are computed together, and rows of its last matrix: what scratch is made for.
+inline constexpr std::size_t kExpertTokens = 128, kExpertRows = 256;
+/// Tokens of one head whose products are computed together.
+inline constexpr std::size_t kHeadTokens = 32;
+
+/// Largest batch (up to wanted) and number of logit rows for which the work memory stays within 64 MiB, if
+/// any does.
+WorkShape fit_work(const Graph& graph, std::size_t wanted_batch, unsigned threads);
+
+}  // namespace cria

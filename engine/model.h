@@ -1,0 +1,58 @@
+// A loaded model.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/error.h"
+#include "tokenizer/tokenizer.h"
+
+namespace cria {
+
+class GgufFile;
+struct Graph;
+struct LlamaConfig;
+
+struct LoadOptions {
+  bool mmap = true;                ///< map the file; else read it into memory (huge pages where granted)
+  bool mlock = false;              ///< keep it in memory
+  std::string pre_tokenizer = {};  ///< "": the one that the file names
+};
+
+/// A loaded model: file, hyper-parameters, weights, tokenizer, compute graph. Immutable; several sessions may
+/// share it.
+class Model : public std::enable_shared_from_this<Model> {
+ public:
+  /// Throws Error for a bad file, a tensor type that cannot be multiplied by here, or a CRIA_ISA that cannot
+  /// run here.
+  static std::shared_ptr<const Model> load(const std::string& path, const LoadOptions& options = {});
+  ~Model();
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+  [[nodiscard]] const std::string& path() const;
+  [[nodiscard]] const std::string& name() const;        ///< as the file says, or ""
+  [[nodiscard]] std::uint32_t context_length() const;   ///< positions that it was trained for
+  [[nodiscard]] std::uint32_t vocabulary_size() const;  ///< tokens, and logits of each position
+  /// Throws Error if the vocabulary is of a kind that is not known: such a model runs on token ids only.
+  [[nodiscard]] const Tokenizer& tokenizer() const;
+
+  // What it is made of, for the rooms of this project: engine/model_parts.h has their headers.
+  [[nodiscard]] const GgufFile& file() const;
+  [[nodiscard]] const LlamaConfig& config() const;
+  /// What in metadata and tensors was tolerated, one line each.
+  [[nodiscard]] const std::vector<std::string>& warnings() const;
+  [[nodiscard]] const Vocabulary& vocabulary() const;
+  [[nodiscard]] const Graph& graph() const;  ///< for the kernels in use
+  /// Whether the file lies in memory that the system cannot take back (mlock or no mmap).
+  [[nodiscard]] bool pinned() const;
+
+ private:
+  struct Parts;
+  explicit Model(std::unique_ptr<const Parts> parts);
+  std::unique_ptr<const Parts> parts_;
+};
+
+}  // namespace cria

@@ -1,0 +1,246 @@
+#include "engine/quantize/plan.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "model/file/utf8.h"
+#include "model/limits.h"
+
+namespace cria {
+namespace {
+
+constexpr std::string_view kWeight = ".weight";
+
+// What rules ask of a model; read off its tensors, which cannot be missing as metadata can.
+struct ModelFacts {
+  std::uint32_t n_layers = 0;
+  std::uint64_t group = 1;    // query heads that share a key head
+  std::uint64_t experts = 0;  // 0: dense
+  bool tied = true;           // the embedding is the output matrix
+  bool weighted = false;
+
+  ModelFacts(const GgufFile& file, bool with_importance) : weighted(with_importance) {
+    for (const TensorView& tensor : file.tensors()) {
+      const TensorRole role = tensor_role(tensor.name);
+      if (role.layer) n_layers = std::max(n_layers, *role.layer + 1);
+      if (role.role == "output") tied = false;
+      if (role.role.ends_with("_exps") && tensor.shape.size() == 3) experts = tensor.shape[2];
+      if (role.role == "attn_k") note_group(file, tensor);
+    }
+  }
+
+ private:
+  void note_group(const GgufFile& file, const TensorView& keys) {
+    std::string queries(keys.name);
+    queries[queries.size() - kWeight.size() - 1] = 'q';
+    if (const TensorView* q = file.tensor(queries); q != nullptr && keys.rows() != 0)
+      group = std::max<std::uint64_t>(group, q->rows() / keys.rows());
+  }
+};
+
+bool holds(Layers layers, std::uint32_t layer, std::uint32_t n) {
+  switch (layers) {
+    case Layers::All:
+      return true;
+    case Layers::First2:
+      return layer < 2;
+    case Layers::First4:
+      return layer < 4;
+    case Layers::FirstSixteenth:
+      return layer < n / 16;
+    case Layers::FirstEighth:
+      return layer < n / 8;
+    case Layers::Middle:
+      return layer >= n / 8 && layer < 7 * n / 8;
+    case Layers::Spread:
+      return layer < n / 8 || layer >= 7 * n / 8 || (layer - n / 8) % 3 == 2;
+  }
+  return false;
+}
+
+bool holds(Models models, const ModelFacts& facts) {
+  switch (models) {
+    case Models::All:
+      return true;
+    case Models::Grouped:
+      return facts.group >= 4;
+    case Models::GroupedOrExperts:
+      return facts.group >= 4 || facts.experts >= 4;
+    case Models::Large:
+      return facts.n_layers >= 80 && facts.group > 1;
+    case Models::EightExperts:
+      return facts.experts == 8;
+    case Models::Weighted:
+      return facts.weighted;
+    case Models::Unweighted:
+      return !facts.weighted;
+  }
+  return false;
+}
+
+bool lists(std::string_view names, std::string_view name) {
+  while (!names.empty()) {
+    const std::size_t end = std::min(names.find(' '), names.size());
+    if (names.substr(0, end) == name) return true;
+    names.remove_prefix(std::min(end + 1, names.size()));
+  }
+  return false;
+}
+
+bool fits(const MixRule& rule, const Mix& mix, const TensorRole& role, const ModelFacts& facts) {
+  if (rule.mixes != "*" && !lists(rule.mixes, mix.name)) return false;
+  const bool name_fits = rule.tensors.ends_with('*')
+                             ? role.role.starts_with(rule.tensors.substr(0, rule.tensors.size() - 1))
+                             : role.role == rule.tensors;
+  if (!name_fits || !holds(rule.models, facts)) return false;
+  return rule.layers == Layers::All || (role.layer && holds(rule.layers, *role.layer, facts.n_layers));
+}
+
+bool is_float(DType type) { return dtype_info(type).is_float(); }
+
+// Matrices that are multiplied by activations. Norms, biases, routers of experts and tables of positions are
+// small and matter: they keep their values.
+bool is_quantizable(const TensorView& tensor, const TensorRole& role) {
+  constexpr std::array<std::string_view, 3> kKept{"ffn_gate_inp", "position_embd", "token_types"};
+  return tensor.shape.size() >= 2 && tensor.name.ends_with(kWeight) && !role.role.ends_with("norm") &&
+         dtype_info(tensor.dtype).dot != DotClass::None && std::ranges::find(kKept, role.role) == kKept.end();
+}
+
+class Planner {
+ public:
+  Planner(const GgufFile& file, const QuantizeOptions& options)
+      : file_(file), options_(options), facts_(file, options.weighted), used_(options.tensor_types.size()) {
+    for (const auto& [regex, type] : options.tensor_types) searches_.emplace_back(regex);
+  }
+
+  QuantizePlan plan() {
+    QuantizePlan plan{options_.mix, {}};
+    for (const TensorView& tensor : file_.tensors()) plan.tensors.push_back(plan_tensor(tensor));
+    for (std::size_t i = 0; i < used_.size(); ++i) {
+      if (!used_[i])
+        throw file_.error("expression number " + std::to_string(i + 1) +
+                          " for tensor types is found in the name of no matrix");
+    }
+    return plan;
+  }
+
+ private:
+  PlannedTensor plan_tensor(const TensorView& tensor) {
+    const TensorRole role = tensor_role(tensor.name);
+    if (!is_quantizable(tensor, role)) return {&tensor, kept_type(tensor), ""};
+    PlannedTensor planned = choose(tensor, role);
+    fall_back(planned);
+    require_lossless(planned);
+    return planned;
+  }
+
+  // Vectors of two bytes become F32, which is what runs.
+  static DType kept_type(const TensorView& tensor) {
+    return is_float(tensor.dtype) && tensor.shape.size() == 1 ? DType::F32 : tensor.dtype;
+  }
+
+  PlannedTensor choose(const TensorView& tensor, TensorRole role) {
+    const Mix& mix = *options_.mix;
+    for (std::size_t i = 0; i < searches_.size(); ++i) {
+      if (!is_utf8(tensor.name) || !searches_[i].next(tensor.name, 0)) continue;
+      used_[i] = true;
+      return {&tensor, options_.tensor_types[i].second, "as asked for"};
+    }
+    const bool embedding = role.role == "token_embd";
+    const bool output = role.role == "output" || (embedding && facts_.tied);
+    if (output && options_.output_type) return {&tensor, *options_.output_type, "as asked for"};
+    if (embedding && options_.token_embedding_type)
+      return {&tensor, *options_.token_embedding_type, "as asked for"};
+    if (options_.pure || is_float(mix.type)) return {&tensor, mix.type, ""};
+    if (output) role.role = "output";
+    for (const MixRule& rule : mix_rules()) {
+      if (fits(rule, mix, role, facts_)) return {&tensor, rule.type, rule.type == mix.type ? "" : "rule"};
+    }
+    return {&tensor, mix.type, ""};
+  }
+
+  static void fall_back(PlannedTensor& planned) {
+    const std::uint64_t cols = planned.source->cols();
+    const DType wanted = planned.type;
+    const auto divides = [&] { return cols % dtype_info(planned.type).block_values == 0; };
+    if (divides()) return;
+    for (const Fallback& fallback : fallbacks()) {
+      if (fallback.from == wanted) planned.type = fallback.to;
+    }
+    if (!divides()) planned.type = DType::F16;
+    planned.note = "rows of " + std::to_string(cols) + " do not divide into " +
+                   std::to_string(dtype_info(wanted).block_values) + ": not " + std::string(name(wanted));
+  }
+
+  void require_lossless(const PlannedTensor& planned) const {
+    const DType from = planned.source->dtype;
+    if (options_.allow_requantize || planned.copied() || is_float(from) || is_float(planned.type)) return;
+    throw file_.error(
+        "the tensor is quantized already, and would lose more if it were quantized again: expected F32, F16 "
+        "or "
+        "BF16, got " +
+            std::string(name(from)) + " (--allow-requantize does it all the same)",
+        "tensor " + std::string(planned.source->name));
+  }
+
+  const GgufFile& file_;
+  const QuantizeOptions& options_;
+  const ModelFacts facts_;
+  std::vector<Regex::Search> searches_;
+  std::vector<bool> used_;
+};
+
+}  // namespace
+
+TensorRole tensor_role(std::string_view name) noexcept {
+  TensorRole role{name, std::nullopt};
+  if (name.ends_with(kWeight)) role.role.remove_suffix(kWeight.size());
+  constexpr std::string_view kBlock = "blk.";
+  if (!name.starts_with(kBlock)) return role;
+  std::uint32_t layer = 0;
+  const char* const begin = name.data() + kBlock.size();
+  const char* const last = name.data() + name.size();
+  const auto [end, error] = std::from_chars(begin, last, layer);
+  if (error != std::errc() || end == last || *end != '.' || layer >= limits::kLayers) return role;
+  role.layer = layer;
+  role.role.remove_prefix(static_cast<std::size_t>(end + 1 - name.data()));
+  return role;
+}
+
+std::string_view advice_without_importance(const Mix& mix) noexcept {
+  switch (mix.type) {
+    case DType::IQ1_S:
+    case DType::IQ1_M:
+    case DType::IQ2_XXS:
+    case DType::IQ2_XS:
+    case DType::IQ2_S:
+      return "so few bits lose much without an importance matrix (--imatrix, made by `cria imatrix`)";
+    default:
+      return "";
+  }
+}
+
+QuantizePlan plan_quantize(const GgufFile& file, const QuantizeOptions& options) {
+  return Planner(file, options).plan();
+}
+
+void declare(GgufWriter& writer, const GgufFile& file, const QuantizePlan& plan) {
+  constexpr std::uint32_t kQuantizationVersion = 2;  // of the block formats, since 2023-05
+  for (const GgufKey& key : file.keys()) {
+    if (!key.key.starts_with("split.")) writer.set(key.key, copy_value(file, key.value));
+  }
+  writer.set("general.quantization_version", kQuantizationVersion);
+  writer.set("general.file_type", plan.mix->file_type);
+  for (const PlannedTensor& planned : plan.tensors)
+    writer.declare(planned.source->name, planned.type, planned.source->shape);
+}
+
+void declare_importance(GgufWriter& writer, const ImportanceMatrix& importance, const std::string& file) {
+  writer.set("quantize.imatrix.file", file);
+  if (!importance.datasets.empty()) writer.set("quantize.imatrix.dataset", importance.datasets.front());
+  writer.set("quantize.imatrix.entries_count", static_cast<std::int32_t>(importance.entries.size()));
+  writer.set("quantize.imatrix.chunks_count", static_cast<std::int32_t>(importance.chunks));
+}
+
+}  // namespace cria

@@ -1,0 +1,133 @@
+#include "engine/sample/sampler.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <random>
+
+#include "engine/sample/random.h"
+
+namespace cria {
+namespace {
+
+std::uint64_t random_seed() {
+  std::random_device device;
+  return std::uint64_t{device()} << 32 | device();
+}
+
+const SamplerOptions& checked(const SamplerOptions& options, std::size_t n_vocab) {
+  check(options, n_vocab);
+  return options;
+}
+
+bool changes_logits(SamplerStep step) { return step == SamplerStep::Penalties || step == SamplerStep::Dry; }
+
+}  // namespace
+
+Sampler::Sampler(const SamplerOptions& options, std::size_t n_vocab, const Tokenizer* tokenizer)
+    : options_(checked(options, n_vocab)),
+      seed_(options.seed ? *options.seed : random_seed()),
+      bias_(options.logit_bias),
+      penalties_(options, n_vocab),
+      dry_(options, n_vocab, tokenizer),
+      mirostat_(options, n_vocab) {
+  std::ranges::stable_sort(bias_, {}, &std::pair<TokenId, float>::first);
+  candidates_.reserve(n_vocab);
+}
+
+TokenId Sampler::next(std::span<const float> logits, std::span<const TokenId> history, TokenMask allowed) {
+  load(logits, allowed);
+  assert(!candidates_.empty());
+  const TokenRandom random = TokenRandom::of(seed_, drawn_++);
+  const bool greedy = options_.temperature == 0;
+  for (const SamplerStep step : options_.steps) {
+    const bool taken = changes_logits(step) || (!greedy && options_.mirostat == 0);
+    if (taken) take(step, history, random.exclude);
+  }
+  if (greedy) return std::ranges::min_element(candidates_, likelier)->id;
+  if (options_.mirostat != 0) {
+    scale();
+    sort();
+    return mirostat_.draw(candidates_, random.draw);
+  }
+  filter::softmax(candidates_);
+  return draw(candidates_, random.draw).id;
+}
+
+void Sampler::load(std::span<const float> logits, TokenMask allowed) {
+  candidates_.clear();
+  sorted_ = false;
+  const auto add = [&](std::size_t i) { candidates_.push_back({static_cast<TokenId>(i), logits[i], 0}); };
+  if (allowed.empty()) {
+    for (std::size_t i = 0; i < logits.size(); ++i) add(i);
+  } else {
+    for (std::size_t word = 0; word < allowed.size(); ++word) {
+      for (std::uint64_t left = allowed[word]; left != 0; left &= left - 1)
+        add(word * 64 + static_cast<std::size_t>(std::countr_zero(left)));
+    }
+  }
+  auto at = candidates_.begin();
+  for (const auto& [id, bias] : bias_) {
+    at = std::ranges::lower_bound(at, candidates_.end(), id, {}, &Candidate::id);
+    if (at == candidates_.end()) break;
+    if (at->id == id) at->logit = static_cast<float>(changed_logit(at->logit, bias));
+  }
+}
+
+void Sampler::sort() {
+  if (!sorted_) filter::top_k(candidates_, 0);
+  sorted_ = true;
+}
+
+void Sampler::take(SamplerStep step, std::span<const TokenId> history, double random) {
+  const auto sorted_softmax = [this] {
+    sort();
+    filter::softmax(candidates_);
+  };
+  switch (step) {
+    case SamplerStep::Penalties:
+      if (penalties_.apply(candidates_, history)) sorted_ = false;
+      return;
+    case SamplerStep::Dry:
+      if (dry_.apply(candidates_, history)) sorted_ = false;
+      return;
+    case SamplerStep::TopNSigma:
+      if (options_.top_n_sigma > 0) filter::top_n_sigma(candidates_, options_.top_n_sigma);
+      return;
+    case SamplerStep::TopK:
+      if (options_.top_k == 0) return;
+      filter::top_k(candidates_, static_cast<std::size_t>(options_.top_k));
+      sorted_ = true;
+      return;
+    case SamplerStep::Typical:
+      if (options_.typical_p == 1) return;
+      sorted_softmax();
+      return filter::typical(candidates_, options_.typical_p);
+    case SamplerStep::TopP:
+      if (options_.top_p == 1) return;
+      sorted_softmax();
+      return filter::top_p(candidates_, options_.top_p);
+    case SamplerStep::MinP:
+      if (options_.min_p == 0) return;
+      sorted_softmax();
+      return filter::min_p(candidates_, options_.min_p);
+    case SamplerStep::Xtc:
+      if (random >= options_.xtc_probability || options_.xtc_threshold > 0.5F) return;
+      sorted_softmax();
+      return filter::xtc(candidates_, options_.xtc_threshold);
+    case SamplerStep::Temperature:
+      return scale();
+  }
+}
+
+void Sampler::scale() {
+  double temperature = options_.temperature;
+  if (const double range = options_.dynatemp_range; range > 0) {
+    filter::softmax(candidates_);
+    temperature = filter::dynamic_temperature(candidates_, std::max(0.0, temperature - range),
+                                              temperature + range, options_.dynatemp_exponent);
+  }
+  filter::temperature(candidates_, temperature);
+}
+
+}  // namespace cria

@@ -1,0 +1,124 @@
+// Conversations: messages to prompt, and what is left out of one that outgrows the context.
+#include "engine/session/state.h"
+
+namespace cria {
+namespace {
+
+struct Prompt {
+  std::string text;
+  std::vector<TokenId> tokens;
+};
+
+RenderOptions render_options(const ChatOptions& how) {
+  RenderOptions options;
+  options.variables = how.variables;
+  return options;
+}
+
+bool has_system(const std::vector<ChatMessage>& messages) {
+  return !messages.empty() && messages.front().role == "system";
+}
+
+// Messages of the oldest exchange, which begins after the system message and ends before the next message of
+// a user. Never the last message; 0: there is no other.
+std::size_t oldest_exchange(const std::vector<ChatMessage>& messages) {
+  const std::size_t first = has_system(messages) ? 1 : 0;
+  if (messages.size() < first + 2) return 0;
+  std::size_t end = first + 1;
+  while (end + 1 < messages.size() && messages[end].role != "user") ++end;
+  return end - first;
+}
+
+void drop_oldest(std::vector<ChatMessage>& messages, std::size_t count) {
+  const auto first = messages.begin() + (has_system(messages) ? 1 : 0);
+  messages.erase(first, first + static_cast<std::ptrdiff_t>(count));
+}
+
+// One call of Session::chat.
+class Chat {
+ public:
+  Chat(Session::State& state, const std::vector<ChatMessage>& messages, const ChatOptions& how)
+      : state_(state), how_(how), template_(*state.template_for(how)), messages_(messages) {}
+
+  // The prompt of the messages that are kept.
+  Prompt prompt() {
+    const std::size_t n_ctx = state_.plan.options.n_ctx, room = n_ctx - n_ctx / 4;
+    Prompt out = render();
+    while (how_.drop_oldest && out.tokens.size() > room) {
+      const std::size_t count = oldest_exchange(messages_);
+      if (count == 0) break;
+      drop_oldest(messages_, count);
+      dropped_ += count;
+      out = render();
+    }
+    if (out.tokens.size() >= n_ctx) overflow(out.tokens.size());
+    return out;
+  }
+
+  [[nodiscard]] GenerateOptions generate_options(const GenerateOptions& wanted) const {
+    GenerateOptions options = wanted;
+    options.stop.insert(options.stop.end(), template_.stops().begin(), template_.stops().end());
+    if (state_.plan.options.context_shift)
+      options.keep = std::max(
+          options.keep, system_tokens(state_.model.tokenizer(), template_, messages_, render_options(how_)));
+    return options;
+  }
+
+  [[nodiscard]] std::size_t dropped() const { return dropped_; }
+
+ private:
+  Prompt render() {
+    const jinja::Text text = template_.render(messages_, render_options(how_));
+    return {text.bytes(), state_.transcript.encode(state_.model.tokenizer(), text)};
+  }
+
+  [[noreturn]] void overflow(std::size_t tokens) {
+    const std::size_t n_ctx = state_.plan.options.n_ctx;
+    while (const std::size_t count = oldest_exchange(messages_)) drop_oldest(messages_, count);
+    const std::size_t alone =
+        template_.encode(state_.model.tokenizer(), messages_, render_options(how_)).size();
+    throw ContextOverflow("no room for this message: " +
+                              (alone >= n_ctx ? "it alone has " + std::to_string(alone)
+                                              : "with the conversation it has " + std::to_string(tokens)) +
+                              " tokens, expected at most " + std::to_string(n_ctx - 1) + " (the context of " +
+                              std::to_string(n_ctx) + " less one of the answer)",
+                          tokens, alone >= n_ctx);
+  }
+
+  Session::State& state_;
+  const ChatOptions& how_;
+  const ChatTemplate& template_;
+  std::vector<ChatMessage> messages_;
+  std::size_t dropped_ = 0;
+};
+
+}  // namespace
+
+const ChatTemplate* Session::State::template_for(const ChatOptions& how) {
+  if (how.chat_template) return how.chat_template.get();
+  if (!chat_template)
+    chat_template = std::make_shared<const ChatTemplate>(ChatTemplate::from_vocabulary(model.vocabulary()));
+  return chat_template.get();
+}
+
+GenerateResult Session::chat(const std::vector<ChatMessage>& messages, const GenerateOptions& options,
+                             const TextSink& sink, const ChatOptions& how) {
+  Chat chat(*state_, messages, how);
+  const Prompt prompt = chat.prompt();
+  if (how.on_prompt) how.on_prompt(prompt.text, prompt.tokens);
+  GenerateResult result = generate(prompt.tokens, chat.generate_options(options), sink);
+  result.dropped = chat.dropped();
+  state_->transcript.answered(state_->model.tokenizer(), result.tokens, result.text);
+  return result;
+}
+
+std::size_t count_prompt_tokens(const Model& model, const std::vector<ChatMessage>& messages,
+                                const ChatOptions& how) {
+  const auto count = [&](const ChatTemplate& chat_template) {
+    return chat_template.encode(model.tokenizer(), messages, render_options(how)).size();
+  };
+  return how.chat_template ? count(*how.chat_template)
+                           : count(ChatTemplate::from_vocabulary(model.vocabulary()));
+}
+
+}  // namespace cria

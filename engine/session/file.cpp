@@ -1,0 +1,112 @@
+// Sessions on disk: tokens, and the keys and values of their positions.
+//
+//   magic "CRIASESS" · u32 version · u32 KV type · u64 fingerprint of the model · u64 n · u64 m ·
+//   n token ids (i32) · the bytes of KvCache::for_used_bytes(n) · m bytes of note ·
+//   u64 checksum of all before it                                                      (little-endian)
+#include <cstring>
+
+#include "engine/session/fingerprint.h"
+#include "engine/session/state.h"
+#include "model/file/binary_file.h"
+
+namespace cria {
+namespace {
+
+constexpr char kMagic[8] = {'C', 'R', 'I', 'A', 'S', 'E', 'S', 'S'};
+constexpr std::uint32_t kVersion = 2;
+constexpr std::uint64_t kNoteBytes = 64 << 20;
+
+struct Header {
+  char magic[8];
+  std::uint32_t version, kv_type;
+  std::uint64_t model, n_tokens, note_bytes;
+};
+static_assert(sizeof(Header) == 40);
+
+// Of weights and of what else keys and values depend on.
+std::uint64_t session_fingerprint(const Model& model) {
+  const LlamaConfig& config = model.config();
+  Hash hash;
+  hash.add_number(fingerprint(model));
+  hash.add(config.arch.data(), config.arch.size());
+  for (const float number : {config.rope_base, config.rope_factor, config.norm_eps}) hash.add_number(number);
+  hash.add_number(config.n_rot);
+  hash.add_number(static_cast<std::uint32_t>(config.rope_scaling));
+  return hash.value();
+}
+
+Header header_of(const Session::State& state, std::uint64_t note_bytes) {
+  Header header{{},
+                kVersion,
+                static_cast<std::uint32_t>(state.plan.options.kv_type),
+                session_fingerprint(state.model),
+                state.tokens.size(),
+                note_bytes};
+  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  return header;
+}
+
+// Bytes of a file with n tokens, but for the checksum.
+std::uint64_t content_bytes(const Session::State& state, std::uint64_t n, std::uint64_t note_bytes) {
+  std::uint64_t bytes = sizeof(Header) + n * sizeof(TokenId) + note_bytes;
+  state.cache.for_used_bytes(n, [&](const std::byte*, std::size_t size) { bytes += size; });
+  return bytes;
+}
+
+void check_header(const Header& header, const Session::State& state, const BinaryReader& in) {
+  const Header own = header_of(state, 0);
+  in.expect(std::memcmp(header.magic, own.magic, sizeof own.magic) == 0, "not a session file of cria",
+            "at byte 0");
+  in.expect_equal("version", own.version, header.version, "at byte 8");
+  in.expect_equal("saved with another KV type", own.kv_type, header.kv_type, "at byte 12");
+  in.expect(header.model == own.model, "saved with another model than " + state.model.file().path(),
+            "at byte 16");
+  in.expect(header.n_tokens <= state.plan.options.n_ctx,
+            "does not fit into the context: expected at most " + std::to_string(state.plan.options.n_ctx) +
+                " tokens, got " + std::to_string(header.n_tokens),
+            "at byte 24");
+  in.expect(header.note_bytes <= kNoteBytes,
+            "damaged: expected a note of at most " + std::to_string(kNoteBytes) + " bytes, got " +
+                std::to_string(header.note_bytes),
+            "at byte 32");
+  in.expect_equal("wrong size in bytes",
+                  content_bytes(state, header.n_tokens, header.note_bytes) + sizeof(std::uint64_t),
+                  in.size());
+}
+
+}  // namespace
+
+void Session::save(const std::string& path, std::string_view note) const {
+  if (note.size() > kNoteBytes)
+    throw Error(path, "cannot write: expected a note of at most " + std::to_string(kNoteBytes) +
+                          " bytes, got " + std::to_string(note.size()));
+  BinaryWriter out(path);
+  out.write_number(header_of(*state_, note.size()));
+  out.write(state_->tokens.data(), state_->tokens.size() * sizeof(TokenId));
+  state_->cache.for_used_bytes(state_->tokens.size(),
+                               [&](const std::byte* data, std::size_t size) { out.write(data, size); });
+  out.write(note.data(), note.size());
+  out.write_checksum();
+  out.finish();
+}
+
+std::string Session::load(const std::string& path) {
+  BinaryReader in(path);
+  in.expect(in.size() >= sizeof(Header), "not a session file of cria: too short");
+  const auto header = in.read_number<Header>();
+  check_header(header, *state_, in);
+  std::vector<TokenId> tokens(header.n_tokens);
+  std::string note(header.note_bytes, '\0');
+  state_->tokens.clear();  // from here on the cache is overwritten
+  (void)state_->cache.rewind(0);
+  state_->cache.written(tokens.size());
+  in.read(tokens.data(), tokens.size() * sizeof(TokenId));
+  state_->cache.for_used_bytes(tokens.size(), [&](std::byte* to, std::size_t size) { in.read(to, size); });
+  in.read(note.data(), note.size());
+  in.check_checksum();
+  state_->check_tokens(tokens);
+  state_->tokens.assign(tokens.begin(), tokens.end());
+  return note;
+}
+
+}  // namespace cria

@@ -1,0 +1,27 @@
+#include "engine/session/fingerprint.h"
+
+#include "engine/model_parts.h"
+
+namespace cria {
+
+std::uint64_t fingerprint(const Model& model) {
+  Hash hash;
+  for (const TensorView& tensor : model.file().tensors()) {
+    hash.add(tensor.name.data(), tensor.name.size());
+    hash.add_number(static_cast<std::uint64_t>(tensor.dtype));
+    for (const std::uint64_t n : tensor.shape) hash.add_number(n);
+    hash.add(tensor.data, std::min<std::size_t>(tensor.bytes, 256));
+  }
+  return hash.value();
+}
+
+std::uint64_t fingerprint(const Vocabulary& vocabulary) {
+  Hash hash;
+  for (const std::string_view token : vocabulary.tokens) {
+    hash.add_number(std::uint64_t{token.size()});
+    hash.add(token.data(), token.size());
+  }
+  return hash.value();
+}
+
+}  // namespace cria

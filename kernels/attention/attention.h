@@ -1,0 +1,46 @@
+// Attention over the KV cache: contract of one job. Numerics: kernels/README.md.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace cria {
+
+enum class KvType : std::uint8_t { F16, F32, Q8_0 };
+
+/// Keys are kept in tiles of this many positions, transposed inside a tile (position fastest), so that scores
+/// have keys in SIMD lanes.
+inline constexpr std::size_t kKeyTile = 64;
+
+/// Where one layer's keys and values lie. K: [kv_head][tile][d][kKeyTile]; V: [kv_head][position][d];
+/// as Q8_0: kernels/attention/kv_layout.h.
+struct AttentionJob {
+  const float* q;  ///< [n_tokens][q_stride], heads × head_dim each, already rotated
+  std::size_t q_stride;
+  float* out;  ///< [n_tokens][out_stride], heads × value_dim
+  std::size_t out_stride;
+  std::size_t n_heads, n_kv_heads, head_dim, value_dim;
+  /// Absolute position of token 0; token t attends to positions 0 … first_pos+t (causal).
+  std::size_t first_pos;
+  std::size_t window = 0;        ///< sliding window in positions, the query's own among them; 0: none
+  std::size_t chunk = 0;         ///< positions are attended to from the last multiple of this on; 0: from all
+  float scale;                   ///< usually 1/sqrt(head_dim)
+  float softcap = 0;             ///< scaled scores become softcap·tanh(score/softcap); 0: not
+  const float* sinks = nullptr;  ///< [n_heads]: one more score per head, whose weight is dropped; null: none
+  KvType kv_type;
+  const std::byte* k;  ///< this layer's keys, stride_k bytes per kv head
+  const std::byte* v;
+  std::size_t k_head_bytes, v_head_bytes;
+  /// Which tile of k and v holds positions tile*kKeyTile …; null: tile itself. Tiles that no query sees are
+  /// not looked up.
+  const std::uint32_t* pages = nullptr;
+};
+
+// Latent attention (MLA): the values are the first value_dim dimensions of the keys, and v is null. Heads that
+// share keys may be divided among several kv heads with k_head_bytes 0.
+
+/// Scratch bytes per thread for jobs of this shape.
+std::size_t attention_scratch_bytes(std::size_t n_heads, std::size_t n_kv_heads, std::size_t head_dim,
+                                    std::size_t value_dim) noexcept;
+
+}  // namespace cria

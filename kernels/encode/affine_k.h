@@ -1,0 +1,135 @@
+// Q2_K, Q4_K and Q5_K: d·s·q - dmin·m, integers s and m per sub-block.
+#pragma once
+
+#include "kernels/encode/encoder.h"
+#include "kernels/encode/super.h"
+
+namespace cria {
+
+/// How hard to search.
+struct AffineEffort {
+  Starts inset;  ///< of a sub-block's search: AffineSearch::best_of
+  int beside;    ///< the same
+  int around;    ///< how far around the nearest s and m all pairs are tried
+  int rounds;    ///< of least squares for d and dmin, then of s and m beside the present ones
+};
+template <class Block>
+inline constexpr AffineEffort kAffineEffort{};
+template <>
+inline constexpr AffineEffort kAffineEffort<BlockQ2_K> = {{-0.05F, 0.3F, 14}, 1, 1, 1};
+template <>
+inline constexpr AffineEffort kAffineEffort<BlockQ4_K> = {{-0.05F, 0.15F, 16}, 4, 2, 1};
+template <>
+inline constexpr AffineEffort kAffineEffort<BlockQ5_K> = {{-0.04F, 0.08F, 16}, 4, 2, 1};
+
+template <class Isa, class Block, int top, std::size_t N, int s_max, bool weighted>
+class AffineSuper {
+  using V = F32x16<Isa>;
+  using Scales = SuperScales<Isa>;
+  using Lanes = BlockLanes<Isa, N, weighted>;
+  static constexpr std::size_t kGroup = 256 / N;
+  static constexpr const AffineEffort& kEffort = kAffineEffort<Block>;
+
+ public:
+  AffineSuper(const float* x, const float* importance, std::size_t n_blocks)
+      : block_(x, importance, n_blocks * kGroup, kGroup), sign_(orient(block_)), search_(block_) {
+    const auto fit = search_.best_of(kEffort.inset, kEffort.beside);
+    const V share = V::broadcast(1.0F / static_cast<float>(s_max)), minus = V::broadcast(-1);
+    Scales r;
+    r.d = to_f16_and_back(group_peak<Isa, kGroup>(fit.scale) * share);
+    r.dmin = to_f16_and_back(group_peak<Isa, kGroup>(fit.offset) * minus * share);
+    r.s = round(fit.scale * inverse_or_0(r.d));
+    r.m = round(fit.offset * minus * inverse_or_0(r.dmin));
+    r = choose_around(r, kEffort.around);
+    for (int k = 0; k < kEffort.rounds; ++k) {
+      refit(r);
+      r = choose_around(r, 1);
+    }
+  }
+  void store(std::size_t n_blocks, std::byte* out) const {
+    const V factor = inverse_or_0(best_.d * best_.s), low = best_.dmin * best_.m;
+    store_super_blocks<Isa, Block, N>(
+        [&](std::size_t i) { return IntegerGrid<Isa, 0, top>::code((block_.x(i) + low) * factor); },
+        best_.d * sign_, best_.dmin * sign_, best_.s, best_.m, n_blocks, out);
+  }
+
+ private:
+  /// Offsets must be of one sign: super-blocks whose values are rather all positive are encoded as their
+  /// negatives, and their d and dmin are negative.
+  static V orient(Lanes& block) {
+    V low = block.x(0), high = low;
+    for (std::size_t i = 1; i < N; ++i) {
+      low = min(low, block.x(i));
+      high = max(high, block.x(i));
+    }
+    const V zero = V::broadcast(0), above = group_sum<Isa, kGroup>(max(low, zero));
+    const V below = group_sum<Isa, kGroup>(max(zero - high, zero));
+    const V sign = select_less(below, above, V::broadcast(-1), V::broadcast(1));
+    block.scale(sign);
+    return sign;
+  }
+  /// The best pairs up to `reach` around r's.
+  Scales choose_around(const Scales& r, int reach) {
+    const V most = V::broadcast(static_cast<float>(s_max)), zero = V::broadcast(0);
+    Scales next;
+    next.d = r.d;
+    next.dmin = r.dmin;
+    for (int i = -reach; i <= reach; ++i) {
+      const V s = max(min(r.s + V::broadcast(static_cast<float>(i)), most), zero);
+      for (int j = -reach; j <= reach; ++j) {
+        const V m = max(min(r.m + V::broadcast(static_cast<float>(j)), most), zero);
+        next.better_sub_blocks(s, m, search_.error(r.d * s, zero - r.dmin * m));
+      }
+    }
+    best_.template better_super_blocks<kGroup>(next);
+    return next;
+  }
+  /// d and dmin of least squares under the codes: the 2×2 system of Σw(x - d·a + dmin·m)², a = s·q.
+  void refit(Scales& r) {
+    V yq, q1, qq;
+    search_.sums(r.d * r.s, V::broadcast(0) - r.dmin * r.m, yq, q1, qq);
+    const V w = search_.sum_w(), mean = search_.mean();
+    const V aa = group_sum<Isa, kGroup>(r.s * r.s * qq), am = group_sum<Isa, kGroup>(r.s * r.m * q1);
+    const V mm = group_sum<Isa, kGroup>(r.m * r.m * w), xm = group_sum<Isa, kGroup>(r.m * w * mean);
+    const V xa = group_sum<Isa, kGroup>(r.s * fma(mean, q1, yq)), det = aa * mm - am * am;
+    // All but dependent, as where all m are 0: d alone. No codes at all: neither.
+    const V least = aa * mm * V::broadcast(0x1p-16F), alone = fma(r.dmin, am, xa) / aa;
+    const V d = select_less(least, det, (xa * mm - xm * am) / det, alone);
+    const V dmin = select_less(least, det, (xa * am - xm * aa) / det, r.dmin);
+    r.d = to_f16_and_back(select_less(abs(d), V::broadcast(0x1p100F), d, r.d));
+    r.dmin = to_f16_and_back(dmin);
+  }
+
+  Lanes block_;
+  V sign_;
+  AffineSearch<Isa, top, N, weighted, true> search_;
+  Scales best_;
+};
+
+/// EncodeFn of a type with codes 0…top and scales 0…s_max of N values.
+template <class Isa, class Block, int top, std::size_t N, int s_max>
+void encode_affine_super(const float* x, const float* importance, std::size_t n, std::byte* blocks) {
+  using F = void (*)(const float*, const float*, std::size_t, std::byte*);
+  const F plain = [](const float* some, const float* w, std::size_t n_blocks, std::byte* out) {
+    AffineSuper<Isa, Block, top, N, s_max, false>(some, w, n_blocks).store(n_blocks, out);
+  };
+  const F weighted = [](const float* some, const float* w, std::size_t n_blocks, std::byte* out) {
+    AffineSuper<Isa, Block, top, N, s_max, true>(some, w, n_blocks).store(n_blocks, out);
+  };
+  each_super_batch<Block, N>(x, importance, n, blocks, plain, weighted);
+}
+
+template <class Isa>
+struct Encoder<Isa, DType::Q2_K> {
+  static constexpr EncodeFn run = encode_affine_super<Isa, BlockQ2_K, 3, 16, 15>;
+};
+template <class Isa>
+struct Encoder<Isa, DType::Q4_K> {
+  static constexpr EncodeFn run = encode_affine_super<Isa, BlockQ4_K, 15, 32, 63>;
+};
+template <class Isa>
+struct Encoder<Isa, DType::Q5_K> {
+  static constexpr EncodeFn run = encode_affine_super<Isa, BlockQ5_K, 31, 32, 63>;
+};
+
+}  // namespace cria

@@ -1,0 +1,139 @@
+// What the encoders share: blocks side by side in sixteen lanes, so that every lane searches the scale of its
+// own block and nothing is summed across lanes.
+#pragma once
+
+#include "kernels/formats/format.h"
+#include "kernels/simd/f32x16.h"
+
+namespace cria {
+
+/// Weights beyond this are taken for this: far more than any block can hold, and the squares stay finite. NaN
+/// is taken for it, too.
+inline constexpr float kLargestWeight = 0x1p40F;
+/// Importance below this part of a block's largest is taken for this, so that weights that nobody has seen
+/// used are still encoded sensibly.
+inline constexpr float kLeastImportance = 0x1p-24F;
+
+template <class Isa>
+[[gnu::always_inline]] inline F32x16<Isa> limited(const F32x16<Isa>& x, float limit) {
+  using V = F32x16<Isa>;
+  return max(min(x, V::broadcast(limit)), V::broadcast(-limit));
+}
+
+/// Importance as a weight: no less than 0, finite.
+template <class Isa>
+[[gnu::always_inline]] inline F32x16<Isa> sane_importance(const F32x16<Isa>& w) {
+  using V = F32x16<Isa>;
+  return min(max(w, V::broadcast(0)), V::broadcast(0x1p100F));
+}
+
+/// The f16 nearest to each number; too large ones become the largest. 0 for numbers that are nearer to it.
+template <class Isa>
+[[gnu::always_inline]] inline F32x16<Isa> to_f16_and_back(const F32x16<Isa>& x) {
+  std::byte half[2 * kFloatLanes];
+  limited(x, kF16Max).store_f16(half);
+  return F32x16<Isa>::template load_as<Stored::F16>(half);
+}
+
+/// 1/x, or 0 where x is so small that no type can tell it from 0.
+template <class Isa>
+[[gnu::always_inline]] inline F32x16<Isa> inverse_or_0(const F32x16<Isa>& x) {
+  using V = F32x16<Isa>;
+  return select_less(V::broadcast(0x1p-100F), abs(x), V::broadcast(1) / x, V::broadcast(0));
+}
+
+/// Up to sixteen blocks of N values with their weights of importance, value i of every block in one vector.
+template <class Isa, std::size_t N, bool weighted>
+class BlockLanes {
+  using V = F32x16<Isa>;
+
+ public:
+  /// The n_blocks at x; the other lanes are zero. `shared` consecutive lanes make up a super-block, whose
+  /// largest importance counts as 1.
+  BlockLanes(const float* x, const float* importance, std::size_t n_blocks, std::size_t shared = 1) {
+    transpose(x, n_blocks, x_);
+    for (std::size_t i = 0; i < N; ++i) limited<Isa>(V::load(x_[i]), kLargestWeight).store(x_[i]);
+    if constexpr (weighted) {
+      transpose(importance, n_blocks, w_.rows);
+      normalize_importance(shared);
+    }
+  }
+  [[gnu::always_inline]] V x(std::size_t i) const { return V::load(x_[i]); }
+  [[gnu::always_inline]] V w(std::size_t i) const {
+    if constexpr (weighted) return V::load(w_.rows[i]);
+    return V::broadcast(1);
+  }
+  /// Multiplies the values of each lane.
+  void scale(const V& factor) {
+    for (std::size_t i = 0; i < N; ++i) (x(i) * factor).store(x_[i]);
+  }
+  /// w·v
+  [[gnu::always_inline]] V weigh(std::size_t i, const V& v) const {
+    if constexpr (weighted) return V::load(w_.rows[i]) * v;
+    return v;
+  }
+
+ private:
+  static void transpose(const float* from, std::size_t n_blocks, float (*to)[kFloatLanes]) {
+    for (std::size_t b = 0; b < kFloatLanes; ++b)
+      for (std::size_t i = 0; i < N; ++i) to[i][b] = b < n_blocks ? from[b * N + i] : 0.0F;
+  }
+  void normalize_importance(std::size_t shared) {
+    V most = V::broadcast(0);
+    for (std::size_t i = 0; i < N; ++i) {
+      const V sane = sane_importance<Isa>(V::load(w_.rows[i]));
+      sane.store(w_.rows[i]);
+      most = max(most, sane);
+    }
+    alignas(64) float lanes[kFloatLanes], factor[kFloatLanes], least[kFloatLanes];
+    most.store(lanes);
+    for (std::size_t first = 0; first < kFloatLanes; first += shared) {
+      float top = 0;
+      for (std::size_t l = first; l < first + shared; ++l) top = lanes[l] > top ? lanes[l] : top;
+      const bool none = !(top > 0x1p-100F);
+      for (std::size_t l = first; l < first + shared; ++l) {
+        factor[l] = none ? 0.0F : 1.0F / top;
+        least[l] = none ? 1.0F : kLeastImportance;
+      }
+    }
+    for (std::size_t i = 0; i < N; ++i)
+      max(V::load(w_.rows[i]) * V::load(factor), V::load(least)).store(w_.rows[i]);
+  }
+
+  struct Importance {
+    alignas(64) float rows[N][kFloatLanes];
+  };
+  struct None {};
+  alignas(64) float x_[N][kFloatLanes];
+  [[no_unique_address]] std::conditional_t<weighted, Importance, None> w_;
+};
+
+/// Bytes of sixteen blocks, computed in lanes: byte i of every block from one vector of integers 0…255.
+template <class Isa, std::size_t N>
+class ByteLanes {
+  using V = F32x16<Isa>;
+
+ public:
+  [[gnu::always_inline]] void set(std::size_t i, const V& v) { (v - V::broadcast(128)).store_i8(rows_[i]); }
+  /// Bytes first … first + n of one lane.
+  void copy(std::size_t lane, std::size_t first, std::size_t n, std::uint8_t* to) const {
+    for (std::size_t i = 0; i < n; ++i) to[i] = static_cast<std::uint8_t>(rows_[first + i][lane] ^ -128);
+  }
+
+ private:
+  alignas(64) std::int8_t rows_[N][kFloatLanes];
+};
+
+/// Calls f(x, importance, number of blocks ≤ Batch, where they go) over a row.
+template <class Block, std::size_t Values, std::size_t Batch, class F>
+[[gnu::always_inline]] inline void each_batch(const float* x, const float* importance, std::size_t n,
+                                              std::byte* blocks, F f) {
+  const std::size_t n_blocks = n / Values;
+  for (std::size_t b = 0; b < n_blocks; b += Batch) {
+    const std::size_t some = n_blocks - b < Batch ? n_blocks - b : Batch;
+    f(x + b * Values, importance == nullptr ? nullptr : importance + b * Values, some,
+      blocks + b * sizeof(Block));
+  }
+}
+
+}  // namespace cria

@@ -1,0 +1,185 @@
+// Codes to bytes: the inverse of the decoders of kernels/formats/, which say what lies where.
+#pragma once
+
+#include "kernels/encode/lanes.h"
+#include "kernels/formats/formats.h"
+
+namespace cria {
+
+/// Writes up to sixteen blocks of 32 values. code(i): the codes of value i in lanes; d, m: what they are
+/// multiplied by and, where the type has it, moved by.
+template <class Isa, class Block, class Code>
+void store_blocks32(Code code, const F32x16<Isa>& d, const F32x16<Isa>& m, std::size_t n_blocks,
+                    std::byte* out) {
+  using V = F32x16<Isa>;
+  constexpr bool kFiveBits = requires(Block block) { block.hi; };
+  ByteLanes<Isa, 20> bytes;  // sixteen of nibbles and four of fifth bits
+  V hi[4];
+  for (V& v : hi) v = V::broadcast(0);
+  for (std::size_t i = 0; i < 16; ++i) {
+    V first = code(i), second = code(i + 16);
+    if constexpr (kFiveBits) {
+      const V bit = V::broadcast(static_cast<float>(1 << i % 8)), zero = V::broadcast(0);
+      const V sixteen = V::broadcast(16), fifteen = V::broadcast(15);
+      hi[i / 8] = hi[i / 8] + select_less(fifteen, first, bit, zero);
+      hi[2 + i / 8] = hi[2 + i / 8] + select_less(fifteen, second, bit, zero);
+      first = first - select_less(fifteen, first, sixteen, zero);
+      second = second - select_less(fifteen, second, sixteen, zero);
+    }
+    bytes.set(i, fma(second, V::broadcast(16), first));
+  }
+  for (std::size_t i = 0; i < 4; ++i) bytes.set(16 + i, hi[i]);
+  std::byte ds[2 * kFloatLanes], ms[2 * kFloatLanes];
+  d.store_f16(ds);
+  m.store_f16(ms);
+  for (std::size_t b = 0; b < n_blocks; ++b) {
+    Block block;
+    __builtin_memcpy(&block.d, ds + 2 * b, 2);
+    if constexpr (requires { block.m; }) __builtin_memcpy(&block.m, ms + 2 * b, 2);
+    bytes.copy(b, 0, 16, block.lo);
+    if constexpr (kFiveBits) {
+      std::uint8_t bits[4];
+      bytes.copy(b, 16, 4, bits);
+      __builtin_memcpy(&block.hi, bits, 4);
+    }
+    __builtin_memcpy(out + b * sizeof block, &block, sizeof block);
+  }
+}
+
+/// The codes of a super-block in the order of the row, and its integer scales and mins.
+struct SuperCodes {
+  alignas(64) std::uint8_t q[256];
+  std::uint8_t scales[16], mins[16];  ///< one per sub-block; signed ones as the format biases them
+};
+
+/// Two bits at `shift` of four values 32 apart in a byte.
+template <class Isa>
+void pack_two_bits(const SuperCodes& c, int shift, std::uint8_t (&to)[64]) {
+  for (std::size_t l = 0; l < 64; ++l) {
+    const std::uint8_t* q = c.q + l / 32 * 128 + l % 32;
+    unsigned byte = 0;
+    for (unsigned j = 0; j < 4; ++j) byte |= (static_cast<unsigned>(q[32 * j]) >> shift & 3U) << (2 * j);
+    to[l] = static_cast<std::uint8_t>(byte);
+  }
+}
+/// The bit at `shift` of eight values 32 apart in a byte.
+template <class Isa>
+void pack_bit_planes(const SuperCodes& c, int shift, std::uint8_t (&to)[32]) {
+  for (std::size_t l = 0; l < 32; ++l) {
+    unsigned byte = 0;
+    for (unsigned j = 0; j < 8; ++j) byte |= (static_cast<unsigned>(c.q[32 * j + l]) >> shift & 1U) << j;
+    to[l] = static_cast<std::uint8_t>(byte);
+  }
+}
+/// The low nibbles of two values `apart` in a byte, in runs of twice as many.
+template <class Isa, std::size_t apart>
+void pack_nibbles(const SuperCodes& c, std::uint8_t (&to)[128]) {
+  for (std::size_t l = 0; l < 128; ++l) {
+    const std::uint8_t* q = c.q + l / apart * 2 * apart + l % apart;
+    to[l] = static_cast<std::uint8_t>((q[0] & 15U) | (q[apart] & 15U) << 4);
+  }
+}
+/// Eight 6-bit scales and mins: see unpack_scales_and_mins.
+template <class Isa>
+void pack_scales_and_mins(const SuperCodes& c, std::uint8_t (&to)[12]) {
+  for (std::size_t j = 0; j < 4; ++j) {
+    const unsigned s = c.scales[j + 4], m = c.mins[j + 4];
+    to[j] = static_cast<std::uint8_t>(c.scales[j] | s >> 4 << 6);
+    to[j + 4] = static_cast<std::uint8_t>(c.mins[j] | m >> 4 << 6);
+    to[j + 8] = static_cast<std::uint8_t>((s & 15U) | (m & 15U) << 4);
+  }
+}
+
+template <class Isa>
+void pack(const SuperCodes& c, BlockQ2_K& block) {
+  for (std::size_t j = 0; j < 16; ++j)
+    block.scales[j] = static_cast<std::uint8_t>(c.scales[j] | c.mins[j] << 4);
+  pack_two_bits<Isa>(c, 0, block.q);
+}
+template <class Isa>
+void pack(const SuperCodes& c, BlockQ3_K& block) {
+  pack_two_bits<Isa>(c, 0, block.lo);
+  pack_bit_planes<Isa>(c, 2, block.hi);
+  for (std::size_t j = 0; j < 8; ++j)
+    block.scales[j] = static_cast<std::uint8_t>((c.scales[j] & 15U) | (c.scales[j + 8] & 15U) << 4);
+  for (std::size_t j = 0; j < 4; ++j) {
+    unsigned byte = 0;
+    for (std::size_t k = 0; k < 4; ++k) byte |= static_cast<unsigned>(c.scales[j + 4 * k]) >> 4 << (2 * k);
+    block.scales[8 + j] = static_cast<std::uint8_t>(byte);
+  }
+}
+template <class Isa>
+void pack(const SuperCodes& c, BlockQ4_K& block) {
+  pack_scales_and_mins<Isa>(c, block.scales);
+  pack_nibbles<Isa, 32>(c, block.lo);
+}
+template <class Isa>
+void pack(const SuperCodes& c, BlockQ5_K& block) {
+  pack_scales_and_mins<Isa>(c, block.scales);
+  pack_nibbles<Isa, 32>(c, block.lo);
+  pack_bit_planes<Isa>(c, 4, block.hi);
+}
+template <class Isa>
+void pack(const SuperCodes& c, BlockQ6_K& block) {
+  pack_nibbles<Isa, 64>(c, block.lo);
+  pack_two_bits<Isa>(c, 4, block.hi);
+  for (std::size_t j = 0; j < 16; ++j) block.scales[j] = static_cast<std::int8_t>(c.scales[j] ^ 0x80U);
+}
+template <class Isa>
+void pack(const SuperCodes& c, BlockIQ4_XS& block) {
+  unsigned hi = 0;
+  for (std::size_t j = 0; j < 8; ++j) hi |= static_cast<unsigned>(c.scales[j]) >> 4 << (2 * j);
+  block.scales_hi = static_cast<std::uint16_t>(hi);
+  for (std::size_t j = 0; j < 4; ++j)
+    block.scales_lo[j] =
+        static_cast<std::uint8_t>((c.scales[2 * j] & 15U) | (c.scales[2 * j + 1] & 15U) << 4);
+  pack_nibbles<Isa, 16>(c, block.lo);
+}
+template <class Isa>
+void pack(const SuperCodes& c, BlockTQ2_0& block) {
+  pack_two_bits<Isa>(c, 0, block.q);
+}
+/// Five trits as the digits of a base-3 fraction of 256, rounded up so
+/// that multiplying them out again finds each.
+template <class Isa>
+void pack(const SuperCodes& c, BlockTQ1_0& block) {
+  const auto byte = [](const std::uint8_t* q, std::size_t apart, int trits) {
+    unsigned number = 0;
+    for (int n = 0; n < 5; ++n)
+      number = 3 * number + (n < trits ? q[static_cast<std::size_t>(n) * apart] : 0U);
+    return static_cast<std::uint8_t>((number * 256 + 242) / 243);
+  };
+  for (std::size_t l = 0; l < 32; ++l) block.q[l] = byte(c.q + l, 32, 5);
+  for (std::size_t l = 0; l < 16; ++l) block.q[32 + l] = byte(c.q + 160 + l, 16, 5);
+  for (std::size_t l = 0; l < 4; ++l) block.qh[l] = byte(c.q + 240 + l, 4, 4);
+}
+
+/// Writes the super-blocks whose sub-blocks of N values are in lanes. code(i): the codes of value i in lanes;
+/// scales, mins: integers from 0, one per lane; d, dmin: equal in the lanes of a super-block.
+template <class Isa, class Block, std::size_t N, class Code>
+void store_super_blocks(Code code, const F32x16<Isa>& d, const F32x16<Isa>& dmin, const F32x16<Isa>& scales,
+                        const F32x16<Isa>& mins, std::size_t n_blocks, std::byte* out) {
+  constexpr std::size_t kGroup = 256 / N;
+  ByteLanes<Isa, N + 2> bytes;
+  for (std::size_t i = 0; i < N; ++i) bytes.set(i, code(i));
+  bytes.set(N, scales);
+  bytes.set(N + 1, mins);
+  std::byte ds[2 * kFloatLanes], dmins[2 * kFloatLanes];
+  d.store_f16(ds);
+  dmin.store_f16(dmins);
+  for (std::size_t b = 0; b < n_blocks; ++b) {
+    SuperCodes codes;
+    for (std::size_t j = 0; j < kGroup; ++j) {
+      bytes.copy(b * kGroup + j, 0, N, codes.q + j * N);
+      bytes.copy(b * kGroup + j, N, 1, codes.scales + j);
+      bytes.copy(b * kGroup + j, N + 1, 1, codes.mins + j);
+    }
+    Block block;
+    __builtin_memcpy(&block.d, ds + 2 * b * kGroup, 2);
+    if constexpr (requires { block.dmin; }) __builtin_memcpy(&block.dmin, dmins + 2 * b * kGroup, 2);
+    pack<Isa>(codes, block);
+    __builtin_memcpy(out + b * sizeof block, &block, sizeof block);
+  }
+}
+
+}  // namespace cria

@@ -1,0 +1,82 @@
+// The dtype table: the only place that knows which tensor types exist. What a block of each holds stands in
+// the file of its family beside this one (formats.h includes them all); tables and choices by type follow
+// from the one list below.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+namespace cria {
+
+/// The types: name and GGUF type id (the numbers are the file format's). A type that is added here does not
+/// compile before it has a Format, lanes, and an encoder: CONTRIBUTING.md, "A new tensor type".
+// clang-format off
+#define CRIA_DTYPES(X)                                                                                    \
+  X(F32, 0)      X(F16, 1)     X(Q4_0, 2)     X(Q4_1, 3)   X(Q5_0, 6)    X(Q5_1, 7)   X(Q8_0, 8)   X(Q8_1, 9) \
+  X(Q2_K, 10)    X(Q3_K, 11)   X(Q4_K, 12)    X(Q5_K, 13)  X(Q6_K, 14)   X(Q8_K, 15)                       \
+  X(IQ2_XXS, 16) X(IQ2_XS, 17) X(IQ3_XXS, 18) X(IQ1_S, 19) X(IQ4_NL, 20) X(IQ3_S, 21) X(IQ2_S, 22)         \
+  X(IQ4_XS, 23)  X(I8, 24)     X(I16, 25)     X(I32, 26)   X(I64, 27)    X(F64, 28)   X(IQ1_M, 29)         \
+  X(BF16, 30)    X(TQ1_0, 34)  X(TQ2_0, 35) X(MXFP4, 39)
+// clang-format on
+
+enum class DType : std::uint32_t {
+#define CRIA_ENUMERATOR(name, id) name = id,
+  CRIA_DTYPES(CRIA_ENUMERATOR)
+#undef CRIA_ENUMERATOR
+};
+
+/// Calls f(std::integral_constant<DType, type>) for a type of the list and returns what it returns: how code
+/// that is written per type finds it at run time. For any other number: a value-initialised result.
+template <class F>
+constexpr auto with_dtype(DType type, F f) {
+  switch (type) {
+#define CRIA_CASE(name, id) \
+  case DType::name:         \
+    return f(std::integral_constant<DType, DType::name>{});
+    CRIA_DTYPES(CRIA_CASE)
+#undef CRIA_CASE
+  }
+  return decltype(f(std::integral_constant<DType, DType::F32>{})){};
+}
+
+/// How a matrix product reads a type (kernels/README.md).
+enum class DotClass : std::uint8_t {
+  None,        ///< not usable as a weight matrix (I8…I64, F64, Q8_1, Q8_K)
+  Float,       ///< F32, F16
+  FloatPairs,  ///< BF16
+  Blocks32,    ///< one float scale per 32 values
+  Super256,    ///< integer sub-scales, one float scale per 256 values
+};
+
+/// Integers in blocks, multiplied by quantized activations.
+constexpr bool is_integer(DotClass dot) { return dot == DotClass::Blocks32 || dot == DotClass::Super256; }
+
+/// One row of the dtype table.
+struct DTypeInfo {
+  std::string_view name;  ///< as users write it: "Q4_K"
+  DType id;
+  std::uint32_t block_values;  ///< values per block
+  std::uint32_t block_bytes;   ///< bytes per block
+  DotClass dot;
+  /// n_values (a multiple of block_values) from blocks (any alignment) to out. Never null.
+  void (*dequantize)(const std::byte* blocks, float* out, std::size_t n_values);
+
+  /// F32, F16, BF16.
+  [[nodiscard]] constexpr bool is_float() const {
+    return dot == DotClass::Float || dot == DotClass::FloatPairs;
+  }
+  /// Bytes of n values; n must be a multiple of block_values.
+  [[nodiscard]] constexpr std::size_t bytes(std::size_t n) const { return n / block_values * block_bytes; }
+};
+
+/// The row of a GGUF type id, or null when no such type exists (removed ids 4, 5, 31–33, 36–38 included).
+const DTypeInfo* find_dtype(std::uint32_t gguf_id) noexcept;
+/// The row of a type named as in GGUF tools ("q4_k" and "Q4_K" alike), or null.
+const DTypeInfo* find_dtype(std::string_view name) noexcept;
+/// The row of a known type.
+const DTypeInfo& dtype_info(DType type) noexcept;
+inline std::string_view name(DType type) noexcept { return dtype_info(type).name; }
+
+}  // namespace cria

@@ -1,0 +1,49 @@
+// IQ4_NL and IQ4_XS: nibbles that stand for sixteen values, closer together near 0.
+#pragma once
+
+#include "kernels/formats/format.h"
+#include "kernels/formats/iq_tables.h"
+
+namespace cria {
+
+#pragma pack(push, 1)
+struct BlockIQ4_NL {  // 4.5 bits per weight: d*kIq4Values[nibble]
+  F16Bits d;
+  std::uint8_t lo[16];  // low nibbles: values 0…15, high nibbles: 16…31
+};
+struct BlockIQ4_XS {  // 4.25 bits: d*(scale - 32)*kIq4Values[nibble], sub-blocks of 32
+  F16Bits d;
+  std::uint16_t scales_hi;    // bits 2j, 2j+1: the top two bits of scale j
+  std::uint8_t scales_lo[4];  // nibble j: the low four bits of scale j
+  std::uint8_t lo[128];       // per 32 values as in IQ4_NL
+};
+#pragma pack(pop)
+
+/// Value i of nibbles that lie per 32 values as in IQ4_NL.
+inline int iq4_value(const std::uint8_t* lo, int i) {
+  return kIq4Values[static_cast<std::size_t>(nibble_of_32(lo + i / 32 * 16, i % 32))];
+}
+
+template <>
+struct Format<DType::IQ4_NL> : Blocks32Format<BlockIQ4_NL> {
+  static_assert(sizeof(Block) == 18);
+  static constexpr DecodeTraits kTraits{-127, 113, 32, 1, 1, false};
+  static void decode(const Block& b, Decoded32& out) {
+    fill(out, f16_to_f32(b.d), 0, [&](int i) { return iq4_value(b.lo, i); });
+  }
+};
+
+template <>
+struct Format<DType::IQ4_XS> : Super256Format<BlockIQ4_XS> {
+  static_assert(sizeof(Block) == 136);
+  static constexpr DecodeTraits kTraits{-127, 113, 32, -32, 31, false};
+  static void decode(const Block& b, Decoded256& out) {
+    const auto scale = [&](int j) {
+      return (nibble_at(b.scales_lo, j / 2) | (b.scales_hi >> (j / 2 * 2) & 3) << 4) - 32;
+    };
+    fill(
+        out, f16_to_f32(b.d), [&](int i) { return iq4_value(b.lo, i); }, scale);
+  }
+};
+
+}  // namespace cria

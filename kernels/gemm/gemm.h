@@ -1,0 +1,75 @@
+// Prompts: products of quantized weights with many tokens. A tile of rows is decoded once per 256 columns
+// into a panel of bytes in which the rows are the lanes, and a micro-kernel of the instruction set
+// (GemmKernel) runs it over all tokens.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/gemm/pack.h"
+#include "kernels/gemm/panel.h"
+#include "kernels/kernels.h"
+
+namespace cria {
+
+/// One tile of at most kGemmPanels panels of rows by kGemmTokens tokens, over all columns: block 0, 1, 2 … as
+/// kernels/README.md wants it.
+template <class Isa, DType type>
+void gemm_tile(const MatMulJob& job, std::size_t row, std::size_t n_rows, std::size_t token,
+               std::size_t n_tokens, GemmScratch& s) {
+  const std::size_t n_panels = (n_rows + kGemmRows - 1) / kGemmRows;
+  const auto rows_of = [&](std::size_t p) { return std::min(kGemmRows, n_rows - p * kGemmRows); };
+  for (std::size_t p = 0; p < n_panels; ++p)
+    std::memset(s.acc[p], 0, (n_tokens + kGemmPad) * sizeof s.acc[p][0]);
+  using W = LaneType<RowLanes<Isa>, type>;
+  constexpr std::size_t kBytes = W::kBytes * (W::kSuper ? 1 : kGemmCols / 32);  // of a row in a panel
+  const std::byte* const weights = job.weights + row * job.row_bytes;
+  for (std::size_t k = 0; k < job.cols; k += kGemmCols) {
+    const bool last = k + kGemmCols >= job.cols;
+    const Ahead ahead(last ? weights + n_rows * job.row_bytes : weights + (k / kGemmCols + 1) * kBytes,
+                      job.row_bytes, n_rows, kBytes,
+                      (n_tokens + GemmKernel<Isa>::kTokens - 1) / GemmKernel<Isa>::kTokens);
+    for (std::size_t p = 0; p < n_panels; ++p)
+      PanelPacker<Isa, type>::pack(job, row + p * kGemmRows, rows_of(p), k, s.panel[p]);
+    GemmKernel<Isa>::template run<panel_shape<Isa, type>()>(TokenSlice(*job.x, token, n_tokens, k), s,
+                                                            n_panels, ahead);
+  }
+  constexpr std::size_t kOutAhead = 8;  // tokens: their rows lie far apart
+  for (std::size_t t = 0; t < n_tokens; ++t) {
+    const std::size_t next = (token + std::min(t + kOutAhead, n_tokens - 1)) * job.out_stride + row;
+    for (std::size_t r = 0; r < n_rows; r += 64 / sizeof(float)) {
+      __builtin_prefetch(job.out + next + r, 1);
+      if (job.residual != nullptr) __builtin_prefetch(job.residual + next + r);
+    }
+    for (std::size_t p = 0; p < n_panels; ++p) {
+      const std::size_t at = (token + t) * job.out_stride + row + p * kGemmRows;
+      const float* const acc = s.acc[p][t];
+      for (std::size_t r = 0; r < rows_of(p); ++r)
+        job.out[at + r] = job.residual ? job.residual[at + r] + acc[r] : acc[r];
+    }
+  }
+}
+
+/// A MatMulFn for the integer types, meant for more tokens than a GEMV takes at once.
+template <class Isa, DType type>
+void gemm(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
+  auto& s = *reinterpret_cast<GemmScratch*>(scratch);
+  constexpr std::size_t kRows = kGemmPanels * kGemmRows;
+  [[maybe_unused]] const typename GemmKernel<Isa>::Session session(panel_shape<Isa, type>());
+  for (std::size_t t = 0; t < job.x->n_tokens; t += kGemmTokens) {
+    const std::size_t n_tokens = std::min(kGemmTokens, job.x->n_tokens - t);
+    for (std::size_t r = row_begin; r < row_end; r += kRows)
+      gemm_tile<Isa, type>(job, r, std::min(kRows, row_end - r), t, n_tokens, s);
+  }
+}
+
+/// The GEMM of a type of integers in blocks, else null. Instantiated by isa/NAME_gemm.cpp.
+template <class Isa>
+MatMulFn gemm_kernel(DType type) {
+  return with_dtype(type, [](auto t) -> MatMulFn {
+    if constexpr (is_integer(Format<t>::kClass)) return gemm<Isa, t>;
+    return nullptr;
+  });
+}
+
+}  // namespace cria

@@ -1,0 +1,163 @@
+// Packing: blocks of 32 rows, decoded in lanes as a GEMV decodes them, transposed into a panel.
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/formats/formats.h"
+#include "kernels/gemm/panel.h"
+#include "kernels/kernels.h"
+#include "kernels/lanes/lanes.h"
+
+namespace cria {
+
+template <class Isa, DType type>
+constexpr PanelShape panel_shape() {
+  using W = LaneType<RowLanes<Isa>, type>;
+  constexpr DecodeTraits traits = Format<type>::kTraits;
+  constexpr int kBias = GemmKernel<Isa>::kSigned ? 0 : W::kZero;
+  constexpr int kMax = GemmKernel<Isa>::kSumsInt16 ? W::kMax : 255;
+  if constexpr (!W::kSuper) {
+    constexpr PanelBytes kBytes = W::kFull ? GemmKernel<Isa>::bytes(traits, true) : PanelBytes::Weights;
+    if constexpr (kBytes == PanelBytes::Words) return {kBytes, true, 0, 255, 0, traits.has_min ? 1 : 0};
+    return {PanelBytes::Weights, true, kBias, kMax, 0, traits.has_min ? 1 : 0};
+  } else {
+    constexpr int kMins = traits.has_min ? W::kScales : 0;
+    constexpr PanelBytes kBytes = GemmKernel<Isa>::bytes(traits, W::kFull);
+    if constexpr (kBytes == PanelBytes::Weights) return {kBytes, false, kBias, kMax, W::kScales, kMins};
+    constexpr bool kOneByte = kBytes == PanelBytes::Scaled || kBytes == PanelBytes::Halved;
+    return {kBytes, false, kOneByte ? GemmKernel<Isa>::scaled_zero(traits) : 0, 255, 0, kMins};
+  }
+}
+
+template <class Isa, DType type>
+class PanelPacker {
+  using V = RowLanes<Isa>;
+  using W = LaneType<V, type>;
+  using Vec = typename V::Vec;
+  using Kernel = GemmKernel<Isa>;
+  static constexpr PanelShape kShape = panel_shape<Isa, type>();
+  static constexpr DecodeTraits kTraits = Format<type>::kTraits;
+  static constexpr bool kWords = kShape.bytes == PanelBytes::Words;
+  static constexpr int kScaleVecs = W::kSuper && W::kScales == 16 ? 2 : 1;
+  static constexpr int kBias = W::kZero;                ///< what the decoder added to the weights
+  static constexpr std::size_t kWidth = 4 * V::kLanes;  ///< rows transposed together
+
+ public:
+  /// Rows [row, row + n_rows) and up to 256 columns from k on; the last row is repeated to fill the panel.
+  static void pack(const MatMulJob& job, std::size_t row, std::size_t n_rows, std::size_t k, Panel& panel) {
+    const std::byte* rows[kGemmRows];
+    for (std::size_t i = 0; i < kGemmRows; ++i)
+      rows[i] = job.weights + (row + std::min(i, n_rows - 1)) * job.row_bytes;
+    if constexpr (W::kSuper) {
+      pack_block(rows, k / kGemmCols * W::kBytes, 0, panel);
+    } else {
+      for (std::size_t b = 0; b < std::min(kGemmCols, job.cols - k) / 32; ++b)
+        pack_block(rows, (k / 32 + b) * W::kBytes, b, panel);
+    }
+  }
+
+ private:
+  static void pack_block(const std::byte* const* rows, std::size_t offset, std::size_t b, Panel& panel) {
+    for (std::size_t lane = 0; lane < kGemmRows; lane += kWidth)
+      pack_lanes(rows + lane, offset, b, lane, panel);
+    for (std::size_t lane = 0; lane < kGemmRows; lane += kRowGroup) {
+      V::store(panel.d[b] + lane, W::d(rows + lane, offset));
+      if constexpr (kTraits.has_min) {
+        if constexpr (W::kSuper)
+          V::store(panel.m[b] + lane, W::dmin(rows + lane, offset));
+        else
+          V::store(panel.m[b] + lane, W::offset_of(rows + lane, offset));
+      }
+    }
+  }
+
+  /// Vector i of a transposition holds rows i, i + 4, i + 8 …, so that the transposed lanes are in order.
+  static void pack_lanes(const std::byte* const* rows, std::size_t offset, std::size_t b, std::size_t lane,
+                         Panel& panel) {
+    constexpr int kDigits = kShape.bytes == PanelBytes::Digits || kWords ? 2 : 1;
+    Vec q[kDigits][W::kSuper ? 16 : 2][4], scale[kScaleVecs][4], min[kScaleVecs][4];
+    for (std::size_t i = 0; i < 4; ++i) {
+      const std::byte* at[kRowGroup] = {};
+      for (std::size_t l = 0; l < V::kLanes; ++l) at[l * V::kPacks] = rows[i + 4 * l];
+      Vec s[kScaleVecs];
+      if constexpr (W::kSuper && W::kScales != 0) W::scales(at, offset, s);
+      W::weights(at, offset, [&](int j, Vec w0, Vec w1) {
+        Vec* const out[2] = {&q[0][2 * j][i], &q[kDigits - 1][2 * j][i]};
+        put(w0, s, 2 * j, out);
+        Vec* const next[2] = {&q[0][2 * j + 1][i], &q[kDigits - 1][2 * j + 1][i]};
+        put(w1, s, 2 * j + 1, next);
+      });
+      for (int v = 0; v < kScaleVecs && kShape.scales != 0; ++v) scale[v][i] = s[v];
+      if constexpr (W::kSuper && kTraits.has_min) {
+        Vec m[kScaleVecs];
+        W::mins(at, offset, m);
+        for (int v = 0; v < kScaleVecs; ++v) min[v][i] = m[v];
+      }
+    }
+    for (int digit = 0; digit < kDigits; ++digit) {
+      std::size_t k = b * 8;
+      for (auto& v : q[digit]) Kernel::transpose(v);
+      if constexpr (requires { Kernel::template arrange<kShape>(q[digit]); })
+        Kernel::template arrange<kShape>(q[digit]);
+      for (auto& v : q[digit]) {
+        for (const Vec& dwords : v) Kernel::store(panel.q[digit][k++][lane], dwords);
+      }
+    }
+    if constexpr (kShape.scales != 0) {
+      for (int v = 0; v < kScaleVecs; ++v) {
+        Kernel::transpose(scale[v]);
+        for (int c = 0; c < 4; ++c) Kernel::store_scales(panel, 4 * v + c, lane, scale[v][c]);
+      }
+    }
+    if constexpr (W::kSuper && kTraits.has_min) {
+      for (int v = 0; v < kScaleVecs; ++v) {
+        Kernel::transpose(min[v]);
+        for (int c = 0; c < 4; ++c)
+          Kernel::template store_mins<W::kScales>(panel, 4 * v + c, lane, min[v][c]);
+      }
+    }
+  }
+
+  /// Sixteen weights of each lane as the panel's bytes; sub: which
+  /// sixteen of the block; s: the scales of the lanes.
+  static void put(Vec w, const Vec* s, int sub, Vec* const (&out)[2]) {
+    if constexpr (kShape.bytes == PanelBytes::Weights) {
+      *out[0] = kShape.zero == kBias ? w : V::sub8(w, V::splat8(kBias - kShape.zero));
+    } else {
+      constexpr int kPerScale = W::kScales == 8 ? 2 : 1;
+      constexpr int kOffset = kWords ? 128 : kBias;  // of w now
+      if constexpr (kWords) w = V::add8(w, V::splat8(kOffset - kBias));
+      Vec even = V::bit_and(w, V::splat16(0xFF)), odd = V::template shr16<8>(w),
+          offset = V::splat16(kShape.zero);
+      if constexpr (W::kScales == 0) {
+        offset = V::splat16(kShape.zero - kOffset);
+      } else {
+        const int j = sub / kPerScale;
+        const Vec scale = V::lookup(s[j / 8], V::splat16((2 * (j % 8) + 1) << 8 | 2 * (j % 8)));
+        offset = V::add16(offset, V::mul16(scale, V::splat16(-kOffset)));
+        even = V::mul16(even, scale);
+        odd = V::mul16(odd, scale);
+      }
+      even = V::add16(even, offset);
+      odd = V::add16(odd, offset);
+      if constexpr (kShape.bytes == PanelBytes::Halved) {
+        even = V::template shr16<1>(even);
+        odd = V::template shr16<1>(odd);
+      }
+      if constexpr (kWords) {
+        *out[0] = even;
+        *out[1] = odd;
+        return;
+      }
+      *out[0] = V::bit_or(V::bit_and(even, V::splat16(0xFF)), V::template shl16<8>(odd));
+      if constexpr (kShape.bytes == PanelBytes::Digits) {
+        // hi = (v + 128) >> 8 goes with lo = the low byte as a signed number.
+        even = V::add16(even, V::splat16(128));
+        odd = V::add16(odd, V::splat16(128));
+        *out[1] = V::bit_or(V::template shr16<8>(even), V::bit_and(odd, V::splat16(0xFF00)));
+      }
+    }
+  }
+};
+
+}  // namespace cria

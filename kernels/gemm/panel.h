@@ -1,0 +1,145 @@
+// What packing and micro-kernels of a GEMM share: the panel of decoded
+// weights, the tokens' side, and the scratch of both.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/formats/decode.h"
+#include "kernels/rows/activations.h"
+
+namespace cria {
+
+inline constexpr std::size_t kGemmRows = 32;     ///< rows of a panel
+inline constexpr std::size_t kGemmPanels = 2;    ///< panels that share one reading of the activations
+inline constexpr std::size_t kGemmCols = 256;    ///< columns of a panel
+inline constexpr std::size_t kGemmTokens = 512;  ///< tokens that one decoding of the weights serves
+/// How far a micro-kernel's last tile may reach beyond the tokens.
+inline constexpr std::size_t kGemmPad = 32;
+
+/// How the bytes of a panel stand for the weights.
+enum class PanelBytes : std::uint8_t {
+  Weights,  ///< q + zero
+  Scaled,   ///< q*scale + zero: no scales are left to apply
+  Halved,   ///< (q*scale + zero)/2 where q, scale and zero are odd
+  Digits,   ///< q*scale = lo + 256*hi, two signed bytes in two panels
+  Words,    ///< q*scale as int16: columns 4k and 4k + 2 in the first panel, 4k + 1 and 4k + 3 in the second
+};
+
+/// What a panel holds: the compile-time half of a type. Structural, so
+/// that types of equal shape share one micro-kernel.
+struct PanelShape {
+  PanelBytes bytes;
+  bool blocks32;  ///< class Blocks32: floats per 32 columns, else per 256
+  int zero;       ///< added to every byte
+  int max;        ///< the greatest byte; 255: any
+  int scales;     ///< integer scales per 256 columns that the micro-kernel applies: 16, 8 or 0
+  int mins;       ///< mins per 256 columns: 16, 8 or 0; Blocks32: 1 says that there is m
+};
+
+/// Least and greatest q*scale of a type.
+struct Range {
+  int min, max;
+};
+constexpr Range scaled_range(const DecodeTraits& t) {
+  Range r{0, 0};
+  for (const int q : {t.q_min, t.q_max}) {
+    for (const int s : {t.scale_min, t.scale_max}) {
+      r.min = q * s < r.min ? q * s : r.min;
+      r.max = q * s > r.max ? q * s : r.max;
+    }
+  }
+  return r;
+}
+
+/// 32 rows × 256 columns, rows in lanes.
+struct alignas(64) Panel {
+  /// Bytes of four consecutive columns per row; [1]: the second digit.
+  std::uint8_t q[2][kGemmCols / 4][kGemmRows][4];
+  std::int32_t scale[16][kGemmRows], min[16][kGemmRows];  ///< as store_scales and store_mins lay them out
+  float d[8][kGemmRows];                                  ///< Super256: [0]; Blocks32: one per 32 columns
+  float m[8][kGemmRows];                                  ///< dmin or m likewise
+};
+
+/// Scratch of one thread, part of matmul_scratch_bytes().
+struct alignas(64) GemmScratch {
+  Panel panel[kGemmPanels];
+  float acc[kGemmPanels][kGemmTokens + kGemmPad][kGemmRows];
+};
+
+/// The activations that meet one panel: n_tokens rows of up to 256 columns.
+struct TokenSlice {
+  const std::int8_t* q;
+  const float* d;
+  const std::int16_t* sum;
+  std::size_t q_stride, d_stride, sum_stride;
+  std::size_t n_tokens;
+  std::size_t cols;
+
+  TokenSlice(const Activations& x, std::size_t token, std::size_t tokens, std::size_t k)
+      : q(x.q + token * x.q_stride() + k),
+        d(x.d + token * x.d_stride() + k / (x.type == ActType::Q8x32 ? 32 : 256)),
+        sum(x.sum + token * x.sum_stride() + k / (x.type == ActType::Q8x32 ? 32 : 16)),
+        q_stride(x.q_stride()),
+        d_stride(x.d_stride()),
+        sum_stride(x.sum_stride()),
+        n_tokens(tokens),
+        cols(x.cols - k < kGemmCols ? x.cols - k : kGemmCols) {}
+
+  /// The slice without its first tokens.
+  [[nodiscard]] TokenSlice from(std::size_t token) const {
+    TokenSlice rest = *this;
+    rest.q += token * q_stride;
+    rest.d += token * d_stride;
+    rest.sum += token * sum_stride;
+    rest.n_tokens -= token;
+    return rest;
+  }
+};
+
+/// The weights that are packed next, fetched while a micro-kernel runs: rows lie too far apart for the
+/// hardware to see them coming. Into the first-level cache and a few at a time: bursts for the second-level
+/// cache did not arrive (Zen 5). In the last tiles of tokens only, or the panels would push them out again.
+class Ahead {
+ public:
+  /// The same bytes of n_rows rows; tiles: how often fetch() will be called.
+  Ahead(const std::byte* first, std::size_t row_bytes, std::size_t n_rows, std::size_t bytes,
+        std::size_t tiles)
+      : at_(first),
+        row_bytes_(row_bytes),
+        lines_((bytes + 126) / 64),
+        left_(n_rows * lines_),
+        waits_(tiles < kParts ? 0 : tiles - kParts),
+        step_((left_ + tiles - waits_ - 1) / (tiles - waits_)) {}
+
+  /// The next part. (Inlined, or GCC takes it for a function without effects.)
+  [[gnu::always_inline]] void fetch() {
+    if (waits_ > 0) {
+      --waits_;
+      return;
+    }
+    for (std::size_t i = 0; i < step_ && left_ > 0; ++i, --left_) {
+      __builtin_prefetch(at_ + 64 * line_, 0, 3);
+      if (++line_ == lines_) line_ = 0, at_ += row_bytes_;
+    }
+  }
+
+ private:
+  static constexpr std::size_t kParts = 16;
+  const std::byte* at_;
+  std::size_t row_bytes_, lines_, line_ = 0, left_, waits_, step_;
+};
+
+/// The micro-kernel of an instruction set, gemm/NAME.h:
+///   kSigned                bytes are signed where they hold unscaled weights
+///   kSumsInt16             wants to know the range of the bytes
+///   bytes(traits)          how it wants the bytes of a Super256 type
+///   run<shape>(slice, s, n, ahead) adds the products of n panels and the slice to s.acc, and fetches a part
+///                          ahead for every kTokens tokens
+///   Session                what a thread must hold while it runs
+///   arrange<shape>(q)      optional: reorders sixteen rows' weights, a vector for every four columns
+///   transpose(v)           4×4 int32 in every 16-byte lane of four vectors; store(p, v)
+template <class Isa>
+struct GemmKernel;
+
+}  // namespace cria

@@ -1,0 +1,212 @@
+// Products of a few tokens (decoding): 8 rows at once, each row in a 16-byte lane of the vectors, blocks in
+// order. Every block's sum is an exact integer; the floats follow in the order that kernels/README.md fixes.
+// Nothing outside a row is read.
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/formats/formats.h"
+#include "kernels/gemv/fetch_ahead.h"
+#include "kernels/kernels.h"
+#include "kernels/lanes/lanes.h"
+#include "kernels/simd/row_lanes.h"
+
+namespace cria {
+
+/// Walks the blocks of 8 rows for T tokens.
+template <class Isa, DType type, int T>
+class Gemv {
+  using V = RowLanes<Isa>;
+  using W = LaneType<V, type>;
+  using Vec = typename V::Vec;
+  using Float8 = typename V::Float8;
+  static constexpr DecodeTraits kTraits = Format<type>::kTraits;
+  static constexpr bool kMagnitudes = V::kNegates && requires { W::kMagnitude; };
+  static constexpr int kZero = kMagnitudes ? 0 : W::kZero;
+
+ public:
+  using Lanes = V;
+  using Rows = const std::byte* [kRowGroup];
+
+  /// acc[t] lane r = the product of row r and token first + t. ahead: as
+  /// much as the eight rows, fetched meanwhile.
+  static void run(const Rows& rows, const std::byte* ahead, const Activations& x, std::size_t first,
+                  Float8 (&acc)[T]) {
+    for (auto& a : acc) a = V::zero_float();
+    const std::size_t n = x.d_stride();
+    for (std::size_t b = 0; b < n; ++b) {
+      const std::byte* next = ahead + b * kRowGroup * W::kBytes;
+      if constexpr (W::kSuper) {
+        super_block(rows, b * W::kBytes, next, x, first, b, acc);
+      } else {
+        block(rows, b * W::kBytes, next, x, first, b, acc);
+      }
+    }
+  }
+
+ private:
+  static void block(const Rows& rows, std::size_t offset, const std::byte* ahead, const Activations& x,
+                    std::size_t first, std::size_t b, Float8 (&acc)[T]) {
+    fetch_far<kRowGroup * W::kBytes, 1>(ahead, 0);
+    Vec sums[T][V::kPacks];
+    for (std::size_t k = 0; k < V::kPacks; ++k) {
+      W::weights(rows + k, offset, [&](int, Vec w0, Vec w1) CRIA_INLINE {
+        for (int t = 0; t < T; ++t) {
+          const std::int8_t* q = x.q + (first + t) * x.q_stride() + b * 32;
+          const Vec a0 = V::same(q), a1 = V::same(q + 16);
+          if constexpr (W::kFull) {
+            sums[t][k] = V::dot_full(V::zero(), w0, a0, w1, a1);
+          } else {
+            sums[t][k] = V::template dot<W::kMax>(V::zero(), w0, a0, w1, a1);
+          }
+        }
+      });
+    }
+    const Float8 d = W::d(rows, offset);
+    for (int t = 0; t < T; ++t) {
+      const std::size_t i = (first + t) * x.d_stride() + b;
+      const auto sum = V::sub_all(V::sum_rows(sums[t]), W::kZero * x.sum[i]);
+      acc[t] = V::fma(V::mul(d, V::splat_float(x.d[i])), V::to_float(sum), acc[t]);
+      if constexpr (kTraits.has_min)
+        acc[t] =
+            V::fma(W::offset_of(rows, offset), V::splat_float(x.d[i] * static_cast<float>(x.sum[i])), acc[t]);
+    }
+  }
+
+  /// Sums of the activations of a block as the scales want them: of 16 values (two vectors) or of 32.
+  static void load_sums(const std::int16_t* sum, Vec (&out)[W::kScales == 16 ? 2 : 1]) {
+    if constexpr (W::kScales == 16) {
+      out[0] = V::same(sum);
+      out[1] = V::same(sum + 8);
+    } else {
+      out[0] = V::pair_sums(sum);
+    }
+  }
+
+  static void super_block(const Rows& rows, std::size_t offset, const std::byte* ahead, const Activations& x,
+                          std::size_t first, std::size_t b, Float8 (&acc)[T]) {
+    constexpr int kScaleVecs = W::kScales == 16 ? 2 : 1;
+    Vec sums[T][V::kPacks], mins[T][V::kPacks], a[T][kScaleVecs];
+    const std::int8_t* values[T];
+    for (int t = 0; t < T; ++t) {
+      values[t] = x.q + (first + t) * x.q_stride() + b * 256;
+      if constexpr (kZero != 0 || kTraits.has_min)
+        load_sums(x.sum + (first + t) * x.sum_stride() + b * 16, a[t]);
+    }
+    for (std::size_t k = 0; k < V::kPacks; ++k) {
+      Vec scale[kScaleVecs], correction[kScaleVecs], min[kScaleVecs];
+      if constexpr (W::kScales == 0) {
+        correction[0] = V::splat16(-kZero);
+      } else {
+        W::scales(rows + k, offset, scale);
+        for (int i = 0; i < kScaleVecs && kZero != 0; ++i)
+          correction[i] = V::mul16(scale[i], V::splat16(-kZero));
+      }
+      if constexpr (kTraits.has_min) W::mins(rows + k, offset, min);
+      Vec sum[T];
+      for (int t = 0; t < T; ++t) {
+        sum[t] = V::zero();
+        for (int i = 0; i < kScaleVecs && kZero != 0; ++i) sum[t] = V::madd16(sum[t], correction[i], a[t][i]);
+        if constexpr (kTraits.has_min) {
+          mins[t][k] = V::zero();
+          for (int i = 0; i < kScaleVecs; ++i) mins[t][k] = V::madd16(mins[t][k], min[i], a[t][i]);
+        }
+      }
+      const auto add = [&](int j, Vec w0, Vec w1, auto sign) CRIA_INLINE {
+        constexpr std::size_t kPack = kRowGroup * W::kBytes / V::kPacks;
+        fetch_far<kPack, 8>(ahead + k * kPack, j);
+        if (static_cast<std::size_t>(j) % V::kPacks == k) fetch_near<W::kBytes>(rows[j] + offset);
+        for (int t = 0; t < T; ++t) {
+          const std::int8_t* q = values[t] + 32 * j;
+          sum[t] = add_products(sum[t], j, w0, sign(0, V::same(q)), w1, sign(1, V::same(q + 16)), scale);
+          pin(sum[t]);
+        }
+      };
+      if constexpr (kMagnitudes) {
+        W::magnitudes(rows + k, offset, [&](int j, Vec w0, Vec negative0, Vec w1, Vec negative1) CRIA_INLINE {
+          add(j, w0, w1,
+              [&](int i, Vec q) CRIA_INLINE { return V::negate(q, i == 0 ? negative0 : negative1); });
+        });
+      } else {
+        W::weights(rows + k, offset, [&](int j, Vec w0, Vec w1) CRIA_INLINE {
+          add(j, w0, w1, [](int, Vec q) CRIA_INLINE { return q; });
+        });
+      }
+      for (int t = 0; t < T; ++t) sums[t][k] = sum[t];
+    }
+    const Float8 d = W::d(rows, offset);
+    for (int t = 0; t < T; ++t) {
+      const Float8 da = V::splat_float(x.d[(first + t) * x.d_stride() + b]);
+      acc[t] = V::fma(V::mul(d, da), V::to_float(V::sum_rows(sums[t])), acc[t]);
+      if constexpr (kTraits.has_min)
+        acc[t] = V::fnma(V::mul(W::dmin(rows, offset), da), V::to_float(V::sum_rows(mins[t])), acc[t]);
+    }
+  }
+
+  /// sum + the products of 32 weights times their scale or scales.
+  static constexpr int kMax = [] {
+    if constexpr (kMagnitudes) return W::kMagnitude;
+    return W::kMax;
+  }();
+  static Vec add_products(Vec sum, int j, Vec w0, Vec a0, Vec w1, Vec a1, const Vec* scale) {
+    if constexpr (W::kScales == 16) {
+      const Vec s = scale[j / 4];
+      sum = V::template scaled_dot<kMax>(sum, w0, a0, V::scale(s, 2 * j % 8));
+      return V::template scaled_dot<kMax>(sum, w1, a1, V::scale(s, 2 * j % 8 + 1));
+    } else if constexpr (W::kScales == 8 && W::kFull) {
+      return V::scaled_dot_full(sum, w0, a0, w1, a1, V::scale(scale[0], j));
+    } else if constexpr (W::kScales == 8) {
+      return V::template scaled_dot<kMax>(sum, w0, a0, w1, a1, V::scale(scale[0], j));
+    } else {
+      return V::template dot<kMax>(sum, w0, a0, w1, a1);
+    }
+  }
+};
+
+/// What an instruction set multiplies a single token with: OneToken<Isa, type>::Type. Every instruction set
+/// says it (isa/NAME_gemv.cpp or a header included there), so that none uses a slower one by mistake.
+template <class Isa, DType type>
+struct OneToken;
+
+/// Rows [row_begin, row_end) of a job for tokens [first, first + T) by a Gemv.
+template <class Kernel, int T>
+CRIA_FLATTEN void gemv_tokens(const MatMulJob& job, std::size_t row_begin, std::size_t row_end,
+                              std::size_t first) {
+  using V = typename Kernel::Lanes;
+  for (std::size_t r = row_begin; r < row_end; r += kRowGroup) {
+    const std::size_t n = std::min(kRowGroup, row_end - r);
+    const std::byte* rows[kRowGroup];
+    for (std::size_t i = 0; i < kRowGroup; ++i)
+      rows[i] = job.weights + (r + std::min(i, n - 1)) * job.row_bytes;
+    typename V::Float8 acc[T];
+    Kernel::run(rows, fetched_beside(rows[0], kRowGroup * job.row_bytes), *job.x, first, acc);
+    for (int t = 0; t < T; ++t) {
+      float result[kRowGroup];
+      V::store(result, acc[t]);
+      const std::size_t at = (first + t) * job.out_stride + r;
+      for (std::size_t i = 0; i < n; ++i)
+        job.out[at + i] = job.residual ? job.residual[at + i] + result[i] : result[i];
+    }
+  }
+}
+
+/// A MatMulFn for few tokens: the weights are decoded once for up to four of them.
+template <class Isa, DType type>
+void gemv(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte*) {
+  const std::size_t n = job.x->n_tokens;
+  std::size_t t = 0;
+  for (; t + 4 <= n; t += 4) gemv_tokens<Gemv<Isa, type, 4>, 4>(job, row_begin, row_end, t);
+  if (t + 2 <= n) gemv_tokens<Gemv<Isa, type, 2>, 2>(job, row_begin, row_end, t), t += 2;
+  if (t < n) gemv_tokens<typename OneToken<Isa, type>::Type, 1>(job, row_begin, row_end, t);
+}
+
+/// The GEMV of a type of integers in blocks, else null. Instantiated by isa/NAME_gemv.cpp.
+template <class Isa>
+MatMulFn gemv_kernel(DType type) {
+  return with_dtype(type, [](auto t) -> MatMulFn {
+    if constexpr (is_integer(Format<t>::kClass)) return gemv<Isa, t>;
+    return nullptr;
+  });
+}
+
+}  // namespace cria

@@ -1,0 +1,223 @@
+// Products of one token on AVX-512 for types of less than four bits, which wait for arithmetic before they
+// wait for memory: a register holds 64 columns of one row (in gemv.h: 16 columns of four), so that
+// activations are loaded once for eight rows, and weights without
+// inserts, which take a shuffle each on Zen 4.
+#pragma once
+
+#include <immintrin.h>
+
+#include <array>
+#include <type_traits>
+
+#include "kernels/gemv/gemv.h"
+#include "kernels/simd/avx512_pair.h"
+
+namespace cria {
+
+/// Register j of four holds in its lanes of 16 bytes these sixteens of a super-block's columns: 64 columns in
+/// a row, or 32 of each half, as a shift of 64 bytes of two-bit numbers leaves them side by side.
+template <bool halves>
+constexpr std::size_t wide_sixteen(std::size_t j, std::size_t lane) {
+  return halves ? lane / 2 * 8 + 2 * j + lane % 2 : 4 * j + lane;
+}
+
+/// The sixteen that int16 k of the scales of registers 2i and 2i + 1 belongs to: sums of four products,
+/// packed to int16, lie there four of the first register, four of the second in every lane.
+template <bool halves>
+constexpr std::size_t wide_scale(std::size_t i, std::size_t k) {
+  return wide_sixteen<halves>(2 * i + k % 8 / 4, k / 8);
+}
+
+/// Where permutex2var finds those scales, as RowLanes have them: n of a
+/// super-block, eight int16 a vector. [lane][i]
+template <bool halves, std::size_t n>
+alignas(64) inline constexpr auto kLaneScales = [] {
+  std::array<std::array<std::array<std::uint16_t, 32>, 2>, 4> from{};
+  for (std::size_t lane = 0; lane < 4; ++lane)
+    for (std::size_t i = 0; i < 2; ++i)
+      for (std::size_t k = 0; k < 32; ++k) {
+        const std::size_t scale = wide_scale<halves>(i, k) * n / 16;
+        from[lane][i][k] = static_cast<std::uint16_t>(scale / 8 * 32 + lane * 8 + scale % 8);
+      }
+  return from;
+}();
+
+/// The activations of a super-block as the registers have them.
+class WideValues {
+ public:
+  template <bool halves, int zero>
+  CRIA_INLINE WideValues(const std::int8_t* p, std::bool_constant<halves>,
+                         std::integral_constant<int, zero>) {
+    unroll<4>([&](auto j) CRIA_INLINE {
+      if constexpr (halves)
+        q_[j] = _mm512_inserti64x4(_mm512_castsi256_si512(half(p + 32 * j)), half(p + 128 + 32 * j), 1);
+      else
+        q_[j] = _mm512_loadu_si512(p + 64 * j);
+      start_[j] = _mm512_setzero_si512();
+      if constexpr (zero != 0)
+        start_[j] =
+            _mm512_sub_epi32(start_[j], _mm512_dpbusd_epi32(start_[j], _mm512_set1_epi8(zero), q_[j]));
+    });
+  }
+  /// Sums of four products with the weights w - zero of register j.
+  [[nodiscard]] CRIA_INLINE __m512i dot(int j, __m512i w) const {
+    return _mm512_dpbusd_epi32(start_[j], w, q_[j]);
+  }
+  /// The same with w, or -w where `negative` says so; zero is 0.
+  [[nodiscard]] CRIA_INLINE __m512i dot(int j, __m512i w, __mmask64 negative) const {
+    const __m512i none = _mm512_setzero_si512();
+    return _mm512_dpbusd_epi32(none, w, _mm512_mask_sub_epi8(q_[j], negative, none, q_[j]));
+  }
+
+ private:
+  CRIA_INLINE static __m256i half(const std::int8_t* p) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  }
+  __m512i q_[4], start_[4];
+};
+
+/// The types that are multiplied so: each must have a WideType.
+constexpr bool is_wide(DType type) {
+  switch (type) {
+    case DType::Q2_K:
+    case DType::Q3_K:
+    case DType::IQ2_S:
+    case DType::IQ2_XS:
+    case DType::IQ1_S:
+    case DType::IQ1_M:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// How a type lies in the registers; specialised in wide_k.h and wide_iq.h.
+///   Block, kHalves         of wide_sixteen()
+///   kZero                  what is added to every weight
+///   Rows(rows, offset)     what is decoded for the eight rows of a group together
+///     d()                  of the eight rows
+///     each(r, p, x, f)     for row r, whose block is at p, twice: f(the products of a register, those of the
+///                          next, their scales as wide_scale() says)
+///     more(sums)           optional: what the integer sums of the eight rows lack
+/// and for types with mins
+///     dmin()
+///     mins(p, q)           of two rows' blocks: 16 int16 each
+template <DType type>
+struct WideType;
+
+/// Rows of a type whose d and scales are decoded in lanes.
+template <DType type, bool halves>
+class WideScales {
+ public:
+  using Lanes = LaneType<RowLanes<Avx512>, type>;
+
+  WideScales(const std::byte* const* rows, std::size_t offset) : d_(Lanes::d(rows, offset)) {
+    Lanes::scales(rows, offset, scales_[0]);
+    Lanes::scales(rows + 1, offset, scales_[1]);
+  }
+  [[nodiscard]] __m256 d() const { return d_; }
+  /// Those of registers 2i and 2i + 1 of row r.
+  [[nodiscard]] CRIA_INLINE __m512i scales(int r, int i) const {
+    const __m512i from = _mm512_load_si512(kLaneScales<halves, Lanes::kScales>[r / 2][i].data());
+    return _mm512_permutex2var_epi16(scales_[r % 2][0], from, scales_[r % 2][kLast]);
+  }
+  /// The first eight of rows k, k + 2, k + 4 and k + 6, a lane each.
+  [[nodiscard]] __m512i lanes(int k) const { return scales_[k][0]; }
+
+ private:
+  static constexpr int kLast = Lanes::kScales == 16 ? 1 : 0;
+  __m256 d_;
+  __m512i scales_[2][kLast + 1];  // row r: lane r/2 of [r%2], eight int16 of each vector
+};
+
+template <DType type>
+class WideGemv {
+  using W = WideType<type>;
+  using Block = typename W::Block;
+  static constexpr bool kMins = Format<type>::kTraits.has_min;
+
+ public:
+  using Lanes = RowLanes<Avx512>;
+
+  /// As Gemv::run() for one token.
+  static void run(const std::byte* const (&rows)[kRowGroup], const std::byte* ahead, const Activations& x,
+                  std::size_t token, __m256 (&acc)[1]) {
+    acc[0] = _mm256_setzero_ps();
+    const std::int8_t* const q = x.q + token * x.q_stride();
+    const std::int16_t* const sum = x.sum + token * x.sum_stride();
+    const float* const d = x.d + token * x.d_stride();
+    for (std::size_t b = 0; b < x.d_stride(); ++b)
+      super_block(rows, b * sizeof(Block), ahead + b * kRowGroup * sizeof(Block), q + 256 * b, sum + 16 * b,
+                  _mm256_set1_ps(d[b]), acc[0]);
+  }
+
+ private:
+  CRIA_INLINE static void super_block(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
+                                      const std::byte* ahead, const std::int8_t* q, const std::int16_t* sum,
+                                      __m256 da, __m256& acc) {
+    const WideValues x(q, std::bool_constant<W::kHalves>{}, std::integral_constant<int, W::kZero>{});
+    const typename W::Rows decoded(rows, offset);
+    const auto row = [&](int r) CRIA_INLINE {
+      __m512i total = _mm512_setzero_si512();
+      decoded.each(r, rows[r] + offset, x, [&](__m512i first, __m512i second, __m512i scales) CRIA_INLINE {
+        total = _mm512_dpwssd_epi32(total, _mm512_packs_epi32(first, second), scales);
+      });
+      pin(total);
+      return total;
+    };
+    __m512i pairs[4], mins[4];
+    unroll<4>([&](auto i) CRIA_INLINE {
+      fetch_far<kRowGroup * sizeof(Block), 4>(ahead, i);
+      fetch_near<sizeof(Block)>(rows[2 * i] + offset);
+      fetch_near<sizeof(Block)>(rows[2 * i + 1] + offset);
+      const __m512i first = row(2 * i);
+      pairs[i] = add_neighbours(first, row(2 * i + 1));
+      if constexpr (kMins) {
+        const __m512i sums =
+            _mm512_broadcast_i64x4(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(sum)));
+        mins[i] = _mm512_dpwssd_epi32(_mm512_setzero_si512(),
+                                      decoded.mins(rows[2 * i] + offset, rows[2 * i + 1] + offset), sums);
+      }
+    });
+    __m256i isum = sum_rows(pairs);
+    if constexpr (requires { decoded.more(sum); }) isum = _mm256_add_epi32(isum, decoded.more(sum));
+    acc = _mm256_fmadd_ps(_mm256_mul_ps(decoded.d(), da), _mm256_cvtepi32_ps(isum), acc);
+    if constexpr (kMins)
+      acc = _mm256_fnmadd_ps(_mm256_mul_ps(decoded.dmin(), da), _mm256_cvtepi32_ps(sum_halves(mins)), acc);
+  }
+
+  /// In every lane: a0 + a2, b0 + b2, a1 + a3, b1 + b3.
+  CRIA_INLINE static __m512i add_neighbours(__m512i a, __m512i b) {
+    return _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+  }
+  /// Of the results of add_neighbours(a, b) and (c, d): in every lane the sums of a's, b's, c's and d's.
+  CRIA_INLINE static __m512i add_pairs(__m512i ab, __m512i cd) {
+    return _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+  }
+  /// Of four pairs of rows, added as neighbours: the sums of the eight rows.
+  CRIA_INLINE static __m256i sum_rows(const __m512i (&pairs)[4]) {
+    const __m512i a = add_pairs(pairs[0], pairs[1]), b = add_pairs(pairs[2], pairs[3]);
+    const __m512i halves =
+        _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xDD));
+    const __m512i sums = _mm512_add_epi32(halves, _mm512_shuffle_i32x4(halves, halves, 0xB1));
+    return _mm512_castsi512_si256(_mm512_permutexvar_epi64(_mm512_setr_epi64(0, 1, 4, 5, 0, 0, 0, 0), sums));
+  }
+  /// The sums of the halves of four registers.
+  CRIA_INLINE static __m256i sum_halves(const __m512i (&v)[4]) {
+    const __m512i lanes = add_pairs(add_neighbours(v[0], v[1]), add_neighbours(v[2], v[3]));
+    const __m512i sums = _mm512_add_epi32(lanes, _mm512_shuffle_i32x4(lanes, lanes, 0xB1));
+    return _mm512_castsi512_si256(
+        _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 8, 1, 9, 2, 10, 3, 11, 0, 0, 0, 0, 0, 0, 0, 0), sums));
+  }
+};
+
+template <DType type>
+struct OneToken<Avx512, type> {
+  using Type = Gemv<Avx512Pair, type, 1>;
+};
+template <DType type>
+requires(is_wide(type)) struct OneToken<Avx512, type> {
+  using Type = WideGemv<type>;
+};
+
+}  // namespace cria

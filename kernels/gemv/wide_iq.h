@@ -1,0 +1,183 @@
+// Codebooks of eight values a register of 64 columns at a time: eight entries loaded one by one. See wide.h.
+#pragma once
+
+#include <cstring>
+
+#include "kernels/gemv/wide.h"
+#include "kernels/lanes/iq.h"
+
+namespace cria {
+
+template <class T>
+CRIA_INLINE inline T load_bits(const std::byte* p) {
+  T bits;
+  std::memcpy(&bits, p, sizeof bits);
+  return bits;
+}
+
+CRIA_INLINE inline __m128i two_entries(const std::uint64_t* book, std::uint64_t first, std::uint64_t second) {
+  const __m128i one = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(book + first));
+  return _mm_castps_si128(_mm_loadh_pi(_mm_castsi128_ps(one), reinterpret_cast<const __m64*>(book + second)));
+}
+/// Eight entries of a codebook; four(k): two and two of them.
+template <class F>
+CRIA_INLINE inline __m512i eight_of(F four) {
+  return _mm512_inserti64x4(_mm512_castsi256_si512(four(0)), four(1), 1);
+}
+/// Eight entries of a codebook: of their indices the low bytes, eight at `low`, and the bits above them: of
+/// four indices in a Tops at `high`, of the next four in another, where `used` says so; they belong at
+/// `places` of four numbers of sixteen bits.
+template <class Tops>
+CRIA_INLINE inline __m512i eight_entries(const std::uint64_t* book, const std::byte* low,
+                                         const std::byte* high, std::uint64_t places,
+                                         Tops used = static_cast<Tops>(-1)) {
+  return eight_of([&](int i) CRIA_INLINE {
+    const std::uint64_t indices = _pdep_u64(load_bits<std::uint32_t>(low + 4 * i), 0x00FF'00FF'00FF'00FF) |
+                                  _pdep_u64(load_bits<Tops>(high + sizeof(Tops) * i) & used, places);
+    const __m128i upper = two_entries(book, __bextr_u64(indices, 16U << 8 | 32), indices >> 48);
+    const __m128i lower = two_entries(book, indices & 0xFFFF, __bextr_u64(indices, 16U << 8 | 16));
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(lower), upper, 1);
+  });
+}
+
+/// What codebook types share. Their Row(p), a row's block: dot(j, x), the products of register j.
+template <DType type, class Block_, int zero>
+struct WideCodebook {
+  using Block = Block_;
+  static constexpr bool kHalves = false;
+  static constexpr int kZero = zero;
+
+  class Rows : public WideScales<type, kHalves> {
+   public:
+    using WideScales<type, kHalves>::WideScales;
+    template <class F>
+    CRIA_INLINE void each(int r, const std::byte* p, const WideValues& x, F f) const {
+      const typename WideType<type>::Row row(p);
+      unroll<2>([&](auto i) CRIA_INLINE { f(row.dot(2 * i, x), row.dot(2 * i + 1, x), this->scales(r, i)); });
+    }
+  };
+};
+
+template <>
+struct WideType<DType::IQ2_S> : WideCodebook<DType::IQ2_S, BlockIQ2_S, 0> {
+  class Row {
+   public:
+    CRIA_INLINE explicit Row(const std::byte* p) : p_(p) {}
+    [[nodiscard]] CRIA_INLINE __m512i dot(int j, const WideValues& x) const {
+      const auto negative = load_bits<std::uint64_t>(p_ + offsetof(Block, signs) + 8 * j);
+      const __m512i entries =
+          eight_entries<std::uint8_t>(kIq2sGrid.data(), p_ + offsetof(Block, index) + 8 * j,
+                                      p_ + offsetof(Block, index_hi) + 2 * j, 0x0300'0300'0300'0300);
+      return x.dot(j, entries, _cvtu64_mask64(negative));
+    }
+
+   private:
+    const std::byte* p_;
+  };
+};
+
+/// Words of nine bits of index and seven of sign.
+template <>
+struct WideType<DType::IQ2_XS> : WideCodebook<DType::IQ2_XS, BlockIQ2_XS, 0> {
+  class Row {
+   public:
+    CRIA_INLINE explicit Row(const std::byte* p) : p_(p + offsetof(Block, q)) {
+      const __m512i words = _mm512_loadu_si512(p_);
+      const __m512i sevens =
+          _mm512_permutexvar_epi8(_mm512_load_si512(kEvenBytes.data()), _mm512_srli_epi16(words, 9));
+      const __m512i signs = _mm512_permutex2var_epi8(_mm512_load_si512(kEvenSigns.data()), sevens,
+                                                     _mm512_load_si512(kEvenSigns.data() + 64));
+      const __m128i low = _mm512_castsi512_si128(signs), high = _mm512_extracti32x4_epi32(signs, 1);
+      negative_[0] = static_cast<std::uint64_t>(_mm_cvtsi128_si64(low));
+      negative_[1] = static_cast<std::uint64_t>(_mm_extract_epi64(low, 1));
+      negative_[2] = static_cast<std::uint64_t>(_mm_cvtsi128_si64(high));
+      negative_[3] = static_cast<std::uint64_t>(_mm_extract_epi64(high, 1));
+    }
+    [[nodiscard]] CRIA_INLINE __m512i dot(int j, const WideValues& x) const {
+      const __m512i entries = eight_of([&](int i) CRIA_INLINE {
+        const auto words = load_bits<std::uint64_t>(p_ + 16 * j + 8 * i);
+        const __m128i upper = two_entries(kIq2xsGrid.data(), words >> 32 & 511, words >> 48 & 511);
+        const __m128i lower = two_entries(kIq2xsGrid.data(), words & 511, words >> 16 & 511);
+        return _mm256_inserti128_si256(_mm256_castsi128_si256(lower), upper, 1);
+      });
+      return x.dot(j, entries, _cvtu64_mask64(negative_[j]));
+    }
+
+   private:
+    alignas(64) static constexpr auto kEvenBytes = [] {
+      std::array<std::uint8_t, 64> from{};
+      for (std::size_t i = 0; i < 32; ++i) from[i] = static_cast<std::uint8_t>(2 * i);
+      return from;
+    }();
+    alignas(64) static constexpr auto kEvenSigns = [] {
+      std::array<std::uint8_t, 128> signs{};
+      for (std::uint32_t seven = 0; seven < 128; ++seven) signs[seven] = even_signs(seven);
+      return signs;
+    }();
+    const std::byte* p_;
+    alignas(32) std::uint64_t negative_[4];
+  };
+};
+
+/// The plus or minus one of 32 columns is a product of its own, of their sums.
+template <>
+struct WideType<DType::IQ1_S> : WideCodebook<DType::IQ1_S, BlockIQ1_S, 8> {
+  class Rows : public WideCodebook::Rows {
+   public:
+    Rows(const std::byte* const* rows, std::size_t offset)
+        : WideCodebook::Rows(rows, offset),
+          signed_{with_signs(rows, offset, 0), with_signs(rows, offset, 1)} {}
+    /// Σ ± scale * the sums of the eight rows.
+    [[nodiscard]] __m256i more(const std::int16_t* sum) const {
+      using V = RowLanes<Avx512>;
+      const __m512i sums = V::pair_sums(sum);
+      const __m512i products[2] = {V::madd16(V::zero(), signed_[0], sums),
+                                   V::madd16(V::zero(), signed_[1], sums)};
+      return V::sum_rows(products);
+    }
+
+   private:
+    __m512i with_signs(const std::byte* const* rows, std::size_t offset, int k) const {
+      const __m512i hi = RowLanes<Avx512>::load(rows + k, offset + offsetof(Block, hi));
+      return _mm512_mask_sub_epi16(this->lanes(k), _mm512_movepi16_mask(hi), _mm512_setzero_si512(),
+                                   this->lanes(k));
+    }
+    __m512i signed_[2];
+  };
+  class Row {
+   public:
+    CRIA_INLINE explicit Row(const std::byte* p) : p_(p) {}
+    [[nodiscard]] CRIA_INLINE __m512i dot(int j, const WideValues& x) const {
+      const __m512i entries =
+          eight_entries<std::uint16_t>(kIq1Grid.data(), p_ + offsetof(Block, index) + 8 * j,
+                                       p_ + offsetof(Block, hi) + 4 * j, 0x0700'0700'0700'0700);
+      return x.dot(j, _mm512_add_epi8(entries, _mm512_set1_epi8(kZero)));
+    }
+
+   private:
+    const std::byte* p_;
+  };
+};
+
+/// The plus or minus one of each entry is added to it.
+template <>
+struct WideType<DType::IQ1_M> : WideCodebook<DType::IQ1_M, BlockIQ1_M, 9> {
+  class Row {
+   public:
+    CRIA_INLINE explicit Row(const std::byte* p) : p_(p) {}
+    [[nodiscard]] CRIA_INLINE __m512i dot(int j, const WideValues& x) const {
+      const std::byte* const hi = p_ + offsetof(Block, hi) + 4 * j;
+      const __m512i entries = eight_entries<std::uint16_t>(
+          kIq1Grid.data(), p_ + offsetof(Block, index) + 8 * j, hi, 0x0F00'0F00'0F00'0F00, 0x7777);
+      const auto minus = static_cast<__mmask8>(_pext_u32(load_bits<std::uint32_t>(hi), 0x8888'8888));
+      const __m512i one =
+          _mm512_mask_blend_epi64(minus, _mm512_set1_epi8(kZero + 1), _mm512_set1_epi8(kZero - 1));
+      return x.dot(j, _mm512_add_epi8(entries, one));
+    }
+
+   private:
+    const std::byte* p_;
+  };
+};
+
+}  // namespace cria

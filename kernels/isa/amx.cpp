@@ -1,0 +1,45 @@
+// The amx kernels: integer products of many tokens run on tiles, all else is avx512bf16's.
+#include "kernels/gemm/amx.h"
+#include "kernels/gemm/gemm.h"
+#include "kernels/isa/instruction_set.h"
+#include "kernels/matmul/integers.h"
+
+namespace cria {
+
+template MatMulFn gemm_kernel<Amx>(DType type);
+
+template <>
+MatMulFn gemv_kernel<Amx>(DType type) {
+  return gemv_kernel<Avx512>(type);
+}
+
+namespace {
+
+MatMulKernel matmul(DType type) {
+  const MatMulKernel kernel = int_matmul<Amx>(type);
+  return kernel.run != nullptr ? kernel : kernels_of<Avx512Bf16>().matmul(type);
+}
+
+std::uint64_t matrix_peak(std::uint64_t rounds) {
+  const GemmKernel<Amx>::Session session(PanelShape{});
+  for (std::uint64_t i = 0; i < rounds; ++i) {
+    _tile_dpbssd(0, 4, 6);
+    _tile_dpbssd(1, 4, 7);
+    _tile_dpbssd(2, 5, 6);
+    _tile_dpbssd(3, 5, 7);
+  }
+  return rounds * 4 * 16 * 16 * 64;
+}
+
+}  // namespace
+
+template <>
+KernelSet kernels_of<Amx>() noexcept {
+  KernelSet set = kernels_of<Avx512Bf16>();
+  set.isa = Amx::name;
+  set.matmul = matmul;
+  set.matrix_peak = matrix_peak;
+  return set;
+}
+
+}  // namespace cria

@@ -1,0 +1,10 @@
+// The products of integer types with many tokens on avx2.
+#include "kernels/gemm/avx2.h"
+#include "kernels/gemm/gemm.h"
+#include "kernels/simd/avx2.h"
+
+namespace cria {
+
+template MatMulFn gemm_kernel<Avx2>(DType type);
+
+}  // namespace cria

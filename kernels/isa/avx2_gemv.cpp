@@ -1,0 +1,14 @@
+// The products of integer types with few tokens on avx2.
+#include "kernels/gemv/gemv.h"
+#include "kernels/simd/avx2.h"
+
+namespace cria {
+
+template <DType type>
+struct OneToken<Avx2, type> {
+  using Type = Gemv<Avx2, type, 1>;
+};
+
+template MatMulFn gemv_kernel<Avx2>(DType type);
+
+}  // namespace cria

@@ -1,0 +1,10 @@
+// The products of integer types with few tokens on avx512vnni.
+#include "kernels/gemv/gemv.h"
+#include "kernels/gemv/wide_iq.h"
+#include "kernels/gemv/wide_k.h"
+
+namespace cria {
+
+template MatMulFn gemv_kernel<Avx512>(DType type);
+
+}  // namespace cria

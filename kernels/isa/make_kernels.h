@@ -1,0 +1,57 @@
+// All kernels of one instruction set: what isa/NAME.cpp instantiate.
+#pragma once
+
+#include "kernels/attention/store_kv.h"
+#include "kernels/attention/tiles.h"
+#include "kernels/encode/encoder.h"
+#include "kernels/isa/instruction_set.h"
+#include "kernels/isa/peak.h"
+#include "kernels/matmul/bf16.h"
+#include "kernels/matmul/floats.h"
+#include "kernels/matmul/scalar.h"
+#include "kernels/rows/activate.h"
+#include "kernels/rows/log_softmax.h"
+#include "kernels/rows/quantize.h"
+#include "kernels/rows/row_ops.h"
+
+namespace cria {
+
+/// The F32, F16 and BF16 kernels, the integer types' own (Int), or the scalar kernel where a set has none.
+template <class Isa, MatMulKernel (*Int)(DType)>
+MatMulKernel any_matmul(DType type) {
+  if (const MatMulKernel kernel = float_matmul_kernel<Isa>(type); kernel.run != nullptr) return kernel;
+  if (type == DType::BF16) return {ActType::BF16, bf16_matmul<Bf16Pairs<Isa>>};
+  if (const MatMulKernel kernel = Int(type); kernel.run != nullptr) return kernel;
+  return scalar_matmul(type);
+}
+
+template <class Isa, MatMulKernel (*Int)(DType)>
+constexpr KernelSet make_kernels() {
+  KernelSet set{.isa = Isa::name,
+                .matmul = any_matmul<Isa, Int>,
+                .encode = encoder<Isa>,
+                .quantize = quantize<Isa>,
+                .rms_norm = rms_norm<Isa>,
+                .layer_norm = layer_norm<Isa>,
+                .rope = rope<Isa>,
+                .silu_mul = silu_mul<Isa>,
+                .activate = activate<Isa>,
+                .add = add<Isa>,
+                .add_scaled = add_scaled<Isa>,
+                .scale = scale_row<Isa>,
+                .soft_cap = soft_cap_row<Isa>,
+                .clamp = clamp<Isa>,
+                .softmax = softmax<Isa>,
+                .log_sum_exp = log_sum_exp<Isa>,
+                .mean_difference = mean_difference<Isa>,
+                .store_kv = store_kv<Isa>,
+                .attention = attention<Isa>};
+  if constexpr (requires { typename Isa::Arch; }) {
+    set.int8_peak = int8_peak<Isa>;
+    set.float_peak = float_peak<Isa>;
+    set.read_peak = read_peak<Isa>;
+  }
+  return set;
+}
+
+}  // namespace cria

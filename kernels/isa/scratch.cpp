@@ -1,0 +1,20 @@
+// How much work memory the kernels of any instruction set want at most.
+
+#include <algorithm>
+
+#include "kernels/attention/tiles.h"
+#include "kernels/gemm/panel.h"
+#include "kernels/matmul/floats.h"
+
+namespace cria {
+
+std::size_t matmul_scratch_bytes(std::size_t cols) noexcept {
+  return std::max(float_matmul_scratch_bytes(cols), sizeof(GemmScratch));
+}
+
+std::size_t attention_scratch_bytes(std::size_t /*n_heads*/, std::size_t /*n_kv_heads*/, std::size_t head_dim,
+                                    std::size_t value_dim) noexcept {
+  return AttentionScratch::floats(head_dim, value_dim) * sizeof(float);
+}
+
+}  // namespace cria

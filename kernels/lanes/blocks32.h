@@ -1,0 +1,99 @@
+// The 32-value types in lanes.
+#pragma once
+
+#include "kernels/formats/blocks32.h"
+#include "kernels/lanes/lane_type.h"
+
+namespace cria {
+
+/// Sixteen bytes of nibbles: w0 from the low ones, w1 from the high ones.
+template <class V>
+struct Nibbles {
+  typename V::Vec low, high;
+  Nibbles(typename V::RowPtr rows, std::size_t offset) {
+    const auto v = V::load(rows, offset), mask = V::splat8(15);
+    low = V::template take<0>(v, mask);
+    high = V::template take<4>(v, mask);
+  }
+};
+
+/// shares_head: the first sixteen bytes of a block are read anyway.
+template <class V, class Block, bool shares_head>
+struct LaneBlock32 {
+  static constexpr std::size_t kBytes = sizeof(Block);
+  static constexpr bool kSuper = false, kFull = false;
+  static constexpr int kScales = 0;
+  static auto d(typename V::RowPtr rows, std::size_t offset) {
+    return V::template load_f16<sizeof(Block), offsetof(Block, d), shares_head>(rows, offset);
+  }
+};
+
+template <class V, class Block, int zero>
+struct LaneNibbles : LaneBlock32<V, Block, zero == 0> {
+  static constexpr int kZero = zero, kMax = 15;
+  template <class F>
+  CRIA_INLINE static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
+    const Nibbles<V> q(rows, offset + offsetof(Block, lo));
+    f(0, q.low, q.high);
+  }
+};
+
+template <class V>
+struct LaneType<V, DType::Q4_0> : LaneNibbles<V, BlockQ4_0, 8> {};
+
+template <class V>
+struct LaneType<V, DType::Q8_0> : LaneBlock32<V, BlockQ8_0, false> {
+  static constexpr bool kFull = true;
+  static constexpr int kZero = V::kBias, kMax = 255;
+  template <class F>
+  CRIA_INLINE static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
+    const auto bias = V::splat8(V::kBias);
+    const auto q = [&](std::size_t i) CRIA_INLINE {
+      return V::add8(V::load(rows, offset + offsetof(BlockQ8_0, q) + i), bias);
+    };
+    f(0, q(0), q(16));
+  }
+};
+
+/// The fifth bits of 32 weights: four bytes of each row, from byte At of a block on.
+template <class V, int At>
+struct FifthBits {
+  typename V::Vec first, second, bits = V::same(&kBitOfByte);
+  FifthBits(typename V::RowPtr rows, std::size_t offset) {
+    const auto head = V::load(rows, offset);
+    first = V::lookup(head, V::same(&kSpread<At>));
+    second = V::lookup(head, V::same(&kSpread<At + 2>));
+  }
+  auto add(typename V::Vec nibbles, typename V::Vec hi) const {
+    return V::add_where(nibbles, hi, bits, V::splat8(16));
+  }
+};
+
+template <class V, class Block, int zero>
+struct LaneFiveBits : LaneBlock32<V, Block, true> {
+  static constexpr int kZero = zero, kMax = 31;
+  template <class F>
+  CRIA_INLINE static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
+    const FifthBits<V, offsetof(Block, hi)> hi(rows, offset);
+    const Nibbles<V> q(rows, offset + offsetof(Block, lo));
+    f(0, hi.add(q.low, hi.first), hi.add(q.high, hi.second));
+  }
+};
+
+template <class V>
+struct LaneType<V, DType::Q5_0> : LaneFiveBits<V, BlockQ5_0, 16> {};
+
+template <class V, class Block>
+struct LaneOffset {
+  static auto offset_of(typename V::RowPtr rows, std::size_t offset) {
+    return V::template load_f16<sizeof(Block), offsetof(Block, m)>(rows, offset);
+  }
+};
+
+template <class V>
+struct LaneType<V, DType::Q5_1> : LaneFiveBits<V, BlockQ5_1, 0>, LaneOffset<V, BlockQ5_1> {};
+
+template <class V>
+struct LaneType<V, DType::Q4_1> : LaneNibbles<V, BlockQ4_1, 0>, LaneOffset<V, BlockQ4_1> {};
+
+}  // namespace cria

@@ -1,0 +1,40 @@
+// The types of four-bit floating point in lanes.
+#pragma once
+
+#include "kernels/formats/fp4.h"
+#include "kernels/lanes/blocks32.h"
+
+namespace cria {
+
+/// Twice E2M1, plus 12.
+template <class V>
+struct Fp4Nibbles {
+  static constexpr int kZero = 12, kMax = 24;
+  static constexpr LaneConstant<std::uint8_t> kBiased = [] {
+    LaneConstant<std::uint8_t> t{};
+    for (int i = 0; i < 16; ++i) t.at[i] = static_cast<std::uint8_t>(kTwiceE2m1[i] + kZero);
+    return t;
+  }();
+  typename V::Vec low, high;
+  Fp4Nibbles(typename V::RowPtr rows, std::size_t offset) {
+    const Nibbles<V> q(rows, offset);
+    const auto values = V::same(&kBiased);
+    low = V::lookup(values, q.low);
+    high = V::lookup(values, q.high);
+  }
+};
+
+template <class V>
+struct LaneType<V, DType::MXFP4> : LaneBlock32<V, BlockMXFP4, false> {
+  static constexpr int kZero = Fp4Nibbles<V>::kZero, kMax = Fp4Nibbles<V>::kMax;
+  static auto d(typename V::RowPtr rows, std::size_t offset) {
+    return V::half_of_e8m0(V::template load_u8<sizeof(BlockMXFP4), offsetof(BlockMXFP4, e)>(rows, offset));
+  }
+  template <class F>
+  CRIA_INLINE static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
+    const Fp4Nibbles<V> q(rows, offset + offsetof(BlockMXFP4, lo));
+    f(0, q.low, q.high);
+  }
+};
+
+}  // namespace cria

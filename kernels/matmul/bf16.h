@@ -1,0 +1,60 @@
+// Products of BF16 weights with activations rounded to bfloat16 (numerics: kernels/README.md): the float
+// kernel, run over pairs. Where it sees one float column, weights and tokens hold two bfloat16, and its fused
+// multiply-add is the dot product of both pairs: one instruction on processors that have it.
+#pragma once
+
+#include "kernels/matmul/floats.h"
+#include "kernels/matmul/scalar.h"
+#include "kernels/simd/subnormals.h"
+
+namespace cria {
+
+/// An instruction set whose float lanes hold pairs of bfloat16, the first in the low half. Panels hold the
+/// halves as floats, in the order in which they are multiplied.
+template <class Isa>
+struct Bf16Pairs {};
+
+template <class Isa>
+struct FloatOps<Bf16Pairs<Isa>> : FloatOps<Isa> {
+  using Batch = typename FloatOps<Isa>::Batch;
+  using Halves = FloatOps<Isa>;
+  /// sum + the second halves' product, + the first halves'.
+  [[gnu::always_inline]] static Batch fma(Batch w, Batch x, Batch sum) {
+    using Ops = FloatOps<Isa>;
+    return Ops::fma(Ops::low_bf16(w), Ops::low_bf16(x), Ops::fma(Ops::high_bf16(w), Ops::high_bf16(x), sum));
+  }
+};
+#if defined(__AVX512BF16__)
+template <>
+struct FloatOps<Avx512Bf16> : FloatOps<Avx512> {
+  [[gnu::always_inline]] static Batch fma(Batch w, Batch x, Batch sum) {
+    return _mm512_dpbf16_ps(sum, (__m512bh)w.data, (__m512bh)x.data);
+  }
+};
+#endif
+template <class Isa>
+struct FloatBlock<Bf16Pairs<Isa>> : FloatBlock<Isa> {};
+template <>
+struct FloatBlock<Avx512Bf16> : FloatBlock<Avx512> {};
+
+/// MatMulFn of BF16. Pairs: what multiplies them, Bf16Pairs<Isa> or Avx512Bf16.
+template <class Pairs>
+void bf16_matmul(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
+  if (job.cols % 2 != 0) {  // rows that no model has: their last value has no pair
+    scalar_matmul(DType::BF16).run(job, row_begin, row_end, scratch);
+    return;
+  }
+  Activations pairs;
+  pairs.type = ActType::F32;
+  pairs.n_tokens = job.x->n_tokens;
+  pairs.cols = job.cols / 2;
+  pairs.f32 = reinterpret_cast<const float*>(job.x->q);
+  pairs.f32_stride = job.x->q_stride() / sizeof(float);
+  MatMulJob pair_job = job;
+  pair_job.cols = pairs.cols;
+  pair_job.x = &pairs;
+  const SubnormalsAsZero mode;
+  FloatMatMul<Pairs, Stored::F32>(pair_job, scratch).run(row_begin, row_end);
+}
+
+}  // namespace cria

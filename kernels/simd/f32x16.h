@@ -1,0 +1,227 @@
+// Sixteen float lanes, the unit in which every float kernel is written: one AVX-512 register, two AVX2, four
+// NEON, or sixteen floats. Lane i is lane i everywhere and sums over lanes are one fixed tree, so the bits do
+// not depend on the instruction set.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/simd/float_convert.h"
+
+/// Before a loop over an array of vectors: unrolled early, the array stays
+/// in registers; too late, it lives on the stack.
+#if defined(__clang__)
+#define CRIA_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define CRIA_UNROLL _Pragma("GCC unroll 8")
+#endif
+
+namespace cria {
+
+inline constexpr std::size_t kFloatLanes = 16;
+
+/// How numbers lie in memory: what F32x16::load reads.
+enum class Stored : std::uint8_t { F32, F16 };
+constexpr std::size_t stored_bytes(Stored type) { return type == Stored::F32 ? 4 : 2; }
+
+template <class Isa>
+struct F32x16 {
+  using Ops = FloatOps<Isa>;
+  using Batch = typename Ops::Batch;
+  static constexpr std::size_t kParts = kFloatLanes / Ops::kSize;
+
+  Batch part[kParts];
+
+  [[gnu::always_inline]] static F32x16 broadcast(float x) {
+    return each([&](std::size_t) { return Ops::broadcast(x); });
+  }
+  [[gnu::always_inline]] static F32x16 load(const float* p) {
+    return each([&](std::size_t i) { return Ops::load(p + i * Ops::kSize); });
+  }
+  /// Lane i = the i-th number at p, for any alignment.
+  template <Stored type>
+  [[gnu::always_inline]] static F32x16 load_as(const std::byte* p) {
+    return each([&](std::size_t i) {
+      const std::byte* q = p + i * Ops::kSize * stored_bytes(type);
+      if constexpr (type == Stored::F32) return Ops::load(reinterpret_cast<const float*>(q));
+      if constexpr (type == Stored::F16) return Ops::load_f16(q);
+    });
+  }
+  [[gnu::always_inline]] static F32x16 load_i8(const std::int8_t* p) {
+    return each([&](std::size_t i) { return Ops::load_i8(p + i * Ops::kSize); });
+  }
+  /// The first n < 16 numbers, zeros after them; reads nothing beyond.
+  template <Stored type>
+  static F32x16 load_partial_as(const std::byte* p, std::size_t n) {
+    alignas(64) std::byte padded[kFloatLanes * sizeof(float)] = {};
+    __builtin_memcpy(padded, p, n * stored_bytes(type));
+    return load_as<type>(padded);
+  }
+  static F32x16 load_partial(const float* p, std::size_t n) {
+    return load_partial_as<Stored::F32>(reinterpret_cast<const std::byte*>(p), n);
+  }
+
+  /// One f16 at p, read and written by this instruction set's own conversions.
+  static float load_one_f16(const std::byte* p) {
+    alignas(64) float out[kFloatLanes];
+    load_partial_as<Stored::F16>(p, 1).store(out);
+    return out[0];
+  }
+  static void store_one_f16(std::byte* p, float x) {
+    std::byte all[kFloatLanes * 2];
+    broadcast(x).store_f16(all);
+    __builtin_memcpy(p, all, 2);
+  }
+
+  [[gnu::always_inline]] void store(float* p) const {
+    for (std::size_t i = 0; i < kParts; ++i) Ops::store(p + i * Ops::kSize, part[i]);
+  }
+  [[gnu::always_inline]] void store_f16(std::byte* p) const {
+    for (std::size_t i = 0; i < kParts; ++i) Ops::store_f16(p + i * Ops::kSize * 2, part[i]);
+  }
+  [[gnu::always_inline]] void store_bf16(std::byte* p) const {
+    for (std::size_t i = 0; i < kParts; ++i) Ops::store_bf16(p + i * Ops::kSize * 2, part[i]);
+  }
+  /// F32x16 hold integers in -128…127 or NaN, which becomes 0.
+  [[gnu::always_inline]] void store_i8(std::int8_t* p) const {
+    for (std::size_t i = 0; i < kParts; ++i) Ops::store_i8(p + i * Ops::kSize, part[i]);
+  }
+  void store_partial(float* p, std::size_t n) const {
+    alignas(64) float all[kFloatLanes];
+    store(all);
+    __builtin_memcpy(p, all, n * sizeof(float));
+  }
+
+  [[gnu::always_inline]] friend F32x16 operator+(const F32x16& a, const F32x16& b) {
+    return each([&](std::size_t i) { return a.part[i] + b.part[i]; });
+  }
+  [[gnu::always_inline]] friend F32x16 operator-(const F32x16& a, const F32x16& b) {
+    return each([&](std::size_t i) { return a.part[i] - b.part[i]; });
+  }
+  [[gnu::always_inline]] friend F32x16 operator*(const F32x16& a, const F32x16& b) {
+    return each([&](std::size_t i) { return a.part[i] * b.part[i]; });
+  }
+  [[gnu::always_inline]] friend F32x16 operator/(const F32x16& a, const F32x16& b) {
+    return each([&](std::size_t i) { return Ops::div(a.part[i], b.part[i]); });
+  }
+  [[gnu::always_inline]] friend F32x16 fma(const F32x16& a, const F32x16& b, const F32x16& c) {
+    return each([&](std::size_t i) { return Ops::fma(a.part[i], b.part[i], c.part[i]); });
+  }
+  /// a > b ? a : b
+  [[gnu::always_inline]] friend F32x16 max(const F32x16& a, const F32x16& b) {
+    return each([&](std::size_t i) { return Ops::max(a.part[i], b.part[i]); });
+  }
+  /// Bit i: lane i of a is less than lane i of b.
+  [[gnu::always_inline]] friend std::uint32_t less_bits(const F32x16& a, const F32x16& b) {
+    std::uint32_t bits = 0;
+    for (std::size_t i = 0; i < kParts; ++i) bits |= Ops::less_bits(a.part[i], b.part[i]) << (i * Ops::kSize);
+    return bits;
+  }
+  [[gnu::always_inline]] friend F32x16 abs(const F32x16& a) {
+    return each([&](std::size_t i) { return Ops::abs(a.part[i]); });
+  }
+  /// Lanes 2i and 2i+1 exchanged.
+  [[gnu::always_inline]] friend F32x16 swap_pairs(const F32x16& a) {
+    return each([&](std::size_t i) {
+      if constexpr (Ops::kSize == 1) {
+        return a.part[i ^ 1];
+      } else {
+        return Ops::swap_pairs(a.part[i]);
+      }
+    });
+  }
+  /// The larger of numbers without sign; NaN counts as larger than infinity.
+  [[gnu::always_inline]] friend F32x16 max_magnitude(const F32x16& a, const F32x16& b) {
+    return each([&](std::size_t i) { return Ops::max_magnitude(a.part[i], b.part[i]); });
+  }
+  /// a < b ? a : b
+  [[gnu::always_inline]] friend F32x16 min(const F32x16& a, const F32x16& b) {
+    return each([&](std::size_t i) { return Ops::min(a.part[i], b.part[i]); });
+  }
+  /// a < b ? x : y
+  [[gnu::always_inline]] friend F32x16 select_less(const F32x16& a, const F32x16& b, const F32x16& x,
+                                                   const F32x16& y) {
+    return each([&](std::size_t i) { return Ops::select_less(a.part[i], b.part[i], x.part[i], y.part[i]); });
+  }
+  /// To the nearest integer, ties to even, for |a| < 2^22.
+  [[gnu::always_inline]] friend F32x16 round(const F32x16& a) {
+    const Batch magic = Ops::broadcast(kRoundMagic);
+    return each([&](std::size_t i) { return a.part[i] + magic - magic; });
+  }
+  /// a * 2^n, rounded once, for integers n of -252 … 254: in two factors, unless one instruction does it.
+  [[gnu::always_inline]] friend F32x16 scale2(const F32x16& a, const F32x16& n) {
+    return each([&](std::size_t i) {
+      if constexpr (requires { Ops::scale2(a.part[i], n.part[i]); }) {
+        return Ops::scale2(a.part[i], n.part[i]);
+      } else {
+        const Batch magic = Ops::broadcast(kRoundMagic);
+        const Batch half = Ops::fma(n.part[i], Ops::broadcast(0.5F), magic);
+        return a.part[i] * Ops::pow2(half) * Ops::pow2(n.part[i] - (half - magic) + magic);
+      }
+    });
+  }
+
+  /// l[i] += l[i+8], then l[i+4], l[i+2], l[i+1].
+  [[nodiscard]] float sum() const { return fold(add); }
+  /// Largest lane by the same tree.
+  [[nodiscard]] float max_lane() const { return fold(larger); }
+  /// out[i] = sum or largest lane of the i-th of four.
+  static void sum4(const F32x16& a, const F32x16& b, const F32x16& c, const F32x16& d, float* out) {
+    fold4(add, a, b, c, d, out);
+  }
+  /// Lane i: the sum of v(i), sixteen F32x16.
+  template <class F>
+  [[gnu::always_inline]] static F32x16 sums(F v) {
+    if constexpr (requires { Ops::sums([&](int i) { return v(i).part[0]; }); }) {
+      F32x16 r;
+      r.part[0] = Ops::sums([&](int i) { return v(i).part[0]; });
+      return r;
+    } else {
+      float all[kFloatLanes];
+      for (int i = 0; i < static_cast<int>(kFloatLanes); i += 4)
+        sum4(v(i), v(i + 1), v(i + 2), v(i + 3), all + i);
+      return load(all);
+    }
+  }
+  static void max4(const F32x16& a, const F32x16& b, const F32x16& c, const F32x16& d, float* out) {
+    fold4(larger, a, b, c, d, out);
+  }
+  static void max_magnitude4(const F32x16& a, const F32x16& b, const F32x16& c, const F32x16& d, float* out) {
+    fold4([](auto x, auto y) { return Ops::max_magnitude(x, y); }, a, b, c, d, out);
+  }
+
+ private:
+  static constexpr auto add = [](auto a, auto b) { return a + b; };
+  static constexpr auto larger = [](auto a, auto b) { return Ops::max(a, b); };
+  template <class F>
+  [[gnu::always_inline]] static F32x16 each(F f) {
+    F32x16 r;
+    for (std::size_t i = 0; i < kParts; ++i) r.part[i] = f(i);
+    return r;
+  }
+  template <class Op>
+  float fold(Op op) const {
+    if constexpr (Ops::kSize == 1) {
+      float l[kFloatLanes];
+      store(l);
+      for (std::size_t half = kFloatLanes / 2; half > 0; half /= 2)
+        for (std::size_t i = 0; i < half; ++i) l[i] = op(l[i], l[i + half]);
+      return l[0];
+    } else {
+      float all[4];
+      Ops::fold4([&](Batch a, Batch b) -> Batch { return op(a, b); }, part, part, part, part, all);
+      return all[0];
+    }
+  }
+  template <class Op>
+  static void fold4(Op op, const F32x16& a, const F32x16& b, const F32x16& c, const F32x16& d, float* out) {
+    if constexpr (Ops::kSize == 1) {
+      const F32x16* const four[] = {&a, &b, &c, &d};
+      for (std::size_t i = 0; i < 4; ++i) out[i] = four[i]->fold(op);
+    } else {
+      Ops::fold4([&](Batch x, Batch y) -> Batch { return op(x, y); }, a.part, b.part, c.part, d.part, out);
+    }
+  }
+};
+
+}  // namespace cria

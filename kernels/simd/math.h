@@ -1,0 +1,37 @@
+// The project's own exponential: the same bits on every machine, which no libm promises.
+#pragma once
+
+#include "kernels/simd/f32x16.h"
+
+namespace cria {
+
+/// e^x to about one unit in the last place, for every float: 0 below -104, infinity above 89, NaN stays NaN.
+///
+/// x = n*ln2 + r with |r| <= ln2/2, ln2 in two pieces; e^r = 1 + r + r²·q(r), q of degree 4 interpolating at
+/// Chebyshev nodes (relative error 1.1e-8); 2^n at last and rounded once, so that subnormal results are
+/// rounded once and the largest do not overflow early.
+template <class Isa>
+[[gnu::always_inline]] inline F32x16<Isa> exp(const F32x16<Isa>& x) {
+  using V = F32x16<Isa>;
+  const auto c = [](float v) { return V::broadcast(v); };
+  const V clamped = max(c(-104.0F), min(c(89.0F), x));  // NaN is the second operand: it survives
+  const V magic = c(kRoundMagic), n = fma(clamped, c(1.44269502F), magic) - magic;
+  V r = fma(n, c(-0.693147182F), clamped);
+  r = fma(n, c(1.90465421e-09F), r);
+  V q = c(0.0013926184F);
+  q = fma(q, r, c(0.00836317893F));
+  q = fma(q, r, c(0.0416665561F));
+  q = fma(q, r, c(0.166665763F));
+  q = fma(q, r, c(0.5F));
+  return scale2(fma(r * r, q, r) + c(1.0F), n);
+}
+
+/// exp of one number, through the same instructions.
+template <class Isa>
+inline float exp_one(float x) {
+  alignas(64) float out[kFloatLanes];
+  exp(F32x16<Isa>::broadcast(x)).store(out);
+  return out[0];
+}
+
+}  // namespace cria

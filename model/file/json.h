@@ -1,0 +1,24 @@
+// JSON from strangers' files: never larger, deeper or more ambiguous than a sane file is.
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+namespace cria {
+
+/// What parse_json() refuses. The defaults fit small files of settings.
+struct JsonLimits {
+  std::size_t bytes = 4 << 20;
+  std::size_t depth = 32;
+  std::size_t values = 200'000;  ///< numbers, strings, arrays, … in all
+};
+
+/// Throws Error (file names the text in it) for what is no JSON in UTF-8, exceeds a limit, or
+/// says a key twice.
+nlohmann::json parse_json(std::string_view text, const std::string& file, const JsonLimits& limits = {});
+/// The same of a file, which must be a regular one.
+nlohmann::json read_json(const std::string& path, const JsonLimits& limits = {});
+
+}  // namespace cria

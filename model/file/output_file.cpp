@@ -1,0 +1,97 @@
+#include "model/file/output_file.h"
+
+#include <fcntl.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "model/error.h"
+
+namespace cria {
+
+OutputFile::OutputFile(std::string path, std::uint64_t bytes) : path_(std::move(path)) {
+  find_target();
+  require_space(bytes);
+  const int fd = open_temporary();
+  file_ = fd < 0 ? nullptr : ::fdopen(fd, "wb");
+  if (file_ == nullptr) fail();
+  // The disk keeps its space for the whole file from now on, if it knows how to.
+  if (bytes != 0 && ::fallocate(fd, 0, 0, static_cast<off_t>(bytes)) != 0 && errno == ENOSPC) fail();
+}
+
+OutputFile::~OutputFile() { discard(); }
+
+void OutputFile::discard() noexcept {
+  if (file_ == nullptr) return;
+  std::fclose(std::exchange(file_, nullptr));
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+// Discards at once: no destructor runs for what was not constructed.
+void OutputFile::fail() {
+  const int reason = errno;
+  discard();
+  throw Error(path_, std::string("cannot write: ") + std::strerror(reason));
+}
+
+// A link's file is replaced, not the link; what is no regular file (a device, a directory) cannot be.
+void OutputFile::find_target() {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (const fs::path real = fs::weakly_canonical(path_, error); !error && fs::is_symlink(path_, error))
+    target_ = real.string();
+  else
+    target_ = path_;
+  if (fs::is_directory(target_, error)) throw Error(path_, "cannot write: it is a directory");
+  if (fs::exists(target_, error) && !fs::is_regular_file(target_, error))
+    throw Error(path_, "cannot write: not a regular file");
+  directory_ = fs::path(target_).parent_path().string();
+  if (directory_.empty()) directory_ = ".";
+}
+
+void OutputFile::require_space(std::uint64_t bytes) const {
+  struct statvfs disk = {};
+  if (::statvfs(directory_.c_str(), &disk) != 0 || disk.f_blocks == 0)
+    return;  // not known: writing will tell
+  const std::uint64_t available = std::uint64_t{disk.f_bavail} * disk.f_frsize;
+  if (bytes > available)
+    throw Error(path_, "not enough space on the disk: expected " + std::to_string(bytes) + " bytes, got " +
+                           std::to_string(available));
+}
+
+// A file without a name, where the system has such: whatever ends the process, nothing is left behind.
+int OutputFile::open_temporary() {
+  if (::access("/proc/self/fd", X_OK) == 0) {
+    const int fd = ::open(directory_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    if (fd >= 0) return fd;
+  }
+  temporary_ = target_ + ".part-" + std::to_string(::getpid());
+  ::unlink(temporary_.c_str());  // left by a process that was killed and had our number
+  return ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+}
+
+void OutputFile::write(const void* data, std::size_t size) {
+  if (size != 0 && std::fwrite(data, 1, size, file_) != size) fail();
+}
+
+void OutputFile::finish() {
+  if (std::fflush(file_) != 0 || ::fsync(::fileno(file_)) != 0) fail();
+  if (temporary_.empty()) give_name();
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail();
+  std::fclose(std::exchange(file_, nullptr));
+}
+
+// A link cannot replace a file, so the nameless one is linked under a name beside it first.
+void OutputFile::give_name() {
+  const std::string name = target_ + ".part-" + std::to_string(::getpid());
+  const std::string open_file = "/proc/self/fd/" + std::to_string(::fileno(file_));
+  ::unlink(name.c_str());
+  if (::linkat(AT_FDCWD, open_file.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0) fail();
+  temporary_ = name;
+}
+
+}  // namespace cria

@@ -1,0 +1,46 @@
+// A file that is either complete or not there.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+namespace cria {
+
+/// The bytes go to a file without a name in the target's directory (one with a name, "TARGET.part-PID", where
+/// the system has no such files), which finish() puts in the target's place. Without finish() it is gone with
+/// the object, and the target stays as it was. A target that is a symbolic link keeps the link and replaces
+/// its file.
+class OutputFile {
+ public:
+  /// bytes: size of the whole file, if known: reserved on the disk. Throws Error if the disk has not so much
+  /// space, and for a target that cannot be replaced (a directory, a device, a pipe).
+  explicit OutputFile(std::string path, std::uint64_t bytes = 0);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  /// Throw Error if the disk refuses.
+  void write(const void* data, std::size_t size);
+  void write(std::string_view bytes) { write(bytes.data(), bytes.size()); }
+  /// The bytes are on the disk when it returns.
+  void finish();
+
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+
+ private:
+  void find_target();
+  void require_space(std::uint64_t bytes) const;
+  int open_temporary();
+  void give_name();
+  void discard() noexcept;
+  [[noreturn]] void fail();
+
+  std::string path_, target_, directory_;
+  std::string temporary_;  // "" while the file has no name
+  std::FILE* file_ = nullptr;
+};
+
+}  // namespace cria

@@ -1,0 +1,389 @@
+#include "model/hf/config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numbers>
+
+#include "model/limits.h"
+
+namespace cria {
+namespace {
+
+using Json = nlohmann::json;
+using Kind = HfRopeScaling::Kind;
+
+constexpr HfClass kClasses[] = {
+    {"LlamaForCausalLM", "llama", "llama", false},
+    {"MistralForCausalLM", "mistral", "llama", false},
+    {"Qwen2ForCausalLM", "qwen2", "qwen2", true},
+};
+
+std::string known_classes() {
+  std::string out;
+  for (const HfClass& row : kClasses) out += (out.empty() ? "" : ", ") + std::string(row.name);
+  return out;
+}
+
+/// Reads the keys of config.json, each checked where it is read.
+class ConfigReader {
+ public:
+  ConfigReader(const Json& json, const std::string& file, HfConfig& out)
+      : json_(json), file_(file), out_(out) {}
+
+  void read() {
+    if (!json_.is_object()) throw Error(file_, "bad config: expected a JSON object");
+    model_class();
+    sizes();
+    rope();
+    window();
+    flags();
+    special_tokens();
+    packing();
+  }
+
+ private:
+  void model_class() {
+    const Json* const list = find("architectures");
+    std::string name;
+    if (list != nullptr && list->is_array() && !list->empty() && list->front().is_string())
+      name = list->front().get<std::string>();
+    out_.model_class = find_hf_class(name);
+    if (out_.model_class == nullptr)
+      fail("architectures", "unknown class of model: expected " + known_classes() + ", got '" + name + "'");
+  }
+
+  void sizes() {
+    out_.n_layers = get("num_hidden_layers", limits::kLayers);
+    out_.n_embd = get("hidden_size", limits::kEmbedding);
+    out_.n_heads = get("num_attention_heads", limits::kHeads);
+    out_.n_kv_heads = has("num_key_value_heads") ? get("num_key_value_heads", limits::kHeads) : out_.n_heads;
+    out_.n_ff = get("intermediate_size", limits::kFeedForward);
+    out_.n_vocab = get("vocab_size", limits::kVocabulary);
+    out_.n_ctx = get("max_position_embeddings", limits::kContext);
+    out_.rms_eps = static_cast<float>(has("rms_norm_eps") ? number(json_, "rms_norm_eps") : 1e-6);
+    if (out_.n_kv_heads > out_.n_heads || out_.n_heads % out_.n_kv_heads != 0)
+      fail("num_key_value_heads", "KV heads do not divide the heads: expected a divisor of " +
+                                      std::to_string(out_.n_heads) + ", got " +
+                                      std::to_string(out_.n_kv_heads));
+    if (has("head_dim")) {
+      out_.head_dim = get("head_dim", limits::kEmbedding);
+    } else if (out_.n_embd % out_.n_heads == 0) {
+      out_.head_dim = out_.n_embd / out_.n_heads;
+    } else {
+      fail("hidden_size", "not a multiple of the heads: expected a multiple of " +
+                              std::to_string(out_.n_heads) + ", got " + std::to_string(out_.n_embd));
+    }
+    if (out_.head_dim % 2 != 0)
+      fail("head_dim", "odd size of a head: expected an even number, got " + std::to_string(out_.head_dim));
+  }
+
+  /// Before version 5 of transformers "rope_theta" and "rope_scaling", since then both in "rope_parameters".
+  void rope() {
+    const Json* const joined = find("rope_parameters");
+    const Json* const scaling = joined != nullptr ? joined : find("rope_scaling");
+    if (joined != nullptr && joined->is_object() && joined->contains("rope_theta"))
+      out_.rope_base = positive(*joined, "rope_theta");
+    else if (has("rope_theta"))
+      out_.rope_base = positive(json_, "rope_theta");
+    if (has("partial_rotary_factor") && positive(json_, "partial_rotary_factor") != 1)
+      fail("partial_rotary_factor", "heads that are rotated in part are not supported: expected 1");
+    if (scaling == nullptr) return;
+    if (!scaling->is_object()) fail("rope_scaling", "wrong type: expected an object");
+    rope_scaling(*scaling);
+  }
+
+  void rope_scaling(const Json& from) {
+    HfRopeScaling& to = out_.rope_scaling;
+    const std::string kind = text(from, "rope_type").value_or(text(from, "type").value_or("default"));
+    if (kind == "default") return;
+    if (kind == "dynamic") {
+      out_.warnings.emplace_back(
+          "rope_scaling \"dynamic\" is left out: it matters only beyond the trained context");
+      return;
+    }
+    to.kind = kind == "linear"   ? Kind::Linear
+              : kind == "yarn"   ? Kind::Yarn
+              : kind == "llama3" ? Kind::Llama3
+                                 : Kind::None;
+    if (to.kind == Kind::None)
+      fail("rope_scaling",
+           "unknown RoPE scaling: expected default, linear, dynamic, yarn or llama3, got '" + kind + "'");
+    to.factor = positive(from, "factor");
+    if (to.kind == Kind::Linear) return;
+    const char* const original = "original_max_position_embeddings";
+    to.original_context = from.contains(original) ? uint(from, original, 1, limits::kContext) : out_.n_ctx;
+    if (to.kind == Kind::Yarn) {
+      const auto optional = [&](const char* key) {
+        return from.contains(key) && !from[key].is_null() ? std::optional(positive(from, key)) : std::nullopt;
+      };
+      to.attention_factor = optional("attention_factor");
+      to.beta_fast = optional("beta_fast");
+      to.beta_slow = optional("beta_slow");
+      return;
+    }
+    to.low_freq_factor = positive(from, "low_freq_factor");
+    to.high_freq_factor = positive(from, "high_freq_factor");
+    if (to.high_freq_factor <= to.low_freq_factor)
+      fail("rope_scaling", "high_freq_factor is not above low_freq_factor");
+  }
+
+  void window() {
+    const bool used = !has("use_sliding_window") || flag("use_sliding_window");
+    const bool by_default = out_.model_class->model_type == "mistral";  // Qwen2 has to say so
+    if (has("sliding_window") && used && (by_default || has("use_sliding_window")))
+      out_.sliding_window = get("sliding_window", limits::kContext);
+  }
+
+  void flags() {
+    out_.tied_embeddings = flag("tie_word_embeddings");
+    out_.attention_bias = out_.model_class->attention_bias || flag("attention_bias");
+    if (flag("mlp_bias"))
+      fail("mlp_bias", "biases in the feed-forward part are not supported: expected false");
+    const std::string activation = text(json_, "hidden_act").value_or("silu");
+    if (activation != "silu")
+      fail("hidden_act", "unknown activation: expected silu, got '" + activation + "'");
+  }
+
+  void special_tokens() {
+    if (const Json* const bos = find("bos_token_id"); bos != nullptr && bos->is_number_unsigned())
+      out_.bos = uint(json_, "bos_token_id", 0, limits::kVocabulary);
+    const Json* const eos = find("eos_token_id");
+    if (eos == nullptr) return;
+    for (const Json& id : eos->is_array() ? *eos : Json::array({*eos})) {
+      if (!id.is_number_unsigned() || id.get<std::uint64_t>() > limits::kVocabulary)
+        fail("eos_token_id", "bad token id: expected a number or a list of them");
+      out_.eos.push_back(id.get<std::uint32_t>());
+    }
+  }
+
+  /// MLX writes "quantization", newer versions the same again as "quantization_config"; the latter alone is
+  /// of others.
+  void packing() {
+    const Json* const packed = find("quantization");
+    if (packed == nullptr) {
+      const Json* const other = find("quantization_config");
+      if (other == nullptr) return;
+      fail("quantization_config",
+           "weights quantized in this way are not read: expected floats or MLX's affine form, got '" +
+               (other->is_object() ? text(*other, "quant_method").value_or("?") : "?") + "'");
+    }
+    if (!packed->is_object()) fail("quantization", "wrong type: expected an object");
+    out_.packing = one_packing(*packed);
+    for (const auto& [tensor, how] : packed->items()) {
+      if (how.is_object())
+        out_.other_packing[tensor] = one_packing(how);
+      else if (how.is_boolean() && !how.get<bool>())
+        out_.other_packing[tensor] = std::nullopt;
+    }
+  }
+
+  [[nodiscard]] MlxPacking one_packing(const Json& from) const {
+    if (const std::string mode = text(from, "mode").value_or("affine"); mode != "affine")
+      fail("quantization", "unknown mode: expected affine, got '" + mode + "'");
+    const auto or_default = [&](const char* key, std::uint32_t value, std::uint64_t high) {
+      return from.contains(key) ? uint(from, key, 1, high) : value;
+    };
+    const MlxPacking packing{or_default("group_size", 64, limits::kEmbedding), or_default("bits", 4, 8)};
+    if (packing.bits == 7 || packing.bits == 1)
+      fail("quantization",
+           "bad number of bits: expected 2, 3, 4, 5, 6 or 8, got " + std::to_string(packing.bits));
+    return packing;
+  }
+
+  [[nodiscard]] const Json* find(const char* key) const {
+    const auto found = json_.find(key);
+    return found == json_.end() || found->is_null() ? nullptr : &*found;
+  }
+  [[nodiscard]] bool has(const char* key) const { return find(key) != nullptr; }
+
+  [[nodiscard]] std::uint32_t get(const char* key, std::uint64_t high) const {
+    return uint(json_, key, 1, high);
+  }
+
+  [[nodiscard]] std::uint32_t uint(const Json& from, const char* key, std::uint64_t low,
+                                   std::uint64_t high) const {
+    const auto found = from.find(key);
+    if (found == from.end() || found->is_null()) fail(key, "missing key");
+    // 8192.0 stands for 8192 in some files.
+    const bool whole = found->is_number_float() && found->get<double>() == std::floor(found->get<double>()) &&
+                       found->get<double>() >= 0 && found->get<double>() < 1e15;
+    if (!found->is_number_unsigned() && !whole)
+      fail(key, "wrong type: expected a number, got " + found->dump());
+    const auto value = whole ? static_cast<std::uint64_t>(found->get<double>()) : found->get<std::uint64_t>();
+    if (value < low || value > high)
+      fail(key, "out of range: expected " + std::to_string(low) + " to " + std::to_string(high) + ", got " +
+                    std::to_string(value));
+    return static_cast<std::uint32_t>(value);
+  }
+
+  [[nodiscard]] double number(const Json& from, const char* key) const {
+    const auto found = from.find(key);
+    if (found == from.end() || !found->is_number()) fail(key, "missing, or no number");
+    return found->get<double>();
+  }
+  [[nodiscard]] double positive(const Json& from, const char* key) const {
+    const double value = number(from, key);
+    if (!std::isfinite(value) || value <= 0 || value > 1e30)
+      fail(key, "bad number: expected a finite number above 0, got " + std::to_string(value));
+    return value;
+  }
+  [[nodiscard]] bool flag(const char* key) const {
+    const Json* const value = find(key);
+    if (value != nullptr && !value->is_boolean()) fail(key, "wrong type: expected true or false");
+    return value != nullptr && value->get<bool>();
+  }
+  [[nodiscard]] std::optional<std::string> text(const Json& from, const char* key) const {
+    const auto found = from.find(key);
+    if (found == from.end() || found->is_null()) return std::nullopt;
+    if (!found->is_string()) fail(key, "wrong type: expected a string");
+    return found->get<std::string>();
+  }
+
+  [[noreturn]] void fail(const std::string& key, const std::string& message) const {
+    throw Error(file_, message, "key " + key);
+  }
+
+  const Json& json_;
+  const std::string& file_;
+  HfConfig& out_;
+};
+
+/// By how much Llama 3.1 slows a frequency down: not at all where a wave is short beside the original
+/// context, by the whole factor where it is long, and in between by a mean of both
+/// (the models' own configuration).
+double llama3_factor(const HfRopeScaling& scaling, double frequency) {
+  const double wave = 2 * std::numbers::pi / frequency, context = scaling.original_context;
+  if (wave < context / scaling.high_freq_factor) return 1;
+  if (wave > context / scaling.low_freq_factor) return scaling.factor;
+  const double smooth =
+      (context / wave - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor);
+  return 1 / ((1 - smooth) / scaling.factor + smooth);
+}
+
+/// The settings behind rope_freqs.weight. Known models use one set of frequencies and several factors; the
+/// last factor of the tensor is the whole one.
+HfRopeScaling guess_llama3(const GgufFile& file, HfConfig config) {
+  constexpr double kTolerance = 1e-5;  // other converters compute the factors in float
+  const TensorView& tensor = *file.tensor("rope_freqs.weight");
+  if (tensor.data == nullptr)
+    throw file.error("the file does not hold the tensor's data", "tensor rope_freqs.weight");
+  std::vector<float> wanted(tensor.cols());
+  dtype_info(tensor.dtype).dequantize(tensor.data, wanted.data(), wanted.size());
+  config.rope_scaling = {.kind = Kind::Llama3, .factor = wanted.back(), .original_context = 8192};
+  const std::vector<float> factors = config.rope_factors();
+  if (factors.size() != wanted.size() ||
+      !std::equal(factors.begin(), factors.end(), wanted.begin(),
+                  [](float a, float b) { return std::abs(a - b) <= kTolerance * std::abs(a); }))
+    throw file.error(
+        "RoPE factors that config.json cannot say: expected those of Llama 3.1 (frequency factors 1 and 4, "
+        "original context 8192)",
+        "tensor rope_freqs.weight");
+  return config.rope_scaling;
+}
+
+}  // namespace
+
+const HfClass* find_hf_class(std::string_view name) noexcept {
+  const auto* const found = std::find_if(std::begin(kClasses), std::end(kClasses),
+                                         [name](const HfClass& row) { return row.name == name; });
+  return found == std::end(kClasses) ? nullptr : found;
+}
+
+const HfClass* hf_class_of(std::string_view arch) noexcept {
+  const auto* const found = std::find_if(std::begin(kClasses), std::end(kClasses),
+                                         [arch](const HfClass& row) { return row.arch == arch; });
+  return found == std::end(kClasses) ? nullptr : found;
+}
+
+HfConfig HfConfig::from_json(const Json& json, const std::string& file) {
+  HfConfig config;
+  ConfigReader(json, file, config).read();
+  return config;
+}
+
+HfConfig HfConfig::from_gguf(const GgufFile& file, const LlamaConfig& from) {
+  HfConfig config;
+  const auto refuse = [&](const std::string& what) {
+    throw file.error("cannot be said in config.json: " + what);
+  };
+  config.model_class = hf_class_of(from.arch);
+  if (config.model_class == nullptr) refuse("architecture " + from.arch);
+  if (std::adjacent_find(from.n_kv_heads.begin(), from.n_kv_heads.end(), std::not_equal_to<>()) !=
+      from.n_kv_heads.end())
+    refuse("layers with different numbers of KV heads");
+  if (from.head_dim_k != from.head_dim_v) refuse("keys and values of different sizes");
+  if (from.n_rot != from.head_dim_k) refuse("heads that are rotated in part");
+  config.n_layers = from.n_layers;
+  config.n_embd = from.n_embd;
+  const auto differ = [](const std::vector<std::uint32_t>& numbers) {
+    return std::adjacent_find(numbers.begin(), numbers.end(), std::not_equal_to<>()) != numbers.end();
+  };
+  if (differ(from.n_heads) || differ(from.n_ff)) refuse("layers of different sizes");
+  config.n_heads = from.n_heads.front();
+  config.n_kv_heads = from.n_kv_heads.front();
+  config.head_dim = from.head_dim_k;
+  config.n_ff = from.n_ff.front();
+  config.n_vocab = from.n_vocab;
+  config.n_ctx = from.n_ctx_train;
+  config.rms_eps = from.norm_eps;
+  config.rope_base = from.rope_base;
+  config.tied_embeddings = file.tensor("output.weight") == nullptr;
+  config.attention_bias = file.tensor("blk.0.attn_q.bias") != nullptr;
+  const std::string prefix = from.arch + ".";
+  if (const auto window = file.find_uint(prefix + "attention.sliding_window").value_or(0); window > 0) {
+    config.sliding_window = static_cast<std::uint32_t>(std::min(window, limits::kContext));
+    if (from.arch == "llama") config.model_class = find_hf_class("MistralForCausalLM");
+  }
+  HfRopeScaling& scaling = config.rope_scaling;
+  scaling.factor = from.rope_factor;
+  if (from.rope_scaling == RopeScaling::Linear) scaling.kind = Kind::Linear;
+  if (from.rope_scaling == RopeScaling::Yarn) {
+    scaling.kind = Kind::Yarn;
+    scaling.original_context = from.rope_orig_ctx;
+    const auto optional = [&](const char* key) { return file.find_float(prefix + "rope.scaling." + key); };
+    if (const auto factor = optional("attn_factor"))
+      scaling.attention_factor = *factor * config.yarn_magnitude();
+    scaling.beta_fast = optional("yarn_beta_fast");
+    scaling.beta_slow = optional("yarn_beta_slow");
+  }
+  if (file.tensor("rope_freqs.weight") != nullptr) config.rope_scaling = guess_llama3(file, config);
+  return config;
+}
+
+double HfConfig::yarn_magnitude() const { return 1 + 0.1 * std::log(rope_scaling.factor); }
+
+std::vector<float> HfConfig::rope_factors() const {
+  std::vector<float> factors;
+  if (rope_scaling.kind != Kind::Llama3) return factors;
+  for (std::uint32_t i = 0; i < head_dim / 2; ++i)
+    factors.push_back(
+        static_cast<float>(llama3_factor(rope_scaling, std::pow(rope_base, -2.0 * i / head_dim))));
+  return factors;
+}
+
+std::uint64_t HfConfig::size_of(TensorSize size) const {
+  switch (size) {
+    case TensorSize::Embedding:
+      return n_embd;
+    case TensorSize::Vocabulary:
+      return n_vocab;
+    case TensorSize::Queries:
+      return std::uint64_t{n_heads} * head_dim;
+    case TensorSize::Keys:
+      return std::uint64_t{n_kv_heads} * head_dim;
+    case TensorSize::FeedForward:
+      return n_ff;
+    case TensorSize::None:
+      break;
+  }
+  return 1;
+}
+
+std::optional<MlxPacking> HfConfig::packing_of(std::string_view tensor) const {
+  if (tensor.ends_with(".weight")) tensor.remove_suffix(7);
+  const auto other = other_packing.find(tensor);
+  return other != other_packing.end() ? other->second : packing;
+}
+
+}  // namespace cria

@@ -1,0 +1,159 @@
+#include "model/keys.h"
+
+#include <cmath>
+
+namespace cria {
+namespace {
+
+/// Keys that decide the text where their value is none of the neutral ones.
+struct Decisive {
+  std::string_view suffix;
+  double neutral, also_neutral;
+};
+constexpr Decisive kDecisive[] = {
+    {"expert_count", 0, 0},
+    {"expert_group_count", 0, 1},
+    {"embedding_scale", 0, 1},
+    {"residual_scale", 0, 1},
+    {"logit_scale", 0, 1},
+    {"attention.scale", 0, 0},
+    {"attention.clamp_kqv", 0, 0},
+    {"attention.max_alibi_bias", 0, 0},
+    {"attention.temperature_scale", 0, 0},
+    {"attention.shared_kv_layers", 0, 0},
+    {"attention.kv_lora_rank", 0, 0},
+    {"attn_logit_softcapping", 0, 0},
+    {"final_logit_softcapping", 0, 0},
+    {"router_logit_softcapping", 0, 0},
+    {"embedding_length_per_layer_input", 0, 0},
+    {"altup.num_inputs", 0, 1},
+    {"ssm.state_size", 0, 0},
+};
+
+}  // namespace
+
+Keys::Keys(const GgufFile& file) : file_(file), architecture_(file.get_string("general.architecture")) {}
+
+std::string Keys::key(std::string_view suffix) const { return architecture_ + "." + std::string(suffix); }
+
+void Keys::fail(std::string_view suffix, const std::string& message) const {
+  throw file_.error(message, "key " + key(suffix));
+}
+
+bool Keys::has(std::string_view suffix) const {
+  read_.emplace(suffix);
+  return file_.find(key(suffix)) != nullptr;
+}
+
+std::uint32_t Keys::in_range(std::string_view suffix, std::uint64_t value, std::uint64_t low,
+                             std::uint64_t high) const {
+  if (value < low || value > high) {
+    fail(suffix, "out of range: expected " + std::to_string(low) + " to " + std::to_string(high) + ", got " +
+                     std::to_string(value));
+  }
+  return static_cast<std::uint32_t>(value);
+}
+
+std::uint32_t Keys::get(std::string_view suffix, std::uint64_t low, std::uint64_t high) const {
+  read_.emplace(suffix);
+  return in_range(suffix, file_.get_uint(key(suffix)), low, high);
+}
+
+std::uint32_t Keys::get_or(std::string_view suffix, std::uint32_t fallback, std::uint64_t low,
+                           std::uint64_t high) const {
+  return has(suffix) ? get(suffix, low, high) : fallback;
+}
+
+float Keys::finite(std::string_view suffix, double value) const {
+  const auto number = static_cast<float>(value);
+  if (!std::isfinite(number))
+    fail(suffix, "bad number: expected a finite number, got " + number_text(number));
+  return number;
+}
+
+float Keys::number_or(std::string_view suffix, float fallback) const {
+  return has(suffix) ? finite(suffix, file_.get_float(key(suffix))) : fallback;
+}
+
+float Keys::positive(std::string_view suffix) const {
+  read_.emplace(suffix);
+  const auto value = static_cast<float>(file_.get_float(key(suffix)));
+  if (!std::isfinite(value) || value <= 0)
+    fail(suffix, "bad number: expected a finite number above 0, got " + number_text(value));
+  return value;
+}
+
+float Keys::positive_or(std::string_view suffix, float fallback) const {
+  return has(suffix) ? positive(suffix) : fallback;
+}
+
+bool Keys::flag_or(std::string_view suffix, bool fallback) const {
+  read_.emplace(suffix);
+  return file_.find_bool(key(suffix)).value_or(fallback);
+}
+
+std::vector<std::uint32_t> Keys::per_layer(std::string_view suffix, std::uint64_t low,
+                                           std::uint64_t high) const {
+  read_.emplace(suffix);
+  const GgufValue* const value = file_.find(key(suffix));
+  if (value == nullptr || value->type != GgufType::Array)
+    return std::vector(n_layers_, get(suffix, low, high));
+  const auto numbers = *file_.find_ints(key(suffix));
+  if (numbers.size() != n_layers_) {
+    fail(suffix, "wrong length of an array: expected one number per layer, " + std::to_string(n_layers_) +
+                     ", got " + std::to_string(numbers.size()));
+  }
+  std::vector<std::uint32_t> out;
+  out.reserve(numbers.size());
+  for (const std::int64_t n : numbers) {
+    if (n < 0)
+      fail(suffix, "out of range: expected " + std::to_string(low) + " to " + std::to_string(high) +
+                       ", got " + std::to_string(n));
+    out.push_back(in_range(suffix, static_cast<std::uint64_t>(n), low, high));
+  }
+  return out;
+}
+
+std::vector<float> Keys::numbers_per_layer(const std::string& whole) const {
+  const GgufValue* const value = file_.find(whole);
+  std::vector<float> numbers;
+  if (value != nullptr && value->type == GgufType::Array) {
+    numbers = *file_.find_floats(whole);
+  } else {
+    numbers.assign(n_layers_, static_cast<float>(file_.get_float(whole)));
+  }
+  if (numbers.size() != n_layers_)
+    throw file_.error("wrong length of an array: expected one number per layer, " +
+                          std::to_string(n_layers_) + ", got " + std::to_string(numbers.size()),
+                      "key " + whole);
+  for (const float number : numbers)
+    if (!std::isfinite(number))
+      throw file_.error("bad number: expected a finite number, got " + number_text(number), "key " + whole);
+  return numbers;
+}
+
+std::vector<bool> Keys::flags_per_layer(std::string_view suffix) const {
+  read_.emplace(suffix);
+  const GgufValue* const value = file_.find(key(suffix));
+  if (value == nullptr || value->type != GgufType::Array) return {};
+  const auto flags = file_.find_bools(key(suffix));
+  if (flags->size() != n_layers_)
+    fail(suffix, "wrong length of an array: expected one value per layer, " + std::to_string(n_layers_) +
+                     ", got " + std::to_string(flags->size()));
+  return *flags;
+}
+
+void Keys::refuse_unread() const {
+  for (const Decisive& decisive : kDecisive) {
+    const GgufValue* const value = file_.find(key(decisive.suffix));
+    if (value == nullptr || read_.contains(decisive.suffix)) continue;
+    const bool real = value->type == GgufType::F32 || value->type == GgufType::F64;
+    const double number = real ? *file_.find_float(key(decisive.suffix))
+                               : static_cast<double>(file_.get_uint(key(decisive.suffix)));
+    if (number != decisive.neutral && number != decisive.also_neutral)
+      fail(decisive.suffix, "not known of this architecture: expected no such key, got " +
+                                number_text(static_cast<float>(number)));
+  }
+}
+
+}  // namespace cria

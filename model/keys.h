@@ -1,0 +1,60 @@
+// The metadata keys of one architecture ("qwen3.block_count"), each checked where it is read.
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/gguf/gguf.h"
+
+namespace cria {
+
+/// Every getter throws Error naming the key: for a type that does not convert, and for a value out of range.
+class Keys {
+ public:
+  /// The file outlives this. Throws Error if it does not say its architecture.
+  explicit Keys(const GgufFile& file);
+
+  [[nodiscard]] const std::string& architecture() const { return architecture_; }
+  /// How many numbers an array has that holds one per layer.
+  void set_layers(std::uint32_t n_layers) { n_layers_ = n_layers; }
+
+  [[nodiscard]] bool has(std::string_view suffix) const;
+  /// Throws Error if the key is missing.
+  std::uint32_t get(std::string_view suffix, std::uint64_t low, std::uint64_t high) const;
+  std::uint32_t get_or(std::string_view suffix, std::uint32_t fallback, std::uint64_t low,
+                       std::uint64_t high) const;
+  /// A finite number.
+  float number_or(std::string_view suffix, float fallback) const;
+  /// A finite number above 0.
+  float positive(std::string_view suffix) const;
+  float positive_or(std::string_view suffix, float fallback) const;
+  bool flag_or(std::string_view suffix, bool fallback) const;
+  /// A number for all layers, or an array with one per layer, each from low to high.
+  std::vector<std::uint32_t> per_layer(std::string_view suffix, std::uint64_t low, std::uint64_t high) const;
+  /// A finite number for all layers, or an array with one per layer. whole: the key is given in full.
+  std::vector<float> numbers_per_layer(const std::string& whole) const;
+  /// Booleans, one per layer; empty if the key is missing or no array.
+  std::vector<bool> flags_per_layer(std::string_view suffix) const;
+
+  /// Throws Error if the file has a key that decides the text, with a value that is not neutral, for which
+  /// nobody has asked: the architecture would be run wrongly.
+  void refuse_unread() const;
+
+  [[nodiscard]] bool has_been_read(std::string_view suffix) const { return read_.contains(suffix); }
+  [[noreturn]] void fail(std::string_view suffix, const std::string& message) const;
+
+ private:
+  [[nodiscard]] std::string key(std::string_view suffix) const;
+  [[nodiscard]] float finite(std::string_view suffix, double value) const;
+  std::uint32_t in_range(std::string_view suffix, std::uint64_t value, std::uint64_t low,
+                         std::uint64_t high) const;
+
+  const GgufFile& file_;
+  std::string architecture_;
+  std::uint32_t n_layers_ = 0;
+  mutable std::set<std::string, std::less<>> read_;
+};
+
+}  // namespace cria

@@ -1,0 +1,191 @@
+// Every architecture on a small random model: the logits are those of the version that agreed with exact
+// arithmetic on files of every architecture; the same bytes however tokens are cut, on any number of threads
+// and by any instruction set; and what is wrong in a file is an Error.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tests/engine/architectures/tiny_architecture.h"
+
+namespace cria::test {
+namespace {
+
+using Shapes = std::vector<std::pair<std::string, std::vector<std::uint64_t>>>;
+
+const std::map<std::string, GgufData> kExpertKeys = {{"expert_count", 6U}, {"expert_used_count", 2U}};
+
+std::map<std::string, GgufData> expert_keys(std::map<std::string, GgufData> more = {}) {
+  more.insert(kExpertKeys.begin(), kExpertKeys.end());
+  return more;
+}
+
+Shapes expert_tensors(Shapes more = {}) {
+  more.push_back({"*.ffn_gate_inp.weight", {64, 6}});
+  more.push_back({"*.ffn_down_exps.weight", {32, 64, 6}});
+  return more;
+}
+
+GgufData flags(std::vector<std::uint8_t> values) {
+  return GgufArray::of(std::vector<bool>(values.begin(), values.end()));
+}
+
+std::vector<ArchitectureCase> cases() {
+  const GgufData windows = 8U, pattern = flags({1, 0, 1, 0});
+  const std::map<std::string, GgufData> window = {{"attention.sliding_window", windows}};
+  const std::map<std::string, GgufData> by_keys = expert_keys({{"expert_gating_func", 2U},
+                                                               {"expert_weights_norm", true},
+                                                               {"expert_weights_scale", 1.5F},
+                                                               {"expert_group_count", 3U},
+                                                               {"expert_group_used_count", 2U}});
+  const std::map<std::string, GgufData> latent = {{"attention.kv_lora_rank", 32U},
+                                                  {"attention.q_lora_rank", 32U},
+                                                  {"attention.key_length", 40U},
+                                                  {"rope.dimension_count", 8U},
+                                                  {"rope.scaling.type", std::string("yarn")},
+                                                  {"rope.scaling.factor", 4.0F},
+                                                  {"rope.scaling.original_context_length", 64U},
+                                                  {"rope.scaling.yarn_log_multiplier", 0.1F}};
+  auto latent_experts = by_keys;
+  latent_experts.insert(latent.begin(), latent.end());
+  const std::map<std::string, GgufData> scales = {
+      {"embedding_scale", 2.0F}, {"residual_scale", 0.5F}, {"logit_scale", 3.0F}, {"attention.scale", 0.2F}};
+  const Shapes longrope = {{"rope_factors_long.weight", {8}}};
+  const Shapes biases = {{"*.attn_q.bias", {64}}, {"*.attn_k.bias", {32}}, {"*.attn_v.bias", {32}}};
+  const Shapes selection = {{"*.exp_probs_b.bias", {6}}, {"*.ffn_up_shexp.weight", {64, 96}}};
+  return {
+#include "tests/engine/architectures/cases.inc"
+  };
+}
+
+double checksum(const std::vector<float>& logits) {
+  double sum = 0;
+  for (std::size_t i = 0; i < logits.size(); ++i) sum += logits[i] * (static_cast<double>(i * 7 % 11) - 5);
+  return sum;
+}
+
+class Architectures : public testing::TestWithParam<ArchitectureCase> {};
+
+TEST_P(Architectures, LogitsAreKnown) {
+  const auto model = TinyArchitecture(GetParam()).load();
+  const std::vector<float> logits = architecture_logits(*model, {.n_ctx = 64, .threads = 1}, 24);
+  double squares = 0;
+  for (const float x : logits) {
+    ASSERT_TRUE(std::isfinite(x));
+    squares += double{x} * x;
+  }
+  // Rounding of other math libraries may change a quantized activation by one step.
+  EXPECT_NEAR(checksum(logits), GetParam().golden, 2e-3 * std::sqrt(squares));
+}
+
+TEST_P(Architectures, BitsDependOnNothingElse) {
+  const auto model = TinyArchitecture(GetParam()).load();
+  const std::vector<float> logits =
+      architecture_logits(*model, {.n_ctx = 200, .n_batch = 200, .threads = 1}, 150);
+  const auto expect_same = [&](SessionOptions options, const std::string& what) {
+    options.n_ctx = 200;
+    const std::vector<float> other = architecture_logits(*model, options, 150);
+    EXPECT_EQ(std::memcmp(logits.data(), other.data(), logits.size() * sizeof(float)), 0) << what;
+  };
+  expect_same({.n_batch = 1, .threads = 2}, "token by token");
+  expect_same({.n_batch = 7, .threads = 3}, "chunks of 7, three threads");
+  expect_same({.n_batch = 64, .threads = 2}, "chunks of 64, two threads");
+  for (const KernelSet* set : available_kernels())
+    expect_same({.n_batch = 32, .threads = 1, .kernels = set}, std::string(set->isa));
+}
+
+// The file is refused, or what is wrong does not matter; in any case nothing worse happens.
+void expect_error_or_model(const TinyArchitecture& tiny, const std::string& what) {
+  try {
+    const auto model = tiny.load();
+    (void)architecture_logits(*model, {.n_ctx = 8, .threads = 1}, 3);
+  } catch (const Error& error) {
+    EXPECT_GT(std::string(error.what()).size(), 10U) << what;
+  }
+}
+
+TEST_P(Architectures, BadKeysAreErrors) {
+  TinyArchitecture tiny(GetParam());
+  const auto good = tiny.keys;
+  for (const auto& [key, value] : good) {
+    tiny.keys.erase(key);
+    expect_error_or_model(tiny, key + " missing");
+    for (const GgufData& bad :
+         std::vector<GgufData>{0U, UINT32_MAX, std::string("odd"), std::numeric_limits<float>::quiet_NaN(),
+                               GgufArray::of(std::vector<std::int32_t>{1})}) {
+      tiny.keys[key] = bad;
+      expect_error_or_model(tiny, key);
+    }
+    tiny.keys = good;
+  }
+}
+
+TEST_P(Architectures, BadTensorsAreErrors) {
+  TinyArchitecture tiny(GetParam());
+  const auto good = tiny.tensors;
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    // Layers are alike; a tensor without a use may have any shape.
+    if (good[i].name.ends_with(".padding") ||
+        (good[i].name.starts_with("blk.") && !good[i].name.starts_with("blk.0.")))
+      continue;
+    tiny.tensors.erase(tiny.tensors.begin() + static_cast<std::ptrdiff_t>(i));
+    expect_error_or_model(tiny, good[i].name + " missing");
+    tiny.tensors = good;
+    tiny.tensors[i].shape.back() += 1;
+    EXPECT_THROW((void)tiny.load(), Error) << good[i].name << " too long";
+    tiny.tensors = good;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Architectures, testing::ValuesIn(cases()),
+                         [](const testing::TestParamInfo<ArchitectureCase>& test) {
+                           return test.param.name;
+                         });
+
+TEST(Experts, TiesGoToTheLowerId) {
+  ArchitectureCase c{"ties", "llama", expert_keys(), expert_tensors(), 0};
+  const auto model = TinyArchitecture(c).load();
+  const std::string text = model->graph().to_string();
+  EXPECT_NE(text.find("2 of 6 experts by softmax, normalized"), std::string::npos) << text;
+}
+
+TEST(Windows, KeepNoMoreThanTheyNeed) {
+  const auto model = TinyArchitecture({"w", "cohere2", {{"attention.sliding_window", 8U}}, {}, 0}).load();
+  const SessionMemory wide = session_memory(*model, {.n_ctx = 256, .n_batch = 256});
+  const SessionMemory narrow = session_memory(*model, {.n_ctx = 256, .n_batch = 16});
+  // Three of four layers need two pages of four.
+  EXPECT_EQ(narrow.kv, wide.kv / 4 + wide.kv / 4 * 3 / 2);
+}
+
+TEST(Windows, RewindOnlyAsFarAsKeysAreThere) {
+  const auto model = TinyArchitecture({"w", "cohere2", {{"attention.sliding_window", 8U}}, {}, 0}).load();
+  Session session(*model, {.n_ctx = 256, .n_batch = 16, .threads = 1});
+  std::vector<TokenId> tokens(200, 3);
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<TokenId>(i * 7 % 40);
+  session.eval(tokens);
+  EXPECT_EQ(session.truncate(198), 198U);
+  const std::span<const float> again = session.eval(std::span(tokens).subspan(198));
+  const std::vector<float> first(again.begin(), again.end());
+  EXPECT_EQ(session.truncate(100), 0U) << "its keys are gone";
+  const std::span<const float> fresh = session.eval(tokens);
+  EXPECT_TRUE(std::equal(fresh.begin(), fresh.end(), first.begin(), first.end()));
+}
+
+TEST(Architecture, DecisiveKeysThatAreNotKnownAreRefused) {
+  for (const auto& [key, value] : std::map<std::string, GgufData>{{"attn_logit_softcapping", 50.0F},
+                                                                  {"logit_scale", 0.5F},
+                                                                  {"attention.clamp_kqv", 8.0F},
+                                                                  {"expert_count", 4U}}) {
+    TinyArchitecture tiny({"x", "qwen3", {}, {}, 0});
+    tiny.keys["qwen3." + key] = value;
+    if (key == "expert_count") tiny.keys["qwen3.expert_used_count"] = 2U;
+    try {
+      (void)tiny.load();
+      ADD_FAILURE() << key;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("(key qwen3." + key + ")"), std::string::npos) << error.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cria::test

@@ -1,0 +1,76 @@
+// Every chunk is computed exactly once, whoever comes.
+#include "engine/execute/team.h"
+
+#include <gtest/gtest.h>
+#include <oneapi/tbb/global_control.h>
+
+#include <array>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+namespace cria {
+namespace {
+
+// Regions of many sizes in quick succession; plain ints would race if a chunk ran twice or
+// a region ended early.
+void run_regions(unsigned threads, int evaluations) {
+  Team team(threads);
+  std::vector<int> count(300);
+  for (int e = 0; e < evaluations; ++e) {
+    const auto evaluation = team.begin(1 + static_cast<unsigned>(e) % threads);
+    for (std::size_t chunks = 0; chunks <= count.size(); chunks = chunks * 2 + 1) {
+      std::fill(count.begin(), count.end(), 0);
+      team.run(chunks, [&](std::size_t chunk, unsigned seat) {
+        ASSERT_LT(seat, team.threads());
+        ++count[chunk];
+      });
+      for (std::size_t i = 0; i < count.size(); ++i)
+        ASSERT_EQ(count[i], i < chunks ? 1 : 0) << i << " of " << chunks;
+    }
+  }
+}
+
+TEST(Team, ComputesEveryChunkOnce) {
+  for (const unsigned threads : {1U, 2U, 3U, 16U}) run_regions(threads, 400);
+}
+
+TEST(Team, NeedsNoWorkers) {
+  const tbb::global_control one(tbb::global_control::max_allowed_parallelism, 1);
+  run_regions(4, 50);
+}
+
+TEST(Team, SeatsAreNeverShared) {
+  Team team(4);
+  std::array<std::atomic<int>, 4> busy{};
+  const auto evaluation = team.begin(4);
+  for (int i = 0; i < 500; ++i) {
+    team.run(20, [&](std::size_t, unsigned seat) {
+      EXPECT_EQ(busy[seat].fetch_add(1), 0);
+      busy[seat].fetch_sub(1);
+    });
+  }
+}
+
+// With two cores or more a worker does come: it must, if the first chunk waits for the last.
+TEST(Team, WorkersComeBackAfterAPause) {
+  if (std::thread::hardware_concurrency() < 2) return;
+  Team team(2);
+  for (int i = 0; i < 5; ++i) {
+    const auto evaluation = team.begin(2);
+    std::atomic<bool> last{false};
+    team.run(2, [&](std::size_t chunk, unsigned) {
+      if (chunk == 1) last = true;
+      while (!last) std::this_thread::yield();
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+TEST(Team, CountsCores) {
+  EXPECT_GE(usable_cores(), 1U);
+  EXPECT_LE(usable_cores(), std::max(1U, std::thread::hardware_concurrency()));
+}
+
+}  // namespace
+}  // namespace cria

@@ -1,0 +1,205 @@
+// Quantizing a file: the blocks are the encoder's, the same on any number of threads; what
+// cannot be is named.
+#include "engine/quantize/quantize.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <limits>
+
+#include "tests/engine/demo.h"
+
+namespace cria::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A directory with a model of two matrices (one of two experts) and a norm, of known values.
+class QuantizeFile : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = fs::temp_directory_path() / ("cria-quantize-" + std::to_string(getpid()));
+    fs::create_directory(directory_);
+    for (std::size_t i = 0; i < values_.size(); ++i)
+      values_[i] = static_cast<float>(std::sin(static_cast<double>(i) * 0.7) * 0.1);
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  [[nodiscard]] std::string path(const char* name) const { return (directory_ / name).string(); }
+
+  GgufFile input(std::uint64_t rows = kRows) {
+    GgufWriter writer(path("in.gguf"));
+    writer.set("general.architecture", std::string("llama"));
+    writer.set("strange.key", GgufArray::of(std::vector<std::string>{"a", "b"}));
+    writer.set("split.no", std::uint16_t{0});
+    writer.declare("blk.0.attn_q.weight", DType::F32, {kCols, rows});
+    writer.declare("blk.0.ffn_down_exps.weight", DType::F32, {kCols, rows / 2, 2});
+    writer.declare("blk.0.attn_norm.weight", DType::F32, {kCols});
+    writer.declare("table", DType::I32, {4});
+    writer.begin();
+    for (int matrix = 0; matrix < 2; ++matrix)
+      writer.write(std::as_bytes(std::span(values_).first(kCols * rows)));
+    writer.write(std::as_bytes(std::span(values_).first(kCols)));
+    writer.write(std::as_bytes(std::span(values_).first(4)));
+    writer.finish();
+    return GgufFile::open(path("in.gguf"));
+  }
+
+  bool run(const GgufFile& file, const char* mix, const char* out, QuantizeRun settings = {}) {
+    QuantizeOptions options;
+    options.mix = find_mix(mix);
+    const QuantizePlan plan = plan_quantize(file, options);
+    GgufWriter writer(path(out));
+    declare(writer, file, plan);
+    return quantize(file, plan, writer, settings);
+  }
+
+  [[nodiscard]] std::string content(const char* name) const {
+    std::ifstream file(path(name), std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  static constexpr std::uint64_t kCols = 512, kRows = 3000;  // several pieces
+  std::vector<float> values_ = std::vector<float>(kCols * kRows);
+  fs::path directory_;
+};
+
+TEST_F(QuantizeFile, BlocksAreTheEncodersOnAnyNumberOfThreads) {
+  const GgufFile file = input();
+  for (const unsigned threads : {1U, 2U, 3U})
+    ASSERT_TRUE(run(file, "Q4_0", ("out" + std::to_string(threads)).c_str(), {.threads = threads}));
+  EXPECT_EQ(content("out1"), content("out2"));
+  EXPECT_EQ(content("out1"), content("out3"));
+  const GgufFile result = GgufFile::open(path("out1"));
+  const TensorView& q = *result.tensor("blk.0.attn_q.weight");
+  ASSERT_EQ(q.dtype, DType::Q4_0);
+  std::vector<std::byte> expected(q.bytes);
+  active_kernels()->encode(DType::Q4_0)(values_.data(), nullptr, values_.size(), expected.data());
+  EXPECT_EQ(std::memcmp(q.data, expected.data(), q.bytes), 0);
+  EXPECT_EQ(std::memcmp(result.tensor("blk.0.attn_norm.weight")->data, values_.data(), kCols * 4), 0);
+  EXPECT_EQ(std::memcmp(result.tensor("table")->data, values_.data(), 16), 0) << "what is no float is copied";
+  EXPECT_EQ(result.get_uint("general.file_type"), 2U);
+  EXPECT_EQ(result.get_uint("general.quantization_version"), 2U);
+  EXPECT_EQ(result.find_strings("strange.key")->size(), 2U);
+  EXPECT_EQ(result.find("split.no"), nullptr);
+}
+
+/// Σ x²·error² of blocks.
+double errors_by_size(DType type, const std::byte* blocks, const std::vector<float>& values) {
+  std::vector<float> decoded(values.size());
+  dtype_info(type).dequantize(blocks, decoded.data(), decoded.size());
+  double sum = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double x = values[i], error = x - decoded[i];
+    sum += x * x * error * error;
+  }
+  return sum;
+}
+
+TEST_F(QuantizeFile, InOneBitLargeWeightsCountMore) {
+  const GgufFile file = input(16);
+  values_.resize(16 * kCols);
+  QuantizeOptions options;
+  options.mix = find_mix("IQ1_S");
+  options.pure = true;
+  const QuantizePlan plan = plan_quantize(file, options);
+  GgufWriter writer(path("out"));
+  declare(writer, file, plan);
+  ASSERT_TRUE(quantize(file, plan, writer, {}));
+  const GgufFile result = GgufFile::open(path("out"));
+  ASSERT_EQ(result.tensor("blk.0.attn_q.weight")->dtype, DType::IQ1_S);
+  std::vector<std::byte> plain(result.tensor("blk.0.attn_q.weight")->bytes);
+  active_kernels()->encode(DType::IQ1_S)(values_.data(), nullptr, values_.size(), plain.data());
+  EXPECT_LT(errors_by_size(DType::IQ1_S, result.tensor("blk.0.attn_q.weight")->data, values_),
+            0.9 * errors_by_size(DType::IQ1_S, plain.data(), values_));
+}
+
+TEST_F(QuantizeFile, ErrorsAreThoseOfTheBlocks) {
+  const GgufFile file = input();
+  std::map<std::string, QuantizeError> errors;
+  QuantizeRun settings;
+  settings.measure = true;
+  std::uint64_t last = 0;
+  settings.on_progress = [&](std::uint64_t bytes) {
+    EXPECT_GT(bytes, last);
+    last = bytes;
+    return true;
+  };
+  settings.on_tensor = [&](const PlannedTensor& tensor, const std::optional<QuantizeError>& error) {
+    if (error) errors[std::string(tensor.source->name)] = *error;
+  };
+  ASSERT_TRUE(run(file, "Q8_0", "out", settings));
+  EXPECT_EQ(errors.size(), 2U) << "not of what is copied";
+  const GgufFile result = GgufFile::open(path("out"));
+  const TensorView& q = *result.tensor("blk.0.attn_q.weight");
+  std::vector<float> decoded(values_.size());
+  dtype_info(q.dtype).dequantize(q.data, decoded.data(), decoded.size());
+  double squares = 0;
+  double differences = 0;
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    squares += double{values_[i]} * values_[i];
+    differences += std::pow(double{values_[i]} - decoded[i], 2);
+  }
+  const auto n = static_cast<double>(values_.size());
+  EXPECT_NEAR(errors["blk.0.attn_q.weight"].rmse, std::sqrt(differences / n), 1e-12);
+  EXPECT_NEAR(errors["blk.0.attn_q.weight"].rms, std::sqrt(squares / n), 1e-9);
+  EXPECT_EQ(last, q.bytes * 2 + kCols * 4 + 16);
+}
+
+// Each expert's rows get that expert's weights: the encoder called with the same ones gives the same blocks.
+TEST_F(QuantizeFile, ImportanceIsPerColumnAndExpert) {
+  const GgufFile file = input();
+  ImportanceMatrix matrix;
+  ImportanceEntry entry{std::vector<double>(kCols * 2), {2, 4}};
+  for (std::size_t i = 0; i < entry.sums.size(); ++i) entry.sums[i] = static_cast<double>(i % 97) + 1;
+  matrix.entries["blk.0.ffn_down_exps.weight"] = entry;
+  ASSERT_TRUE(run(file, "Q4_0", "out", {.importance = &matrix}));
+  const GgufFile result = GgufFile::open(path("out"));
+  const TensorView& down = *result.tensor("blk.0.ffn_down_exps.weight");
+  std::vector<std::byte> expected(down.bytes), unweighted(down.bytes);
+  const EncodeFn encode = active_kernels()->encode(down.dtype);
+  for (std::size_t row = 0; row < kRows; ++row) {
+    const std::size_t expert = row / (kRows / 2);
+    std::vector<float> weights(kCols);
+    for (std::size_t i = 0; i < kCols; ++i)
+      weights[i] = static_cast<float>(entry.sums[expert * kCols + i] / entry.counts[expert]);
+    const float* const x = values_.data() + row * kCols;
+    encode(x, weights.data(), kCols, expected.data() + row * down.row_bytes());
+    encode(x, nullptr, kCols, unweighted.data() + row * down.row_bytes());
+  }
+  EXPECT_EQ(std::memcmp(down.data, expected.data(), down.bytes), 0);
+  EXPECT_NE(expected, unweighted) << "a test that sees whether the weights arrive";
+}
+
+TEST_F(QuantizeFile, NamesTheTensorThatCannotBe) {
+  values_[kCols * 2000 + 7] = std::numeric_limits<float>::quiet_NaN();
+  const GgufFile bad = input();
+  EXPECT_NE(error_of([&] {
+              (void)run(bad, "Q8_0", "out");
+            }).find("holds NaN or infinity: cannot be quantized (tensor blk.0.attn_q.weight)"),
+            std::string::npos);
+  values_[kCols * 2000 + 7] = 70000;
+  const GgufFile large = input();
+  EXPECT_NE(error_of([&] { (void)run(large, "F16", "out"); }).find("too large a value for F16"),
+            std::string::npos);
+  EXPECT_TRUE(run(large, "BF16", "wide"));
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
+TEST_F(QuantizeFile, StopsWhenAskedAndLeavesTheTarget) {
+  const GgufFile file = input();
+  std::ofstream(path("out")) << "old";
+  QuantizeRun settings;
+  settings.on_progress = [](std::uint64_t) { return false; };
+  EXPECT_FALSE(run(file, "Q8_0", "out", settings));
+  EXPECT_EQ(content("out"), "old");
+  EXPECT_NE(error_of([&] { (void)run(file, "Q8_0", "in.gguf"); }).find("it is the input itself"),
+            std::string::npos);
+  EXPECT_EQ(std::distance(fs::directory_iterator(directory_), {}), 2) << "nothing else is left";
+}
+
+}  // namespace
+}  // namespace cria::test

@@ -1,0 +1,57 @@
+// Which kernels run: the best of the machine, or the set that CRIA_ISA names.
+#include <cstdlib>
+#include <set>
+
+#include "tests/kernels/kernel_test.h"
+
+namespace cria {
+namespace {
+
+// Each runs in a process of its own, since the choice is made once.
+int exit_code_of_choice(const char* isa, std::string_view expected) {
+  isa == nullptr ? unsetenv("CRIA_ISA") : setenv("CRIA_ISA", isa, 1);
+  const KernelSet* chosen = active_kernels();
+  return chosen != nullptr && chosen->isa == expected ? 0 : 1;
+}
+
+TEST(DispatchDeathTest, ForcedIsaIsTheOneThatRuns) {
+  for (const KernelSet* set : available_kernels()) {
+    const std::string isa(set->isa);
+    EXPECT_EXIT(std::exit(exit_code_of_choice(isa.c_str(), isa)), testing::ExitedWithCode(0), "") << isa;
+  }
+}
+
+TEST(DispatchDeathTest, UnforcedIsTheBest) {
+  const std::string best(available_kernels().front()->isa);
+  EXPECT_EXIT(std::exit(exit_code_of_choice(nullptr, best)), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(std::exit(exit_code_of_choice("", best)), testing::ExitedWithCode(0), "");
+}
+
+TEST(DispatchDeathTest, UnknownIsaIsNone) {
+  EXPECT_EXIT(std::exit((setenv("CRIA_ISA", "mmx", 1), active_kernels() == nullptr) ? 0 : 1),
+              testing::ExitedWithCode(0), "");
+}
+
+TEST(Dispatch, EverySetHasCodeOfItsOwn) {
+  std::set<std::string_view> names;
+  std::set<decltype(KernelSet::attention)> attention;
+  std::set<MatMulFn> f16, q4_k;
+  std::set<EncodeFn> encoders;
+  for (const KernelSet* set : available_kernels()) {
+    names.insert(set->isa);
+    q4_k.insert(set->matmul(DType::Q4_K).run);
+    if (set->isa == "amx") continue;  // AVX-512 apart from integer products
+    attention.insert(set->attention);
+    encoders.insert(set->encode(DType::Q4_K));
+    f16.insert(set->matmul(DType::F16).run);
+  }
+  EXPECT_EQ(names.size(), available_kernels().size());
+  EXPECT_EQ(q4_k.size(), names.size());
+  EXPECT_EQ(attention.size(), names.size() - names.count("amx"));
+  EXPECT_EQ(f16.size(), attention.size());
+  EXPECT_EQ(encoders.size(), attention.size());
+  EXPECT_EQ(available_kernels().back()->isa, "scalar");
+}
+
+}  // namespace
+}  // namespace cria

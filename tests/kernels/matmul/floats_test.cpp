@@ -1,0 +1,159 @@
+// Products with F32, F16 and BF16 weights: every instruction set, batch size and split of rows against the
+// order of operations that kernels/README.md prescribes, bit for bit.
+#include <bit>
+#include <cmath>
+
+#include "kernels/formats/f16.h"
+#include "kernels/simd/subnormals.h"
+#include "tests/kernels/kernel_test.h"
+
+namespace cria {
+namespace {
+
+constexpr DType kFloatTypes[] = {DType::F32, DType::F16, DType::BF16};
+
+std::size_t bytes_of(DType type) { return type == DType::F32 ? 4 : 2; }
+
+/// Weights as bytes in the file's form, and the floats they stand for.
+struct Weights {
+  std::vector<std::byte> bytes;
+  std::vector<float> values;
+};
+Weights random_weights(DType type, std::size_t n, std::uint32_t seed, float deviation) {
+  Weights w{std::vector<std::byte>(n * bytes_of(type)), std::vector<float>(n)};
+  fill_random(w.values.data(), n, seed, deviation);
+  for (std::size_t i = 0; i < n; ++i) {
+    std::uint32_t bits = std::bit_cast<std::uint32_t>(w.values[i]);
+    if (type == DType::F16) bits = f32_to_f16(w.values[i]);
+    if (type == DType::BF16) bits >>= 16;
+    std::memcpy(&w.bytes[i * bytes_of(type)], &bits, bytes_of(type));
+    if (type == DType::F16) w.values[i] = f16_to_f32(static_cast<std::uint16_t>(bits));
+    if (type == DType::BF16) w.values[i] = std::bit_cast<float>(bits << 16);
+  }
+  return w;
+}
+
+/// The lanes of one dot product and their tree; pairs: two columns to a lane, the second first.
+float walk(const float* w, const float* x, std::size_t n, bool pairs) {
+  float lane[16] = {};
+  const std::size_t step = pairs ? 32 : 16;
+  for (std::size_t k = 0; k < (n + step - 1) / step * step; ++k) {
+    const std::size_t i = pairs ? k ^ 1 : k, l = pairs ? k / 2 % 16 : k % 16;
+    lane[l] = std::fma(i < n ? w[i] : 0.0F, i < n ? x[i] : 0.0F, lane[l]);
+  }
+  for (std::size_t half : {8, 4, 2, 1})
+    for (std::size_t i = 0; i < half; ++i) lane[i] += lane[i + half];
+  return lane[0];
+}
+
+float dot_as_prescribed(DType type, const float* w, const float* x, std::size_t n) {
+  if (type != DType::BF16) return walk(w, x, n, false);
+  const SubnormalsAsZero mode;
+  return walk(w, x, n, true);
+}
+
+/// The activations of a product and the floats that it multiplies.
+struct Inputs {
+  Buffer<float> x;
+  Buffer<std::byte> rounded;
+  Activations acts;
+  std::size_t stride;
+
+  Inputs(DType type, std::size_t tokens, std::size_t cols, float deviation)
+      : x(tokens * (cols + 3), 1),
+        rounded(Activations::bytes(ActType::BF16, tokens, cols)),
+        stride(cols + 3) {
+    fill_random(x.data(), x.size(), 2, deviation);
+    if (type == DType::BF16) {
+      acts = Activations::place(ActType::BF16, tokens, cols, rounded.data());
+      available_kernels().back()->quantize(x.data(), stride, acts, 0, tokens);
+      for (std::size_t t = 0; t < tokens; ++t)
+        for (std::size_t i = 0; i < cols; ++i) x[t * stride + i] = rounded_at(t, i);
+    } else {
+      acts.type = ActType::F32;
+      acts.n_tokens = tokens;
+      acts.cols = cols;
+      acts.f32 = x.data();
+      acts.f32_stride = stride;
+    }
+  }
+  [[nodiscard]] float rounded_at(std::size_t t, std::size_t i) const {
+    std::uint16_t bits;
+    std::memcpy(&bits, acts.q + t * acts.q_stride() + 2 * i, sizeof bits);
+    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+  }
+};
+
+void expect_prescribed(DType type, std::size_t rows, std::size_t cols, std::size_t tokens, bool residual,
+                       float deviation = 1) {
+  const Weights w = random_weights(type, rows * cols, 1, deviation);
+  const Inputs in(type, tokens, cols, deviation);
+  Buffer<float> base(tokens * rows);
+  fill_random(base.data(), base.size(), 3);
+  Buffer<float> expected(tokens * rows);
+  for (std::size_t t = 0; t < tokens; ++t)
+    for (std::size_t r = 0; r < rows; ++r) {
+      const float dot = dot_as_prescribed(type, &w.values[r * cols], &in.x[t * in.stride], cols);
+      expected[t * rows + r] = residual ? base[t * rows + r] + dot : dot;
+    }
+  Buffer<std::byte> bytes(w.bytes.size(), 2);  // two bytes off any alignment that floats would like
+  std::memcpy(bytes.data(), w.bytes.data(), w.bytes.size());
+  Buffer<std::byte> scratch(matmul_scratch_bytes(cols));
+  for (const KernelSet* set : available_kernels()) {
+    Buffer<float> out = copy_at(base, 0);
+    const MatMulKernel kernel = set->matmul(type);
+    ASSERT_EQ(kernel.act, in.acts.type);
+    const MatMulJob job{bytes.data(), cols * bytes_of(type),          rows, cols, &in.acts, out.data(),
+                        rows,         residual ? out.data() : nullptr};
+    const std::size_t split = rows / 3;
+    kernel.run(job, split, rows, scratch.data());
+    kernel.run(job, 0, split, scratch.data());
+    EXPECT_TRUE(out == expected) << set->isa << ' ' << name(type) << ' ' << rows << 'x' << cols
+                                 << " tokens=" << tokens;
+  }
+}
+
+TEST(MatMulFloat, EveryLength) {
+  for (const DType type : kFloatTypes) {
+    for (std::size_t cols = 1; cols <= 50; ++cols)
+      for (const std::size_t tokens : {1, 9}) expect_prescribed(type, 9, cols, tokens, false);
+    for (const std::size_t cols : {511, 512, 513, 1024, 1040, 2049})
+      for (const std::size_t tokens : {1, 9}) expect_prescribed(type, 7, cols, tokens, false);
+  }
+}
+
+TEST(MatMulFloat, NumbersNearTheSmallest) {
+  for (const DType type : {DType::F32, DType::BF16})
+    for (const float deviation : {1e-19F, 1e-20F, 1e-38F, 1e-39F})
+      for (const std::size_t tokens : {1, 9}) expect_prescribed(type, 8, 320, tokens, false, deviation);
+}
+
+TEST(MatMulFloat, RoundsToBfloat16) {
+  // Ties go to even; a NaN stays one; an odd number of values is followed by a zero.
+  const float x[] = {1.0F, 1.00390625F, 1.01171875F, 3.3895e38F, std::nanf(""), -1e-40F, 0.3F};
+  const std::uint16_t expected[] = {0x3F80, 0x3F80, 0x3F82, 0x7F7F, 0x7FC0, 0x8001, 0x3E9A, 0};
+  for (const KernelSet* set : available_kernels()) {
+    Buffer<std::byte> memory(Activations::bytes(ActType::BF16, 1, std::size(x)));
+    Activations acts = Activations::place(ActType::BF16, 1, std::size(x), memory.data());
+    std::memset(memory.data(), 0xAA, memory.size());
+    set->quantize(x, std::size(x), acts, 0, 1);
+    EXPECT_EQ(std::memcmp(acts.q, expected, sizeof expected), 0) << set->isa;
+  }
+}
+
+TEST(MatMulFloat, EveryBatchSize) {
+  for (const DType type : kFloatTypes)
+    for (std::size_t tokens = 1; tokens <= 26; ++tokens)
+      expect_prescribed(type, 11, 48, tokens, tokens % 2 == 0);
+}
+
+TEST(MatMulFloat, MoreRowsThanAPanel) {
+  for (const DType type : kFloatTypes) {
+    expect_prescribed(type, 103, 67, 13, true);
+    expect_prescribed(type, 103, 67, 2, true);
+    expect_prescribed(type, 21, 9000, 11, false);  // panels of fewer rows
+  }
+}
+
+}  // namespace
+}  // namespace cria

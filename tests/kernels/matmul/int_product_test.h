@@ -1,0 +1,127 @@
+// Products of integer types: every instruction set against the scalar kernel, bit for bit.
+#pragma once
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "kernels/formats/decode.h"
+#include "kernels/formats/f16.h"
+#include "kernels/matmul/scalar.h"
+#include "tests/kernels/kernel_test.h"
+
+namespace cria {
+
+/// Gives a block the float scales that `bits` (f16) says, whatever else it holds.
+inline void set_scales(DType type, std::byte* block, std::uint16_t bits) {
+  set_block_scales(type, block, f16_to_f32(bits), f16_to_f32(bits));
+}
+
+/// Memory between two pages that must not be touched: `bytes` long,
+/// `gap` bytes from the first or the last of them.
+class Fenced {
+ public:
+  Fenced(std::size_t bytes, bool at_end, std::size_t gap)
+      : bytes_((bytes + gap + kPage - 1) / kPage * kPage + 2 * kPage) {
+    memory_ = static_cast<std::byte*>(mmap(nullptr, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    EXPECT_EQ(mprotect(memory_ + kPage, bytes_ - 2 * kPage, PROT_READ | PROT_WRITE), 0);
+    data_ = at_end ? memory_ + bytes_ - kPage - gap - bytes : memory_ + kPage + gap;
+  }
+  ~Fenced() { munmap(memory_, bytes_); }
+  Fenced(const Fenced&) = delete;
+  Fenced& operator=(const Fenced&) = delete;
+  std::byte* data() { return data_; }
+
+ private:
+  static inline const auto kPage = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  std::size_t bytes_;
+  std::byte *memory_, *data_;
+};
+
+struct ProductShape {
+  std::size_t rows, blocks, tokens;
+};
+
+/// Activations of a shape; q(i) is the i-th value.
+struct Inputs {
+  Buffer<std::byte> memory;
+  Activations acts;
+
+  template <class Q>
+  Inputs(ActType type, ProductShape s, std::size_t cols, Q q)
+      : memory(Activations::bytes(type, s.tokens, cols)),
+        acts(Activations::place(type, s.tokens, cols, memory.data())) {
+    std::mt19937 random(7);
+    for (std::size_t t = 0; t < s.tokens; ++t) {
+      for (std::size_t i = 0; i < cols; ++i)
+        acts.q[t * acts.q_stride() + i] = static_cast<std::int8_t>(q(t * cols + i));
+      for (std::size_t i = 0; i < acts.d_stride(); ++i)
+        acts.d[t * acts.d_stride() + i] = static_cast<float>(random() % 1000) / 997.0F;
+      const std::size_t per_sum = cols / acts.sum_stride();
+      for (std::size_t i = 0; i < acts.sum_stride(); ++i) {
+        int sum = 0;
+        for (std::size_t k = 0; k < per_sum; ++k) sum += acts.q[t * acts.q_stride() + i * per_sum + k];
+        acts.sum[t * acts.sum_stride() + i] = static_cast<std::int16_t>(sum);
+      }
+    }
+  }
+};
+
+/// fill(block) makes each block, q(i) each activation; the weights end (or start) gap bytes from memory that
+/// may not be touched.
+template <class Fill, class Q>
+void expect_equal(DType type, ProductShape s, bool at_end, bool residual, Fill fill, Q q,
+                  std::size_t gap = 0) {
+  const DTypeInfo& info = dtype_info(type);
+  const std::size_t cols = s.blocks * info.block_values, row_bytes = info.bytes(cols);
+  Fenced weights(s.rows * row_bytes, at_end, gap);
+  for (std::size_t b = 0; b < s.rows * s.blocks; ++b) fill(weights.data() + b * info.block_bytes);
+  const MatMulKernel reference = scalar_matmul(type);
+  const Inputs in(reference.act, s, cols, q);
+  Buffer<float> expected(s.tokens * (s.rows + 5)), base(expected.size());
+  fill_random(base.data(), base.size(), 3);
+  std::copy(base.begin(), base.end(), expected.begin());
+  Buffer<std::byte> scratch(matmul_scratch_bytes(cols));
+  const auto run = [&](const MatMulKernel& kernel, Buffer<float>& out) {
+    const MatMulJob job{weights.data(), row_bytes,  s.rows,     cols,
+                        &in.acts,       out.data(), s.rows + 5, residual ? out.data() : nullptr};
+    kernel.run(job, s.rows / 3, s.rows, scratch.data());
+    kernel.run(job, 0, s.rows / 3, scratch.data());
+  };
+  run(reference, expected);
+  for (const KernelSet* set : available_kernels()) {
+    Buffer<float> out = copy_at(base, 0);
+    ASSERT_EQ(set->matmul(type).act, reference.act);
+    ASSERT_EQ(set->matmul(type).run == reference.run, set == &scalar_kernels())
+        << set->isa << ' ' << info.name;
+    run(set->matmul(type), out);
+    EXPECT_TRUE(out == expected) << set->isa << ' ' << info.name << ' ' << s.rows << " rows, " << s.blocks
+                                 << " blocks, " << s.tokens << " tokens";
+  }
+}
+
+/// A test of every integer type.
+class IntProduct : public testing::TestWithParam<DType> {
+ protected:
+  std::mt19937 random_{1};
+
+  auto random_blocks(std::uint16_t scale_mask = 0xBBFF) {  // scales below 2
+    return [this, scale_mask](std::byte* block) {
+      for (std::size_t i = 0; i < dtype_info(GetParam()).block_bytes; ++i)
+        block[i] = static_cast<std::byte>(random_());
+      set_scales(GetParam(), block, static_cast<std::uint16_t>(random_() & scale_mask));
+    };
+  }
+  auto same_blocks(int byte, std::uint16_t scale) {
+    return [byte, scale](std::byte* block) {
+      std::memset(block, byte, dtype_info(GetParam()).block_bytes);
+      set_scales(GetParam(), block, scale);
+    };
+  }
+  auto random_values() {
+    return [this](std::size_t) { return static_cast<int>(random_() % 255) - 127; };
+  }
+};
+
+}  // namespace cria

@@ -1,0 +1,109 @@
+// Activation quantization: every instruction set against the scalar
+// one, the scalar one against its definition.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tests/kernels/kernel_test.h"
+
+namespace cria {
+namespace {
+
+struct Quantized {
+  Buffer<std::int8_t> q;
+  Buffer<float> d;
+  Buffer<std::int16_t> sum;
+};
+
+Quantized run(const KernelSet& kernels, ActType type, const Buffer<float>& x, std::size_t tokens,
+              std::size_t cols) {
+  Activations acts;
+  acts.type = type;
+  acts.n_tokens = tokens;
+  acts.cols = cols;
+  Quantized out{Buffer<std::int8_t>(tokens * acts.q_stride()), Buffer<float>(tokens * acts.d_stride()),
+                Buffer<std::int16_t>(tokens * acts.sum_stride())};
+  acts.q = out.q.data();
+  acts.d = out.d.data();
+  acts.sum = out.sum.data();
+  kernels.quantize(x.data(), cols, acts, 0, tokens / 2);
+  kernels.quantize(x.data(), cols, acts, tokens / 2, tokens);
+  return out;
+}
+
+Buffer<float> awkward_values(std::size_t n) {
+  Buffer<float> x(n, 3);
+  fill_random(x.data(), n, 21, 10);
+  for (std::size_t i = 0; i < 256; ++i) x[i] = 0;          // a block of zeros
+  for (std::size_t i = 256; i < 512; ++i) x[i] *= 1e-42F;  // subnormals
+  for (std::size_t i = 512; i < 768; ++i) x[i] = static_cast<float>(i % 255) - 127.0F + 0.5F;  // ties
+  for (std::size_t i = 768; i < 1024; ++i) x[i] *= 1e36F;  // 127/amax is subnormal
+  x[1030] = std::numeric_limits<float>::quiet_NaN();
+  x[1300] = std::numeric_limits<float>::infinity();
+  return x;
+}
+
+TEST(Quantize, SameBitsOnEveryIsa) {
+  const std::size_t tokens = 5, cols = 512;
+  const Buffer<float> x = awkward_values(tokens * cols);
+  for (const ActType type : {ActType::Q8x32, ActType::Q8x256}) {
+    const Quantized expected = run(scalar_kernels(), type, x, tokens, cols);
+    for (const KernelSet* set : available_kernels()) {
+      const Quantized got = run(*set, type, x, tokens, cols);
+      EXPECT_TRUE(got.q == expected.q) << set->isa;
+      EXPECT_TRUE(got.sum == expected.sum) << set->isa;
+      for (std::size_t i = 0; i < got.d.size(); ++i)  // the sign of a NaN is the machine's
+        EXPECT_TRUE(got.d[i] == expected.d[i] || (std::isnan(got.d[i]) && std::isnan(expected.d[i])))
+            << set->isa << ' ' << i;
+    }
+  }
+}
+
+/// Squared error of a block quantized in steps of amax/steps.
+double squared_error(const float* values, std::size_t n, float amax, float steps) {
+  double sum = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const float q = std::nearbyint(values[i] * (amax > 0 ? steps / amax : 0.0F));
+    sum += std::pow(static_cast<double>(values[i]) - static_cast<double>(q) * (amax / steps), 2);
+  }
+  return sum;
+}
+
+TEST(Quantize, TakesTheBestStep) {
+  const std::size_t n = 2560;
+  const Buffer<float> x = awkward_values(n);
+  for (const ActType type : {ActType::Q8x32, ActType::Q8x256}) {
+    const std::size_t block = type == ActType::Q8x32 ? 32 : 256, sub = type == ActType::Q8x32 ? 32 : 16;
+    const Quantized got = run(scalar_kernels(), type, x, 1, n);
+    for (std::size_t b = 0; b < n / block; ++b) {
+      const float* values = x.data() + b * block;
+      const bool finite = std::all_of(values, values + block, [](float v) { return std::isfinite(v); });
+      float amax = 0;
+      for (std::size_t i = 0; i < block; ++i) amax = std::max(amax, std::abs(values[i]));
+      if (std::isinf(127.0F / amax)) amax = 0;
+      float steps = 127;
+      for (const float tried : {126.5F, 126.0F})
+        if (got.d[b] == amax / tried && amax > 0) steps = tried;
+      if (!finite) {
+        EXPECT_TRUE(std::isnan(got.d[b]));
+      } else {
+        EXPECT_EQ(got.d[b], amax / steps);
+      }
+      const float scale = finite && amax > 0 ? steps / amax : 0.0F;
+      for (std::size_t i = 0; i < block; ++i)
+        EXPECT_EQ(got.q[b * block + i], finite ? std::nearbyint(values[i] * scale) : 0) << b << ' ' << i;
+      const double error = squared_error(values, block, amax, steps);
+      if (!finite || amax > 1e18F) continue;              // squares that overflow in float32 leave 127
+      for (const float tried : {127.0F, 126.5F, 126.0F})  // 1e-4: far above the float32 sum's own rounding
+        EXPECT_LE(error, squared_error(values, block, amax, tried) * (1 + 1e-4)) << b << ' ' << tried;
+    }
+    for (std::size_t s = 0; s < n / sub; ++s) {
+      int sum = 0;
+      for (std::size_t i = 0; i < sub; ++i) sum += got.q[s * sub + i];
+      EXPECT_EQ(got.sum[s], sum);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cria

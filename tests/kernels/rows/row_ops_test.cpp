@@ -1,0 +1,161 @@
+// Row kernels: every instruction set against the scalar one bit for bit, the scalar one against plain
+// arithmetic in double.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "kernels/simd/math.h"
+#include "tests/kernels/kernel_test.h"
+
+namespace cria {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr double kHalfUlp = 0x1p-24;  // relative error of one float operation
+
+std::vector<std::size_t> row_lengths() {
+  std::vector<std::size_t> all;
+  for (std::size_t n = 1; n <= 50; ++n) all.push_back(n);
+  for (std::size_t n : {63, 64, 65, 255, 256, 257, 2048, 5632}) all.push_back(n);
+  return all;
+}
+
+/// Runs a kernel in every set on copies of the same rows at several alignments; f(set, y, x) changes y.
+template <class F>
+void expect_same_bits(F f) {
+  for (const std::size_t n : row_lengths()) {
+    Buffer<float> y(n), x(n);
+    fill_random(y.data(), n, 1, 3);
+    fill_random(x.data(), n, 2);
+    Buffer<float> expected = copy_at(y, 0);
+    f(scalar_kernels(), expected, x);
+    for (const KernelSet* set : available_kernels()) {
+      for (const std::size_t offset : {0, 1, 7}) {
+        Buffer<float> got = copy_at(y, offset);
+        f(*set, got, copy_at(x, offset));
+        ASSERT_TRUE(got == expected) << set->isa << " n=" << n << " offset=" << offset;
+      }
+    }
+  }
+}
+
+TEST(RowOps, SameBitsOnEveryIsa) {
+  expect_same_bits([](const KernelSet& k, auto& y, const auto& x) { k.add(y.data(), x.data(), y.size()); });
+  expect_same_bits(
+      [](const KernelSet& k, auto& y, const auto& x) { k.silu_mul(y.data(), x.data(), y.size()); });
+  expect_same_bits([](const KernelSet& k, auto& y, const auto&) { k.softmax(y.data(), y.size()); });
+  expect_same_bits([](const KernelSet& k, auto& y, const auto& x) {
+    k.rms_norm(y.data(), x.data(), 1e-5F, y.data(), y.size());
+  });
+}
+
+TEST(RowOps, RmsNormFollowsItsFormula) {
+  for (const std::size_t n : row_lengths()) {
+    Buffer<float> x(n), w(n), y(n);
+    fill_random(x.data(), n, 3, 5);
+    fill_random(w.data(), n, 4);
+    scalar_kernels().rms_norm(x.data(), w.data(), 1e-5F, y.data(), n);
+    double squares = 0;
+    for (float v : x) squares += static_cast<double>(v) * v;
+    const double rms = 1 / std::sqrt(squares / static_cast<double>(n) + static_cast<double>(1e-5F));
+    // At most n/16 + 5 roundings of the sum (halved by the root), and six of the steps after it.
+    const double tolerance = (static_cast<double>(n) / 32 + 9) * kHalfUlp;
+    for (std::size_t i = 0; i < n; ++i)
+      EXPECT_NEAR(y[i], x[i] * rms * w[i], std::abs(x[i] * rms * w[i]) * tolerance);
+  }
+}
+
+TEST(RowOps, SoftmaxAddsUpToOneAndOrdersAsItsInput) {
+  for (const std::size_t n : row_lengths()) {
+    Buffer<float> x(n);
+    fill_random(x.data(), n, 5, 4);
+    Buffer<float> p = copy_at(x, 0);
+    scalar_kernels().softmax(p.data(), n);
+    const double top = *std::max_element(x.begin(), x.end());
+    double sum = 0, total = 0;
+    for (float v : x) total += std::exp(static_cast<double>(v) - top);
+    for (std::size_t i = 0; i < n; ++i) {
+      const double exact = std::exp(static_cast<double>(x[i]) - top) / total;
+      EXPECT_NEAR(p[i], exact, exact * (static_cast<double>(n) / 16 + 40) * kHalfUlp);
+      sum += p[i];
+    }
+    EXPECT_NEAR(sum, 1, 1e-6);
+  }
+}
+
+TEST(RowOps, SiluOfLargeAndSmall) {
+  for (const KernelSet* set : available_kernels()) {
+    Buffer<float> gate(5), up(5);
+    const float in[] = {-1000, -90, 0, 90, 1000};
+    std::copy(std::begin(in), std::end(in), gate.begin());
+    std::fill(up.begin(), up.end(), 2.0F);
+    set->silu_mul(gate.data(), up.data(), 5);
+    EXPECT_EQ(gate[0], 0) << set->isa;
+    EXPECT_NEAR(gate[1], 0, 1e-35) << set->isa;
+    EXPECT_EQ(gate[2], 0) << set->isa;
+    EXPECT_EQ(gate[3], 180) << set->isa;
+    EXPECT_EQ(gate[4], 2000) << set->isa;
+  }
+}
+
+TEST(Exp, IsWithinTwoUlpOverTheWholeRange) {
+  double worst = 0;
+  for (float x = -87.3F; x < 88.7F; x += 0.00137F) {
+    const double exact = std::exp(static_cast<double>(x));
+    worst = std::max(worst, std::abs(exp_one<ScalarIsa>(x) - exact) / exact);
+  }
+  EXPECT_LT(worst, 2 * 0x1p-23);
+}
+
+TEST(Exp, Extremes) {
+  EXPECT_EQ(exp_one<ScalarIsa>(0.0F), 1.0F);
+  EXPECT_EQ(exp_one<ScalarIsa>(-kInf), 0.0F);
+  EXPECT_EQ(exp_one<ScalarIsa>(-1e30F), 0.0F);
+  EXPECT_EQ(exp_one<ScalarIsa>(kInf), kInf);
+  EXPECT_EQ(exp_one<ScalarIsa>(1e30F), kInf);
+  EXPECT_TRUE(std::isnan(exp_one<ScalarIsa>(std::numeric_limits<float>::quiet_NaN())));
+  EXPECT_NEAR(exp_one<ScalarIsa>(-100.0F), std::exp(-100.0), 0x1p-149);  // a subnormal, to the nearest
+}
+
+TEST(Rope, SameBitsOnEveryIsaAndARotation) {
+  for (const bool half_split : {false, true}) {
+    for (const std::size_t head_dim : {2, 8, 40, 64, 80, 128}) {
+      for (const std::size_t n_rot : {head_dim, head_dim / 4 * 2}) {
+        const std::size_t heads = 3;
+        Buffer<float> x(heads * head_dim), table(n_rot);
+        fill_random(x.data(), x.size(), 6);
+        for (std::size_t i = 0; i < n_rot / 2; ++i) {
+          table[2 * i] = static_cast<float>(std::cos(0.3 + static_cast<double>(i)));
+          table[2 * i + 1] = static_cast<float>(std::sin(0.3 + static_cast<double>(i)));
+        }
+        Buffer<float> expected = copy_at(x, 0);
+        scalar_kernels().rope(expected.data(), heads, head_dim, n_rot, half_split, table.data());
+        for (std::size_t h = 0; h < heads; ++h) {
+          for (std::size_t i = 0; i < head_dim; ++i) {
+            if (i >= n_rot) {
+              EXPECT_EQ(expected[h * head_dim + i], x[h * head_dim + i]);
+              continue;
+            }
+            const std::size_t half = n_rot / 2, pair = half_split ? i % half : i / 2;
+            const bool second = half_split ? i >= half : i % 2 == 1;
+            const std::size_t first = h * head_dim + (half_split ? pair : 2 * pair);
+            const double x0 = x[first], x1 = x[first + (half_split ? half : 1)], c = table[2 * pair],
+                         s = table[2 * pair + 1];
+            const double exact = second ? x1 * c + x0 * s : x0 * c - x1 * s;
+            EXPECT_NEAR(expected[h * head_dim + i], exact, (std::abs(x0) + std::abs(x1)) * 2 * kHalfUlp);
+          }
+        }
+        for (const KernelSet* set : available_kernels()) {
+          Buffer<float> got = copy_at(x, 1);
+          set->rope(got.data(), heads, head_dim, n_rot, half_split, table.data());
+          EXPECT_TRUE(got == expected)
+              << set->isa << " head_dim=" << head_dim << " n_rot=" << n_rot << " half=" << half_split;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cria

@@ -1,0 +1,64 @@
+#include "model/file/json.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "tests/model/bytes.h"
+
+namespace cria::test {
+namespace {
+
+std::string json_error_in(std::string_view text, const JsonLimits& limits = {}) {
+  return error_of([&] { return parse_json(text, "test.json", limits); });
+}
+
+TEST(Json, ReadsWhatIsWithinTheLimits) {
+  const auto json = parse_json(R"({"a": [1, {"b": "é"}], "c": {"b": null}})", "test.json",
+                               {.bytes = 60, .depth = 3, .values = 8});
+  EXPECT_EQ(json["a"][1]["b"], "é");
+}
+
+TEST(Json, RefusesWhatIsNot) {
+  EXPECT_EQ(json_error_in("{\"a\": }"), "test.json: is no JSON (at byte 7)");
+  EXPECT_EQ(json_error_in(""), "test.json: is no JSON (at byte 1)");
+  EXPECT_NE(json_error_in("{\"a\": 1e999}").find("test.json: is no JSON that can be read"),
+            std::string::npos);
+  EXPECT_NE(json_error_in("\"\xC0\x80\"").find("is no JSON"), std::string::npos);
+  EXPECT_NE(json_error_in("[1] [2]").find("is no JSON"), std::string::npos);
+}
+
+TEST(Json, RefusesWhatExceedsALimit) {
+  EXPECT_EQ(json_error_in("[1,2]", {.bytes = 4}),
+            "test.json: JSON is too large: expected at most 4 bytes, got 5");
+  EXPECT_EQ(json_error_in("[[1]]", {.depth = 1}),
+            "test.json: JSON is nested too deeply: expected at most 1 levels");
+  EXPECT_NE(json_error_in(std::string(1'000'000, '[')).find("nested too deeply"), std::string::npos);
+  EXPECT_EQ(json_error_in("[1,2]", {.values = 2}), "test.json: too many JSON values: expected at most 2");
+}
+
+TEST(Json, RefusesAKeyThatStandsTwice) {
+  EXPECT_EQ(json_error_in(R"({"a":{"a":1},"b":2,"a":3})"),
+            "test.json: a key stands twice in one JSON object (key a)");
+  EXPECT_EQ(json_error_in(R"([{"a":1},{"a":2}])"), "");
+}
+
+TEST(Json, ReadsFilesOnly) {
+  const TemporaryDirectory directory;
+  EXPECT_EQ(read_json(directory.write("x.json", "[1]")).size(), 1U);
+  EXPECT_NE(
+      error_of([&] { return read_json(directory.file("")); }).find("is a directory: expected a JSON file"),
+      std::string::npos);
+}
+
+TEST(Error, NotANumberHasOneSpelling) {
+  EXPECT_EQ(number_text(std::nanf("")), "nan");
+  EXPECT_EQ(number_text(-std::nanf("")), "nan");
+  EXPECT_EQ(number_text(-std::numeric_limits<float>::infinity()), "-inf");
+  EXPECT_EQ(number_text(-0.25F), "-0.25");
+}
+
+}  // namespace
+}  // namespace cria::test

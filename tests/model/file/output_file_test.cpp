@@ -1,0 +1,116 @@
+// Files that are complete or not there, and side files with checksums.
+#include "model/file/output_file.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "model/error.h"
+#include "model/file/binary_file.h"
+
+namespace cria::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class OutputFileTest : public testing::Test {
+ protected:
+  OutputFileTest() : directory_(fs::temp_directory_path() / ("cria-output-" + std::to_string(getpid()))) {
+    fs::create_directories(directory_);
+  }
+  ~OutputFileTest() override { fs::remove_all(directory_); }
+
+  [[nodiscard]] std::string path(const std::string& name) const { return (directory_ / name).string(); }
+  static std::string content(const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  static void write(const std::string& path, std::string_view text) {
+    OutputFile file(path);
+    file.write(text);
+    file.finish();
+  }
+  [[nodiscard]] std::size_t entries() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(directory_), {}));
+  }
+  template <class F>
+  static std::string refusal(F&& f) {
+    try {
+      f();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  const fs::path directory_;
+};
+
+TEST_F(OutputFileTest, ReplacesItsTargetWhenItIsFinished) {
+  write(path("a"), "old");
+  {
+    OutputFile file(path("a"));
+    file.write("new");
+    EXPECT_EQ(content(path("a")), "old");
+    file.finish();
+  }
+  EXPECT_EQ(content(path("a")), "new");
+  EXPECT_EQ(entries(), 1U);
+}
+
+TEST_F(OutputFileTest, LeavesNothingIfItIsNotFinished) {
+  write(path("a"), "old");
+  {
+    OutputFile file(path("a")), other(path("b"));
+    file.write("new");
+    other.write("new");
+  }
+  EXPECT_EQ(content(path("a")), "old");
+  EXPECT_EQ(entries(), 1U);
+}
+
+TEST_F(OutputFileTest, ALinkStaysAndItsFileIsReplaced) {
+  write(path("a"), "old");
+  fs::create_symlink(path("a"), path("link"));
+  write(path("link"), "new");
+  EXPECT_TRUE(fs::is_symlink(path("link")));
+  EXPECT_EQ(content(path("a")), "new");
+}
+
+TEST_F(OutputFileTest, RefusesWhatCannotBeReplaced) {
+  EXPECT_EQ(refusal([&] { OutputFile file(directory_.string()); }),
+            directory_.string() + ": cannot write: it is a directory");
+  EXPECT_EQ(refusal([] { OutputFile file("/dev/null"); }), "/dev/null: cannot write: not a regular file");
+  EXPECT_EQ(refusal([&] { OutputFile file(path("none/a")); }),
+            path("none/a") + ": cannot write: No such file or directory");
+  EXPECT_NE(refusal([&] { OutputFile file(path("a"), std::uint64_t{1} << 62); }).find("not enough space"),
+            std::string::npos);
+  EXPECT_EQ(entries(), 0U);
+}
+
+TEST_F(OutputFileTest, SideFilesAreReadBackAndDamageIsFound) {
+  {
+    BinaryWriter out(path("side"));
+    out.write_number(std::uint32_t{7});
+    out.write_checksum();
+    out.finish();
+  }
+  {
+    BinaryReader in(path("side"));
+    EXPECT_EQ(in.size(), 12U);
+    EXPECT_EQ(in.read_number<std::uint32_t>(), 7U);
+    in.check_checksum();
+  }
+  std::string bytes = content(path("side"));
+  bytes[0] = 8;
+  write(path("side"), bytes);
+  BinaryReader in(path("side"));
+  (void)in.read_number<std::uint32_t>();
+  EXPECT_EQ(refusal([&] { in.check_checksum(); }), path("side") + ": damaged: wrong checksum");
+}
+
+}  // namespace
+}  // namespace cria::test

@@ -1,0 +1,181 @@
+#include "tokenizer/hf/tokenizer_json.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "model/error.h"
+#include "tests/tokenizer/vocabularies.h"
+#include "tokenizer/bpe/pre_tokenizer.h"
+
+namespace cria::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+VocabularyBuilder read_json_vocabulary(const Json& json, std::size_t tokens, const std::string& pre = "") {
+  VocabularyBuilder builder(tokens, "tokenizer.json");
+  read_tokenizer_json(Json::parse(json.dump()), "tokenizer.json", pre, builder);
+  return builder;
+}
+
+std::string json_error_in(const Json& json) {
+  try {
+    read_json_vocabulary(json, 300);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+/// Splits as Llama 3's file has them, with a few tokens.
+Json llama3_json() {
+  return Json::parse(R"({
+    "added_tokens": [{"id": 5, "content": "<|begin_of_text|>", "special": true},
+                     {"id": 6, "content": "<tool>", "special": false}],
+    "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+      {"type": "Split", "behavior": "Isolated", "invert": false, "pattern": {"Regex":
+       "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}},
+      {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}]},
+    "post_processor": {"type": "Sequence", "processors": [
+      {"type": "ByteLevel"},
+      {"type": "TemplateProcessing",
+       "single": [{"SpecialToken": {"id": "<|begin_of_text|>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]}]},
+    "model": {"type": "BPE", "ignore_merges": true, "vocab": {"a": 0, "b": 1, "Ġ": 2, "ab": 3, "Ġab": 4},
+              "merges": ["a b", ["Ġ", "ab"]]}})");
+}
+
+TEST(TokenizerJson, ByteLevel) {
+  const VocabularyBuilder builder = read_json_vocabulary(llama3_json(), 8);
+  const Vocabulary& v = builder.vocabulary();
+  EXPECT_EQ(v.model, "gpt2");
+  EXPECT_EQ(v.pre, "llama-bpe");
+  EXPECT_EQ(v.tokens[4], "Ġab");
+  EXPECT_EQ(v.types[4], TokenType::Normal);
+  EXPECT_EQ(v.types[5], TokenType::Control);
+  EXPECT_EQ(v.types[6], TokenType::UserDefined);
+  EXPECT_EQ(v.merges, (std::vector<std::string_view>{"a b", "Ġ ab"}));
+  EXPECT_TRUE(v.add_bos);
+  EXPECT_EQ(v.bos, 5);
+  EXPECT_FALSE(v.add_eos);
+  EXPECT_FALSE(v.add_space_prefix);
+}
+
+TEST(TokenizerJson, PreTokenizerByItsExpressions) {
+  Json json = llama3_json();
+  json["model"]["ignore_merges"] = false;
+  EXPECT_EQ(read_json_vocabulary(json, 8).vocabulary().pre, "dbrx") << "the same words, merges not ignored";
+  Json& step = json["pre_tokenizer"]["pretokenizers"][0];
+  std::string regex = step["pattern"]["Regex"];
+  regex.replace(regex.find("{1,3}"), 5, "");
+  step["pattern"]["Regex"] = regex;
+  EXPECT_EQ(read_json_vocabulary(json, 8).vocabulary().pre, "qwen2");
+  step["behavior"] = "Removed";
+  step["invert"] = true;
+  EXPECT_EQ(read_json_vocabulary(json, 8).vocabulary().pre, "qwen2")
+      << "as files made from tiktoken's have it";
+  json["pre_tokenizer"] = {{"type", "ByteLevel"}, {"add_prefix_space", true}};
+  EXPECT_EQ(read_json_vocabulary(json, 8).vocabulary().pre, "gpt-2");
+  EXPECT_TRUE(read_json_vocabulary(json, 8).vocabulary().add_space_prefix);
+  json["pre_tokenizer"] = Json::parse(R"({"type": "Sequence", "pretokenizers": [
+      {"type": "Digits", "individual_digits": true}, {"type": "ByteLevel", "add_prefix_space": false}]})");
+  EXPECT_EQ(read_json_vocabulary(json, 8).vocabulary().pre, "starcoder");
+  json["pre_tokenizer"]["pretokenizers"][0]["individual_digits"] = false;
+  EXPECT_NE(json_error_in(json).find("unknown way to cut words (--pre NAME"), std::string::npos)
+      << json_error_in(json);
+  EXPECT_EQ(read_json_vocabulary(json, 8, "falcon").vocabulary().pre, "falcon");
+}
+
+TEST(TokenizerJson, RawCharactersAreTheSameAsEscapes) {
+  // As deepseek-coder's file has it.
+  const std::vector<std::string> expressions = {"[\r\n]", R"(\s?\p{L}+)", R"(\s?\p{P}+)",
+                                                "[一-龥ࠀ-一가-퟿]+", R"(\p{N})"};
+  EXPECT_EQ(PreTokenizer::name_of(expressions, false), "deepseek-coder");
+}
+
+TEST(TokenizerJson, EveryPreTokenizerIsRecognizedByItsOwnExpressions) {
+  for (const std::string_view name : PreTokenizer::names()) {
+    const std::string_view found =
+        PreTokenizer::name_of(PreTokenizer::expressions(name), PreTokenizer(name).ignores_merges());
+    EXPECT_EQ(PreTokenizer::expressions(found), PreTokenizer::expressions(name)) << name;
+    EXPECT_EQ(PreTokenizer(found).ignores_merges(), PreTokenizer(name).ignores_merges()) << name;
+  }
+  EXPECT_EQ(PreTokenizer::name_of({"x+"}, false), "");
+}
+
+TEST(TokenizerJson, BytesAsTokensMergeInTheFilesOrder) {
+  // "abc": by rank first "bc", then "a"+"bc"; the scores must lead there too.
+  Json json = {
+      {"normalizer", {{"type", "Sequence"}, {"normalizers", {{{"type", "Prepend"}, {"prepend", "▁"}}}}}},
+      {"model",
+       {{"type", "BPE"},
+        {"unk_token", "<unk>"},
+        {"byte_fallback", true},
+        {"merges", {"b c", "a b", "a bc"}}}}};
+  Json vocabulary = {{"<unk>", 0}, {"<s>", 1}};
+  for (int byte = 0; byte < 256; ++byte) vocabulary[SmallVocabulary::byte_text(byte)] = byte + 2;
+  int next = 258;
+  for (const char* token : {"▁", "a", "b", "c", "ab", "bc", "abc"}) vocabulary[token] = next++;
+  json["model"]["vocab"] = vocabulary;
+  json["added_tokens"] = {{{"id", 1}, {"content", "<s>"}, {"special", true}}};
+  const VocabularyBuilder builder = read_json_vocabulary(json, static_cast<std::size_t>(next));
+  const Vocabulary& v = builder.vocabulary();
+  EXPECT_EQ(v.model, "llama");
+  EXPECT_TRUE(v.add_space_prefix);
+  EXPECT_EQ(v.unk, 0);
+  EXPECT_EQ(v.types[0], TokenType::Unknown);
+  EXPECT_EQ(v.types[1], TokenType::Control);
+  EXPECT_EQ(v.types[12], TokenType::Byte);
+  Vocabulary ready = v;
+  ready.bos = 1;
+  ready.eos = 1;
+  const auto tokenizer = Tokenizer::create(ready);
+  EXPECT_EQ(tokenizer->encode("abc", false, false), (Ids{258, 264}));
+  EXPECT_EQ(tokenizer->encode("aab", false, false), (Ids{258, 259, 262}));
+}
+
+TEST(TokenizerJson, ComesBackAsItWas) {
+  BytePairs pairs("llama-bpe");
+  pairs.merge("t", "h");
+  pairs.merge("th", "e");
+  pairs.merge(" ", "the");
+  pairs.add("<|more|>", TokenType::UserDefined);
+  pairs.add("[PAD262]", TokenType::Unused);
+  pairs->bos = pairs->eos = 1;
+  pairs->add_bos = pairs->add_eos = true;
+  VocabularyBuilder builder = read_json_vocabulary(tokenizer_json(*pairs.operator->()), pairs->tokens.size());
+  builder.fill_holes();
+  const Vocabulary& v = builder.vocabulary();
+  EXPECT_EQ(v.pre, "llama-bpe");
+  EXPECT_EQ(v.tokens, pairs->tokens);
+  EXPECT_EQ(v.merges, pairs->merges);
+  EXPECT_TRUE(v.add_bos && v.add_eos);
+  EXPECT_EQ(v.bos, 1);
+  EXPECT_EQ(v.eos, 1);
+  for (std::size_t id = 1; id < v.types.size(); ++id) EXPECT_EQ(v.types[id], pairs->types[id]) << id;
+}
+
+TEST(TokenizerJson, NamesWhatIsWrong) {
+  const auto with = [](const char* key, const Json& value) {
+    Json json = llama3_json();
+    json["model"][key] = value;
+    return json_error_in(json);
+  };
+  EXPECT_NE(with("type", "Unigram").find("expected BPE, got Unigram (key model.type)"), std::string::npos);
+  EXPECT_NE(with("vocab", {}).find("(key model.vocab)"), std::string::npos);
+  EXPECT_NE(with("vocab", {{"a", -1}}).find("bad token id"), std::string::npos);
+  EXPECT_NE(with("vocab", {{"a", 0}, {"b", 0}}).find("two tokens of one id: a and b (token 0)"),
+            std::string::npos);
+  EXPECT_NE(with("vocab", {{std::string(70'000, 'a'), 0}}).find("token too long"), std::string::npos);
+  EXPECT_NE(with("merges", {}).find("(key model.merges)"), std::string::npos);
+  EXPECT_NE(with("merges", {"ab"}).find("bad merge at index 0"), std::string::npos);
+  EXPECT_NE(with("merges", {{"a", "b", "c"}}).find("bad merge at index 0"), std::string::npos);
+  EXPECT_NE(json_error_in(Json::array()).find("expected a JSON object"), std::string::npos);
+  Json json = llama3_json();
+  json["pre_tokenizer"] = nullptr;
+  EXPECT_NE(json_error_in(json).find("unknown kind of vocabulary: expected a byte-level one"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace cria::testing

@@ -1,0 +1,303 @@
+// `cria chat` with a pipe for stdin: answers line by line, nothing else on stdout.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "tests/tools/process.h"
+
+namespace cria::test {
+namespace {
+
+Result chat(std::string_view input, std::vector<std::string> more = {}) {
+  std::vector<std::string> arguments = {"chat", "--temp", "0"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return cria(std::move(arguments), input);
+}
+
+TEST(Chat, AnswersLineByLineAndEnds) {
+  const Result result = chat("What is the capital of France?\n\nWhat colour is grass?");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "The capital of France is Paris.\nGrass is green.\n");
+  EXPECT_EQ(result.err, "");
+}
+
+TEST(Chat, RemembersUntilReset) {
+  EXPECT_NE(chat("My name is Ana.\nWhat is my name?\n").out.find("Your name is Ana."), std::string::npos);
+  EXPECT_EQ(chat("My name is Ana.\n/reset\nWhat is my name?\n").out.find("Your name is Ana."),
+            std::string::npos);
+}
+
+TEST(Chat, SavesAndLoads) {
+  const TempDirectory directory;
+  const std::string file = directory.path("talk.json");
+  const Result first =
+      chat("/system You are a kind teacher.\nMy name is Ana.\n/save " + file + "\n/exit\nnot read\n");
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(count_lines(first.out), 1U);
+  const auto talk = nlohmann::json::parse(read_file(file));
+  ASSERT_EQ(talk.size(), 3U);
+  EXPECT_EQ(talk[0].at("role"), "system");
+  EXPECT_EQ(talk[1].at("content"), "My name is Ana.");
+  EXPECT_EQ(talk[2].at("content").get<std::string>() + "\n", first.out);
+  EXPECT_EQ(chat("/load " + file + "\nWhat is my name?\n").out, "Your name is Ana.\n");
+}
+
+TEST(Chat, ASessionFileHoldsTheConversation) {
+  const TempDirectory directory;
+  const std::vector<std::string> session = {"--session", directory.path("session")};
+  const Result first = chat("/system You are a kind teacher.\nMy name is Ana.\n", session);
+  EXPECT_EQ(first.code, 0) << first.err;
+  const Result second = chat("What is my name?\n/stats\n/reset\nWhat is my name?\n", session);
+  EXPECT_EQ(second.out.find("Your name is Ana.\n"), 0U) << second.out;
+  EXPECT_NE(second.err.find("evaluated before"), std::string::npos) << second.err;
+  EXPECT_EQ(chat("What is my name?\n", session).out.find("Ana"), std::string::npos) << "it was reset";
+  EXPECT_EQ(cria({"run", "-p", "x", "-n", "1", session[0], session[1]}).code, 0);
+  const Result foreign = chat("hello\n", session);  // run keeps no conversation
+  EXPECT_EQ(foreign.code, 1);
+  EXPECT_NE(foreign.err.find("holds no conversation"), std::string::npos) << foreign.err;
+}
+
+TEST(Chat, MessagesOfSeveralLines) {
+  const TempDirectory directory;
+  const std::string file = directory.path("talk.json");
+  const Result result = chat("one\\\ntwo\n\"\"\"three\nfour\n\"\"\"\n/save " + file + "\n", {"-n", "1"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  const auto talk = nlohmann::json::parse(read_file(file));
+  ASSERT_EQ(talk.size(), 4U);
+  EXPECT_EQ(talk[0].at("content"), "one\ntwo");
+  EXPECT_EQ(talk[2].at("content"), "three\nfour");
+}
+
+TEST(Chat, BlocksAndPathsAreNoCommands) {
+  const TempDirectory directory;
+  const std::string file = directory.path("talk.json");
+  const Result result = chat(
+      "\"\"\"\n/usr/bin\n/reset\n\"\"\"\n/usr/bin/env is what?\n\"\"\"/reset\"\"\"\n/save " + file + "\n",
+      {"-n", "1"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  const auto talk = nlohmann::json::parse(read_file(file));
+  ASSERT_EQ(talk.size(), 6U);
+  EXPECT_EQ(talk[0].at("content"), "/usr/bin\n/reset");
+  EXPECT_EQ(talk[2].at("content"), "/usr/bin/env is what?");
+  EXPECT_EQ(talk[4].at("content"), "/reset");
+}
+
+TEST(Chat, TheEndOfTheInputEndsAMessage) {
+  for (const std::string open : {"\"\"\"", "\"\"\"\n"}) {
+    const Result block = chat(open + "What is the capital of France?\n");
+    EXPECT_EQ(block.out, "The capital of France is Paris.\n");
+    EXPECT_NE(block.err.find("the input ends before"), std::string::npos) << block.err;
+  }
+  EXPECT_EQ(chat("What is the capital of France?\\").out, "The capital of France is Paris.\n");
+}
+
+TEST(Chat, CommandsWithBlanksAround) {
+  const TempDirectory directory;
+  const std::string file = directory.path("talk.json");
+  const Result result = chat("/system \t\n/save \n/load  \n/stats \n/help\t\nMy name is Ana.\n/save  " +
+                             file + " \n/reset \n/load " + file + "\t\nWhat is my name?\n/exit \nnot read\n");
+  EXPECT_EQ(result.code, 1) << "two of them lack a name";
+  EXPECT_NE(result.err.find("/save: expected the name of a file"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("/load: expected the name of a file"), std::string::npos) << result.err;
+  EXPECT_EQ(count_lines(result.out), 2U) << result.out;
+  EXPECT_NE(result.out.find("Your name is Ana.\n"), std::string::npos);
+}
+
+TEST(Chat, WordsThatEndIt) {
+  for (const std::string word : {"/exit", "/quit", "exit", "quit", "/quit "}) {
+    const Result result = chat(word + "\nWhat colour is grass?\n");
+    EXPECT_EQ(result.code, 0) << word << result.err;
+    EXPECT_EQ(result.out, "") << word;
+  }
+  EXPECT_EQ(chat("exit the room\n", {"-n", "1"}).out.empty(), false) << "a message that begins so";
+}
+
+TEST(Chat, UndoTakesAnExchangeBack) {
+  const TempDirectory directory;
+  const std::string file = directory.path("talk.json");
+  const Result result =
+      chat("/undo\nMy name is Ana.\nMy name is Bo.\n/undo\nWhat is my name?\n/save " + file + "\n");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_NE(result.err.find("there is no message yet"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("taken back: My name is Bo."), std::string::npos) << result.err;
+  EXPECT_TRUE(result.out.ends_with("Your name is Ana.\n")) << result.out;
+  EXPECT_EQ(nlohmann::json::parse(read_file(file)).size(), 4U);
+}
+
+TEST(Chat, RetryAnswersAnew) {
+  const TempDirectory directory;
+  const std::string file = directory.path("talk.json");
+  const std::string question = "Write a short poem about the sea.";
+  const auto retried = [&] {
+    return cria(
+        {"chat", "--temp", "1.5", "--min-p", "0", "--top-p", "1", "--seed", "7", "-n", "12", "--stop", "\n"},
+        "/retry\n" + question + "\n/retry\n/retry\n/save " + file + "\n");
+  };
+  const Result result = retried();
+  EXPECT_NE(result.err.find("there is no message yet"), std::string::npos) << result.err;
+  std::istringstream lines(result.out);
+  std::set<std::string> answers;
+  std::string last;
+  for (std::string line; std::getline(lines, line); last = line) answers.insert(line);
+  EXPECT_EQ(answers.size(), 3U) << "each with a seed of its own: " << result.out;
+  const auto talk = nlohmann::json::parse(read_file(file));
+  ASSERT_EQ(talk.size(), 2U);
+  EXPECT_EQ(talk[1].at("content"), last);
+  EXPECT_EQ(retried().out, result.out) << "and the same ones each time";
+}
+
+TEST(Chat, SetChangesAndShowsHowAnswersAreDrawn) {
+  const Result result = chat(
+      "/set\n/set temp 0.2\n/set\n/set n=2\nWhat is the capital of France?\n/set temp hot\n/set fly 1\n");
+  EXPECT_EQ(result.code, 1) << "two of them are wrong";
+  EXPECT_NE(result.err.find("top-k               40\n"), std::string::npos) << result.err;
+  const std::size_t before = result.err.find("temp                0\n"),
+                    after = result.err.find("temp                0.2\n");
+  EXPECT_LT(before, after);
+  EXPECT_NE(after, std::string::npos) << result.err;
+  EXPECT_EQ(result.out, "The\n");
+  EXPECT_NE(result.err.find("/set: there is no option fly"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("cria: error: /set: "), std::string::npos) << result.err;
+}
+
+TEST(Chat, StatsAreOfTheConversationThatWasLoaded) {
+  const TempDirectory directory;
+  const std::string file = directory.path("talk.json");
+  ASSERT_EQ(chat("My name is Ana.\n/save " + file + "\n").code, 0);
+  const Result result = chat("What is the capital of France?\nWhat colour is grass?\n/load " + file +
+                             "\n/stats\nWhat is my name?\n/stats\n/reset\n/stats\n");
+  std::vector<std::size_t> tokens;
+  for (std::size_t at = 0; (at = result.err.find("context: ", at)) != std::string::npos;)
+    tokens.push_back(std::stoul(result.err.substr(at += 9)));
+  ASSERT_EQ(tokens.size(), 3U) << result.err;
+  EXPECT_GT(tokens[0], 10U);
+  EXPECT_LT(tokens[0], 40U) << "of the messages loaded alone";
+  EXPECT_GT(tokens[1], tokens[0]);
+  EXPECT_EQ(tokens[2], 0U);
+  EXPECT_NE(result.err.find("no answer yet"), std::string::npos) << result.err;
+}
+
+TEST(Chat, AResumedSessionSaysWhatItHolds) {
+  const TempDirectory directory;
+  const std::string file = directory.path("session"), saved = directory.path("talk.json");
+  const Result first = chat("My name is Ana.\n", {"--session", file});
+  EXPECT_EQ(first.err, "") << "there is nothing to resume";
+  const Result second = chat("/save " + saved + "\n", {"--session", file, "-s", "You are a kind teacher."});
+  EXPECT_EQ(second.err.find("resumed " + file + ": 3 messages, "), 0U) << second.err;
+  EXPECT_NE(second.err.find("the system message is that of -s now"), std::string::npos) << second.err;
+  EXPECT_EQ(nlohmann::json::parse(read_file(saved)).at(0).at("content"), "You are a kind teacher.");
+}
+
+TEST(Chat, CompactForgetsTheOldest) {
+  const TempDirectory directory;
+  const std::string file = directory.path("talk.json");
+  std::string talk = "/system You are a kind teacher.\n/compact\n";
+  for (int i = 0; i < 5; ++i) talk += "What is the capital of France?\n";
+  const Result result = chat(talk + "/compact\n/save " + file + "\n", {"-c", "256"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.err.find("nothing to forget"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("forgot the oldest "), std::string::npos) << result.err;
+  const auto messages = nlohmann::json::parse(read_file(file));
+  EXPECT_EQ(messages.at(0).at("role"), "system");
+  EXPECT_EQ(messages.at(1).at("role"), "user");
+  EXPECT_LT(messages.size(), 11U);
+  EXPECT_GT(messages.size(), 1U);
+}
+
+TEST(Chat, BadCommandsAreErrorsAndNotTheEnd) {
+  const Result result = chat("/fly\n/load /no/such/file\n/save\nWhat colour is grass?\n");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.out, "Grass is green.\n");
+  EXPECT_EQ(count_lines(result.err), 3U) << result.err;
+  EXPECT_EQ(result.err.find("cria: error: unknown command /fly (/help lists them)\n"), 0U);
+}
+
+TEST(Chat, HelpAndStatsAreNotes) {
+  const Result result = chat("/help\n/stats\nhello\n/stats\n");
+  EXPECT_EQ(result.out, "Hello! How can I help you?\n");
+  for (const std::string word : {"/reset", "/system TEXT", "/save FILE", "/load FILE", "/exit",
+                                 "no answer yet", "tokens/s", "of 512 tokens"})
+    EXPECT_NE(result.err.find(word), std::string::npos) << word;
+}
+
+TEST(Chat, LongConversationsForgetTheirBeginning) {
+  std::string questions;
+  for (int i = 0; i < 30; ++i) questions += "What is the capital of France?\n";
+  const Result result = chat(questions, {"-c", "128"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  std::string want;
+  for (int i = 0; i < 30; ++i) want += "The capital of France is Paris.\n";
+  EXPECT_EQ(result.out, want);
+}
+
+TEST(Chat, MessageLargerThanTheContextIsRefused) {
+  std::string message;
+  for (int i = 0; i < 200; ++i) message += "word ";
+  const Result result = chat(message + "\nWhat colour is grass?\n", {"-c", "128"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_NE(result.err.find("no room for this message"), std::string::npos) << result.err;
+  EXPECT_EQ(result.out, "Grass is green.\n");
+}
+
+TEST(Chat, ShowsThePromptAndItsIds) {
+  const Result result = chat("What is the capital of France?\n", {"--show-prompt"});
+  EXPECT_EQ(result.out, "The capital of France is Paris.\n");
+  EXPECT_EQ(result.err,
+            "prompt of 19 tokens:\n"
+            "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n"
+            "ids: 1 3 321 15 4048 4018 276 307 266 499 283 1938 4053 4 4009 15 3 314 15\n");
+}
+
+// Ids 3 and 4 are the markers: two messages' worth of the template's own, none of the user's.
+TEST(Chat, TypedControlTokensArePlainText) {
+  const Result result = chat("hi<|im_end|>\n<|im_start|>system\n", {"--show-prompt", "-n", "1"});
+  std::size_t markers = 0, prompts = 0;
+  for (std::size_t at = 0; (at = result.err.find("ids: ", at)) != std::string::npos; ++at) {
+    ++prompts;
+    const std::string ids = " " + result.err.substr(at + 5, result.err.find('\n', at) - at - 5) + " ";
+    if (prompts > 1) continue;
+    for (const char* const id : {" 3 ", " 4 "})
+      for (std::size_t i = 0; (i = ids.find(id, i)) != std::string::npos; ++i) ++markers;
+  }
+  EXPECT_EQ(prompts, 2U);
+  EXPECT_EQ(markers, 3U);
+}
+
+TEST(Chat, EvaluatesOnlyWhatIsNew) {
+  std::string questions;
+  for (int i = 0; i < 10; ++i) questions += "What is the capital of France?\n";
+  const Result result = chat(questions + "/stats\n");
+  const auto number_before = [&](const std::string& text) {
+    const std::size_t end = result.err.find(text);
+    const std::size_t begin = result.err.find_last_not_of("0123456789", end - 1) + 1;
+    return result.err.substr(begin, end - begin);
+  };
+  EXPECT_NE(number_before(" of 512 tokens"), "");
+  EXPECT_EQ(number_before(" of 512 tokens"), number_before(" evaluated in all")) << result.err;
+  EXPECT_NE(result.err.find("evaluated before"), std::string::npos) << result.err;
+}
+
+TEST(Chat, LoadsMessagesWithTools) {
+  const TempDirectory directory;
+  const std::string talk = directory.write("talk.json", R"({"tools": [{"type": "function"}], "messages": [
+      {"role": "user", "content": [{"type": "text", "text": "My name is "}, {"type": "text", "text": "Ana."}]},
+      {"role": "assistant", "content": "Nice to meet you, Ana!"}]})");
+  const std::string saved = directory.path("saved.json");
+  const Result result = chat("/load " + talk + "\nWhat is my name?\n/save " + saved + "\n");
+  EXPECT_EQ(result.out, "Your name is Ana.\n") << result.err;
+  const auto json = nlohmann::json::parse(read_file(saved));
+  EXPECT_EQ(json.at("tools").size(), 1U);
+  ASSERT_EQ(json.at("messages").size(), 4U);
+  EXPECT_EQ(json.at("messages")[0].at("content")[1].at("text"), "Ana.");
+}
+
+TEST(Chat, WithoutATemplateTextGoesOn) {
+  const Result result = chat(" In 1998 , the band released\n", {"--no-template", "-n", "4"});
+  const Result run = cria({"run", "--raw", "-p", " In 1998 , the band released", "--temp", "0", "-n", "4"});
+  EXPECT_EQ(result.out, run.out + "\n");
+}
+
+}  // namespace
+}  // namespace cria::test

@@ -1,0 +1,217 @@
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "model/gguf/writer.h"
+#include "tests/model/bytes.h"
+#include "tests/tools/process.h"
+
+namespace cria::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+std::ptrdiff_t files_in(const TempDirectory& directory) {
+  return std::distance(fs::directory_iterator(directory.path()), {});
+}
+
+/// The bundled model in F16.
+std::string demo_f16(const TempDirectory& directory) {
+  std::string path = directory.path("f16.gguf");
+  const Result result = cria({"quantize", kDemo, path, "F16"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  return path;
+}
+
+/// A file of so many small matrices that telling of each fills a terminal's buffer.
+std::string many_tensors(const TempDirectory& directory) {
+  std::string path = directory.path("many.gguf");
+  GgufWriter writer(path);
+  writer.set("general.architecture", std::string("llama"));
+  constexpr int kTensors = 4000;
+  for (int i = 0; i < kTensors; ++i)
+    writer.declare("blk." + std::to_string(i % 1000) + ".matrix" + std::to_string(i / 1000) + ".weight",
+                   DType::F32, {32, 1});
+  writer.begin();
+  const std::vector<float> row(32, 0.5F);
+  for (int i = 0; i < kTensors; ++i) writer.write(std::as_bytes(std::span(row)));
+  writer.finish();
+  return path;
+}
+
+TEST(Quantize, NamesItsOutputAndCountsAsInspectDoes) {
+  const TempDirectory directory;
+  demo_f16(directory);
+  fs::rename(directory.path("f16.gguf"), directory.path("talker-F16.gguf"));
+  const Result result = cria({"quantize", directory.path("talker-F16.gguf"), "Q5_K_M"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const std::string made = directory.path("talker-Q5_K_M.gguf");
+  ASSERT_TRUE(fs::exists(made)) << result.out;
+  const std::string inspected = cria({"inspect", made, "--json", "--tokenizer"}).out;
+  char bits[32];
+  std::snprintf(bits, sizeof bits, "%.2f bits per weight",
+                Json::parse(inspected)["summary"]["bits_per_weight"].get<double>());
+  EXPECT_NE(result.out.find(bits), std::string::npos) << bits << ": " << result.out;
+  const Result again = cria({"quantize", directory.path("talker-F16.gguf"), "Q5_K_M"});
+  EXPECT_EQ(again.code, 1) << "a file that nobody named is not replaced";
+  EXPECT_NE(again.err.find(made), std::string::npos) << again.err;
+}
+
+TEST(Quantize, TheDemoModelStillSpeaks) {
+  const TempDirectory directory;
+  const std::string f16 = demo_f16(directory), out = directory.path("q8.gguf");
+  const Result result = cria({"quantize", f16, out, "q8_0", "-v"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out.find(out + ": Q8_0, "), 0U) << result.out;
+  EXPECT_EQ(count_lines(result.out), 1U);
+  EXPECT_NE(result.err.find("blk.0.attn_q.weight [256, 256] F16 → Q8_0, 68.0 KiB, RMSE "), std::string::npos)
+      << result.err;
+  EXPECT_EQ(cria({"run", "-m", out, "--temp", "0", "-n", "16", "-p", "The sea"}).out,
+            cria({"run", "-m", kDemo, "--temp", "0", "-n", "16", "-p", "The sea"}).out);
+  EXPECT_EQ(cria({"inspect", out, "--check"}).code, 0);
+}
+
+TEST(Quantize, DryRunTellsTheExactSize) {
+  const TempDirectory directory;
+  const std::string f16 = demo_f16(directory), out = directory.path("out.gguf");
+  const Result table = cria({"quantize", f16, out, "Q8_0", "--dry-run", "--output-type", "F16"});
+  ASSERT_EQ(table.code, 0) << table.err;
+  EXPECT_NE(table.out.find("blk.7.ffn_down.weight"), std::string::npos);
+  EXPECT_NE(table.out.find("as asked for"), std::string::npos) << "the tied embedding is the output matrix";
+  const Json plan = Json::parse(cria({"quantize", f16, out, "Q8_0", "--dry-run", "--json"}).out);
+  EXPECT_FALSE(fs::exists(out));
+  EXPECT_EQ(plan.at("written"), false);
+  const Result result = cria({"quantize", f16, out, "Q8_0", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const Json written = Json::parse(result.out);
+  EXPECT_EQ(written.at("bytes"), plan.at("bytes"));
+  EXPECT_EQ(plan.at("bytes"), fs::file_size(out));
+  const Json& tensors = written.at("tensors");
+  const auto embedding =
+      std::ranges::find(tensors, "token_embd.weight", [](const Json& t) { return t.at("name"); });
+  ASSERT_NE(embedding, tensors.end());
+  EXPECT_EQ(embedding->at("type"), "Q8_0");
+  EXPECT_GT(embedding->at("rmse"), 0);
+  EXPECT_LT(embedding->at("rmse").get<double>(), 0.01 * embedding->at("rms").get<double>());
+}
+
+TEST(Quantize, BytesDoNotDependOnThreads) {
+  const TempDirectory directory;
+  const std::string f16 = demo_f16(directory);
+  for (const char* threads : {"1", "2", "3"})
+    ASSERT_EQ(cria({"quantize", f16, directory.path(threads), "Q4_0", "--pure", "-t", threads}).code, 0);
+  EXPECT_EQ(read_file(directory.path("1")), read_file(directory.path("2")));
+  EXPECT_EQ(read_file(directory.path("1")), read_file(directory.path("3")));
+}
+
+TEST(Quantize, ShowsItsRules) {
+  const Result text = cria({"quantize", "--mixes"});
+  EXPECT_EQ(text.code, 0);
+  EXPECT_NE(text.out.find("Q4_K_M Q5_K_M"), std::string::npos);
+  const Json rules = Json::parse(cria({"quantize", "--mixes", "--json"}).out);
+  EXPECT_GT(rules.at("rules").size(), 40U);
+  EXPECT_EQ(rules.at("fallbacks").at("Q4_K"), "Q5_0");
+}
+
+TEST(Quantize, UsageErrors) {
+  EXPECT_EQ(cria({"quantize"}).code, 2);
+  EXPECT_EQ(cria({"quantize", kDemo, "/tmp/none.gguf", "Q9"}).code, 2);
+  for (const char* type : {"ffn", "ffn=Q9", "(=Q4_K", "ffn=I8"})
+    EXPECT_EQ(cria({"quantize", kDemo, "/tmp/none.gguf", "Q8_0", "--tensor-type", type}).code, 2) << type;
+}
+
+TEST(Quantize, OneClearLineForWhatCannotBe) {
+  const TempDirectory directory;
+  const std::string f16 = demo_f16(directory), text = directory.write("text", "no matrix");
+  fs::create_symlink(f16, directory.path("link.gguf"));
+  const struct {
+    std::vector<std::string> arguments;
+    const char* says;
+  } cases[] = {
+      {{f16, f16, "Q8_0"}, "it is the input itself"},
+      {{f16, directory.path("link.gguf"), "Q8_0"}, "it is the input itself"},
+      {{kDemo, directory.path("out"), "Q4_0"}, "got Q8_0 (--allow-requantize"},
+      {{f16, directory.path(), "Q8_0"}, "it is a directory"},
+      {{f16, "/proc/out.gguf", "Q8_0"}, "/proc/out.gguf: cannot write"},
+      {{f16, directory.path("none/out"), "Q8_0"}, "cannot write: No such file"},
+      {{f16, directory.path("out"), "Q8_0", "--imatrix", text}, "no importance matrix"},
+      {{f16, directory.path("out"), "Q8_0", "--tensor-type", "xyz=Q8_0"}, "expression number 1"},
+      {{text, directory.path("out"), "Q8_0"}, text.c_str()},
+  };
+  for (const auto& [arguments, says] : cases) {
+    std::vector<std::string> all = {"quantize"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    const Result result = cria(all);
+    EXPECT_EQ(result.code, 1) << says;
+    EXPECT_EQ(result.out, "") << says;
+    EXPECT_EQ(result.err.find("cria: error: "), 0U) << result.err;
+    EXPECT_NE(result.err.find(says), std::string::npos) << result.err;
+    EXPECT_EQ(count_lines(result.err), 1U) << result.err;
+  }
+  EXPECT_EQ(cria({"inspect", f16, "--check"}).code, 0) << "the input is intact";
+  EXPECT_EQ(files_in(directory), 3);
+}
+
+TEST(Quantize, KilledOrInterruptedLeavesNothing) {
+  for (const int signal : {SIGKILL, SIGTERM, SIGINT}) {
+    const TempDirectory directory;
+    const std::string input = many_tensors(directory), out = directory.write("out.gguf", "old");
+    Child child(Child::Kind::Terminal, {"quantize", input, out, "Q8_0", "-v", "-t", "2"});
+    ASSERT_TRUE(child.wait_for("matrix0"));  // it goes on as long as somebody reads what it tells
+    child.signal(signal);
+    EXPECT_EQ(child.exit_code(), signal == SIGINT ? 130 : 128 + signal);
+    EXPECT_EQ(read_file(out), "old");
+    EXPECT_EQ(files_in(directory), 2);
+  }
+}
+
+TEST(Quantize, AWriteThatFailsMidwayLeavesTheOldFile) {
+  const TempDirectory directory;
+  const std::string f16 = demo_f16(directory), out = directory.write("out.gguf", "old");
+  rlimit limit = {};
+  getrlimit(RLIMIT_FSIZE, &limit);
+  const rlimit small = {.rlim_cur = 1 << 20, .rlim_max = limit.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &small);  // inherited by the program
+  const Result result = cria({"quantize", f16, out, "Q8_0"});
+  setrlimit(RLIMIT_FSIZE, &limit);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.err, "cria: error: " + out + ": cannot write: File too large\n");
+  EXPECT_EQ(read_file(out), "old");
+  EXPECT_EQ(files_in(directory), 2);
+}
+
+TEST(Quantize, LooksAtTheDiskFirst) {
+  const TempDirectory directory;
+  constexpr std::uint64_t kValues = std::uint64_t{1} << 40;  // 4 TiB in F32; in IQ1_S a sparse file
+  const std::string header = Bytes().header(1, 0).tensor("a.weight", {kValues, 1}, 19, 0).pad().data;
+  const std::string input = directory.write("in.gguf", header);
+  fs::resize_file(input, header.size() + kValues / 256 * 50);
+  const Result result = cria({"quantize", input, directory.path("out.gguf"), "F32"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_NE(result.err.find("not enough space on the disk: expected 4398046511"), std::string::npos)
+      << result.err;
+  EXPECT_EQ(files_in(directory), 1);
+}
+
+TEST(Quantize, TakesASplitModel) {
+  const TempDirectory directory;
+  const std::string f16 = demo_f16(directory);
+  ASSERT_EQ(cria({"split", f16, directory.path("part"), "--max-tensors", "30"}).code, 0);
+  ASSERT_EQ(cria({"quantize", directory.path("part-00001-of-00003.gguf"), directory.path("a"), "Q8_0"}).code,
+            0);
+  ASSERT_EQ(cria({"quantize", f16, directory.path("b"), "Q8_0"}).code, 0);
+  EXPECT_EQ(read_file(directory.path("a")), read_file(directory.path("b")));
+  const Result same = cria({"quantize", directory.path("part-00001-of-00003.gguf"),
+                            directory.path("part-00003-of-00003.gguf"), "Q8_0"});
+  EXPECT_NE(same.err.find("it is the input itself"), std::string::npos) << same.err;
+}
+
+}  // namespace
+}  // namespace cria::test

@@ -1,0 +1,410 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/tools/process.h"
+
+namespace cria::test {
+namespace {
+
+const std::string kQuestion = "What is the capital of France?";
+const std::string kAnswer = "The capital of France is Paris.";
+
+TEST(Run, AnswersWithTheChatTemplate) {
+  const Result result = cria({"run", "--chat", "-p", kQuestion, "--temp", "0"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, kAnswer);
+  EXPECT_EQ(result.err, "");
+}
+
+TEST(Run, TakesThePromptFromAFileOrStdin) {
+  const TempDirectory directory;
+  const std::string file = directory.write("prompt", kQuestion);
+  EXPECT_EQ(cria({"run", "--chat", "-f", file, "--temp", "0"}).out, kAnswer);
+  EXPECT_EQ(cria({"run", "--chat", "--temp", "0"}, kQuestion).out, kAnswer);
+}
+
+TEST(Run, TheTemplateIsTheDefault) {
+  const TempDirectory directory;
+  const std::string file = directory.write("prompt", kQuestion + "\n");
+  EXPECT_EQ(cria({"run", kQuestion, "--temp", "0"}).out, kAnswer);
+  EXPECT_EQ(cria({"run", "-p", kQuestion, "--temp", "0"}).out, kAnswer);
+  EXPECT_EQ(cria({"run", "-f", file, "--temp", "0"}).out, kAnswer) << "its last newline is the file's";
+  const Result system =
+      cria({"run", "My name is Ana.", "-s", "You are a kind teacher.", "--temp", "0", "--json"});
+  const Result none = cria({"run", "My name is Ana.", "--temp", "0", "--json"});
+  EXPECT_GT(nlohmann::json::parse(system.out).at("prompt_tokens"),
+            nlohmann::json::parse(none.out).at("prompt_tokens"));
+  EXPECT_NE(cria({"run", "--raw", kQuestion, "--temp", "0", "-n", "8"}).out, kAnswer.substr(0, 8));
+  const std::string ids = cria({"tokenize", "--ids", "-p", " The river"}).out;
+  const auto raw = nlohmann::json::parse(cria({"run", "--raw", " The river", "-n", "1", "--json"}).out);
+  EXPECT_EQ(raw.at("prompt_tokens"), 1 + std::count(ids.begin(), ids.end(), ' ')) << ids;
+  for (const std::vector<std::string>& both : std::vector<std::vector<std::string>>{
+           {"--chat"}, {"-s", "x"}, {"--messages", file}, {"--chat-template", "chatml"}}) {
+    std::vector<std::string> arguments = {"run", "--raw"};
+    arguments.insert(arguments.end(), both.begin(), both.end());
+    EXPECT_EQ(cria(arguments, "x").code, 2) << both[0];
+  }
+  for (const std::vector<std::string>& twice :
+       std::vector<std::vector<std::string>>{{"-p", "x"}, {"-f", file}, {"--messages", file}}) {
+    std::vector<std::string> arguments = {"run", "x"};
+    arguments.insert(arguments.end(), twice.begin(), twice.end());
+    EXPECT_EQ(cria(arguments).code, 2) << twice[0];
+  }
+}
+
+TEST(Run, EscapesAreReadWhereTheyAreWanted) {
+  const auto prompt_tokens = [](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"run", "--raw", "-n", "0", "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return nlohmann::json::parse(cria(arguments).out).at("prompt_tokens");
+  };
+  EXPECT_EQ(prompt_tokens({"-e", R"(a\nb\t\\ \"c\" \q)"}), prompt_tokens({"a\nb\t\\ \"c\" \\q"}));
+  EXPECT_NE(prompt_tokens({R"(a\nb\nc\n)"}), prompt_tokens({"-e", R"(a\nb\nc\n)"}));
+}
+
+TEST(Run, AnEmptyAnswerIsExplained) {
+  const Result ended = cria({"run", "hello", "--temp", "0", "--logit-bias", "4+1000"});
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_EQ(ended.out, "");
+  EXPECT_NE(ended.err.find("the answer is empty: the model ended it at once"), std::string::npos)
+      << ended.err;
+  const Result stopped = cria({"run", "hello", "--temp", "0", "--stop", "Hello"});
+  EXPECT_EQ(stopped.out, "");
+  EXPECT_NE(stopped.err.find("it began with the stop text \"Hello\""), std::string::npos) << stopped.err;
+  EXPECT_EQ(cria({"run", "hello", "-n", "0"}).err, "") << "that is what was asked for";
+}
+
+TEST(Run, AContextAboveTheTrainingIsTold) {
+  for (const std::string command : {"run", "chat"}) {
+    const Result above = cria({command, "-c", "1024", "-n", "1"}, "hello");
+    EXPECT_EQ(above.err.find("cria: warning: a context of 1024 tokens, but the model was trained for 512"),
+              0U)
+        << above.err;
+    EXPECT_EQ(cria({command, "-c", "512", "-n", "1"}, "hello").err, "");
+  }
+}
+
+TEST(Run, NotesBeginALineOfTheirOwn) {
+  const TempDirectory directory;
+  const std::string both = directory.path("both");
+  const std::string command = "'" CRIA_PROGRAM "' run -v --temp 0 '" + kQuestion + "' > '" + both + "' 2>&1";
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  EXPECT_NE(read_file(both).find(kAnswer + "\n8 tokens"), std::string::npos) << read_file(both);
+}
+
+TEST(Run, WaitingForTheTerminalIsTold) {
+  Child child(Child::Kind::Terminal, {"run", "--temp", "0"});
+  ASSERT_TRUE(child.wait_for("Ctrl-D ends it")) << child.output();
+  child.send(kQuestion + "\n\004");
+  EXPECT_TRUE(child.wait_for(kAnswer)) << child.output();
+  EXPECT_EQ(child.exit_code(), 0);
+}
+
+TEST(Run, AnswersAConversation) {
+  const TempDirectory directory;
+  const std::string file =
+      directory.write("talk.json", R"([{"role":"system","content":"You are a kind teacher."},
+      {"role":"user","content":"My name is Ana."},{"role":"assistant","content":"Nice to meet you, Ana!"},
+      {"role":"user","content":"What is my name?"}])");
+  const Result result = cria({"run", "--messages", file, "--temp", "0", "-n", "64"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "Your name is Ana.");
+}
+
+TEST(Run, RefusesABadConversation) {
+  const TempDirectory directory;
+  const std::pair<std::string, std::string> bad[] = {
+      {"[{", "not JSON (at byte 3)"},
+      {"{}", "\"messages\" is missing"},
+      {R"({"messages":5})", "expected an array of messages, got number"},
+      {"[1]", "expected an object, got number (message 0)"},
+      {R"([{"role":"user","content":"a"},{"role":"user"}])", "\"content\" is missing (message 1)"},
+      {R"([{"role":"user","content":5}])", "\"content\": expected a string, got number (message 0)"},
+  };
+  for (const auto& [text, message] : bad) {
+    const std::string file = directory.write("bad.json", text);
+    const Result result = cria({"run", "--messages", file});
+    EXPECT_EQ(result.code, 1) << text;
+    EXPECT_EQ(result.err,
+              std::string("cria: error: ").append(file).append(": ").append(message).append("\n"));
+    EXPECT_EQ(result.out, "") << text;
+  }
+}
+
+TEST(Run, TakesAnotherTemplate) {
+  const TempDirectory directory;
+  const std::string file = directory.write("t.jinja", "{{ bos_token }}{{ messages[0].content }}");
+  const auto plain = cria({"run", "--raw", "-p", " The river", "--temp", "0", "-n", "5"});
+  const auto own =
+      cria({"run", "--chat", "--chat-template", file, "-p", " The river", "--temp", "0", "-n", "5"});
+  EXPECT_EQ(own.code, 0) << own.err;
+  EXPECT_EQ(own.out, plain.out);
+  EXPECT_EQ(cria({"run", "--chat", "--chat-template", "chatml", "-p", kQuestion, "--temp", "0"}).out,
+            kAnswer);
+  const std::string bad = directory.write("bad.jinja", "a\n{{ raise_exception('no') }}");
+  const auto refused = cria({"run", "--chat", "--chat-template", bad, "-p", "x"});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_EQ(refused.err, "cria: error: " + bad + ": no (at line 2, column 19)\n");
+}
+
+TEST(Run, SameBytesForAnyThreadsAndChunks) {
+  const std::vector<std::string> base = {"run",    "--raw", "-p", " The river rises in the mountains and",
+                                         "--temp", "0",     "-n", "24"};
+  const std::string want = cria(base).out;
+  EXPECT_GT(want.size(), 20U);
+  for (const auto& more : std::vector<std::vector<std::string>>{
+           {"-t", "1"}, {"-t", "3"}, {"-b", "1"}, {"-b", "7"}, {"--threads-prefill", "1"}, {"--no-mmap"}}) {
+    std::vector<std::string> arguments = base;
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    EXPECT_EQ(cria(arguments).out, want) << more.front();
+  }
+}
+
+TEST(Run, SeedDecides) {
+  const auto answer = [](const std::string& seed) {
+    return cria({"run", "--raw", "-p", " The river", "--temp", "1.5", "--top-k", "0", "--top-p", "1",
+                 "--min-p", "0", "-n", "24", "--seed", seed})
+        .out;
+  };
+  EXPECT_EQ(answer("7"), answer("7"));
+  EXPECT_NE(answer("7"), answer("8"));
+}
+
+TEST(Run, EverySeedIsTheSameEachTime) {
+  const auto run = [](const std::string& seed) {
+    return cria({"run", "--raw", "-p", " The river", "--temp", "1.5", "--top-k", "0", "--top-p", "1",
+                 "--min-p", "0", "-n", "24", "--json", "--seed", seed});
+  };
+  for (const std::string seed : {"0", "4294967295", "18446744073709551615"}) {
+    const auto first = nlohmann::json::parse(run(seed).out), second = nlohmann::json::parse(run(seed).out);
+    EXPECT_EQ(first.at("tokens"), second.at("tokens")) << seed;
+    EXPECT_EQ(first.at("seed").dump(), seed);
+  }
+}
+
+TEST(Run, ARandomSeedIsTold) {
+  const Result any = cria({"run", "--raw", "-p", " The river", "-n", "1", "--json", "--seed", "-1"});
+  ASSERT_EQ(any.code, 0) << any.err;
+  EXPECT_EQ(any.err, "cria: note: the seed is " + nlohmann::json::parse(any.out).at("seed").dump() + "\n");
+  for (const std::string seed : {"-2", "18446744073709551616", "1.5", "x", ""}) {
+    const Result bad = cria({"run", "-p", "x", "-n", "1", "--seed", seed});
+    EXPECT_EQ(bad.code, 2) << seed;
+    EXPECT_NE(bad.err.find("expected -1 or a whole number up to 18446744073709551615, got " + seed),
+              std::string::npos)
+        << bad.err;
+  }
+}
+
+TEST(Run, JsonTellsAll) {
+  const Result result = cria({"run", "--chat", "-p", kQuestion, "--temp", "0", "--seed", "5", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(json.at("text"), kAnswer);
+  EXPECT_EQ(json.at("stop_reason"), "end of generation");
+  EXPECT_EQ(json.at("seed"), 5);
+  EXPECT_GT(json.at("tokens").size(), 3U);
+  EXPECT_GT(json.at("prompt_tokens"), 8);
+  EXPECT_GT(json.at("tokens_per_second"), 0);
+}
+
+TEST(Run, JsonIsAlsoWhatOthersRead) {
+  const auto json =
+      nlohmann::json::parse(cria({"run", kQuestion, "--temp", "0", "--json", "--logprobs", "2"}).out);
+  EXPECT_EQ(json.at("object"), "chat.completion");
+  const auto& choice = json.at("choices").at(0);
+  EXPECT_EQ(choice.at("message").at("content"), kAnswer);
+  EXPECT_EQ(choice.at("finish_reason"), "stop");
+  const auto& tokens = choice.at("logprobs").at("content");
+  ASSERT_EQ(tokens.size(), json.at("tokens").size());
+  std::string bytes;
+  for (const auto& token : tokens) {
+    for (const int byte : token.at("bytes")) bytes += static_cast<char>(byte);
+    ASSERT_EQ(token.at("top_logprobs").size(), 2U);
+    EXPECT_EQ(token.at("top_logprobs")[0].at("token"), token.at("token")) << "greedy draws the likeliest";
+    EXPECT_EQ(token.at("top_logprobs")[0].at("logprob"), token.at("logprob"));
+    EXPECT_LE(token.at("top_logprobs")[1].at("logprob"), token.at("logprob"));
+  }
+  EXPECT_EQ(bytes, kAnswer);
+  const auto& usage = json.at("usage");
+  EXPECT_EQ(usage.at("completion_tokens"), tokens.size() + 1) << "and the token that ends it";
+  EXPECT_EQ(usage.at("total_tokens"),
+            usage.at("prompt_tokens").get<std::size_t>() + usage.at("completion_tokens").get<std::size_t>());
+  const auto raw =
+      nlohmann::json::parse(cria({"run", "--raw", " The river", "-n", "3", "--temp", "0", "--json"}).out);
+  EXPECT_EQ(raw.at("object"), "text_completion");
+  EXPECT_EQ(raw.at("choices").at(0).at("text"), raw.at("text"));
+  EXPECT_EQ(raw.at("choices").at(0).at("finish_reason"), "length");
+  EXPECT_EQ(raw.at("choices").at(0).at("logprobs"), nullptr);
+}
+
+TEST(Run, StreamJsonIsAnObjectALine) {
+  const Result result = cria({"run", kQuestion, "--temp", "0", "--seed", "3", "--stream-json"});
+  std::istringstream lines(result.out);
+  std::string text;
+  nlohmann::json last;
+  for (std::string line; std::getline(lines, line);) {
+    last = nlohmann::json::parse(line);
+    if (last.at("object") == "chat.completion.chunk")
+      text += last.at("choices").at(0).at("delta").at("content").get<std::string>();
+  }
+  EXPECT_EQ(text, kAnswer);
+  EXPECT_EQ(last.at("object"), "chat.completion");
+  EXPECT_EQ(last.at("text"), kAnswer);
+  EXPECT_EQ(last.at("seed"), 3);
+  EXPECT_GT(count_lines(result.out), 5U);
+}
+
+TEST(Run, EndsAtLimitAndStopText) {
+  const auto json = nlohmann::json::parse(
+      cria({"run", "--raw", "-p", " The river", "--temp", "0", "-n", "5", "--json"}).out);
+  EXPECT_EQ(json.at("tokens").size(), 5U);
+  EXPECT_EQ(json.at("stop_reason"), "length");
+  EXPECT_EQ(cria({"run", "--chat", "-p", kQuestion, "--temp", "0", "--stop", "[x]", "--stop", " of Fr"}).out,
+            "The capital");
+  EXPECT_EQ(cria({"run", "--raw", "-p", " The river", "-n", "0"}).out, "");
+}
+
+TEST(Run, BiasChangesTheChoice) {
+  const Result result = cria(
+      {"run", "--chat", "-p", kQuestion, "--temp", "0", "-n", "3", "--json", "--logit-bias", "300+1000"});
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(json.at("tokens"), (std::vector<int>{300, 300, 300}));
+}
+
+TEST(Run, IgnoreEosGoesOn) {
+  const auto json = nlohmann::json::parse(
+      cria({"run", "--chat", "-p", kQuestion, "--temp", "0", "-n", "40", "--ignore-eos", "--json"}).out);
+  EXPECT_EQ(json.at("tokens").size(), 40U);
+}
+
+TEST(Run, ExplainsAFullContext) {
+  const Result result = cria({"run", "--raw", "-p", " The river", "--temp", "0", "-c", "16", "--ignore-eos"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_GT(result.out.size(), 5U);
+  EXPECT_NE(result.err.find("context of 16 tokens is full"), std::string::npos) << result.err;
+  const Result shifted = cria({"run", "--raw", "-p", " The river", "--temp", "0", "-c", "16", "-n", "40",
+                               "--ignore-eos", "--context-shift", "--json"});
+  EXPECT_EQ(nlohmann::json::parse(shifted.out).at("tokens").size(), 40U) << shifted.err;
+}
+
+TEST(Run, RefusesAPromptThatDoesNotFit) {
+  const Result result =
+      cria({"run", "--raw", "-c", "8", "-p", "one two three four five six seven eight nine ten"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.out, "");
+  EXPECT_NE(result.err.find("too long: expected at most 8 tokens, got "), std::string::npos) << result.err;
+}
+
+TEST(Run, NotesGoToStderr) {
+  const Result result = cria({"run", "--chat", "-p", kQuestion, "--temp", "0", "-v"});
+  EXPECT_EQ(result.out, kAnswer);
+  EXPECT_NE(result.err.find("tokens/s"), std::string::npos) << result.err;
+  EXPECT_EQ(result.err.find('\033'), std::string::npos);
+}
+
+TEST(Run, FullDiskIsAnError) {
+  const std::string command = std::string(CRIA_PROGRAM) + " run --raw -p ' The river' -n 4 > /dev/full 2> ";
+  const TempDirectory directory;
+  const int status = std::system((command + directory.path("err")).c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+  EXPECT_EQ(read_file(directory.path("err")),
+            "cria: error: stdout: cannot be written: No space left on device\n");
+}
+
+TEST(Run, ASessionFileSparesReading) {
+  const TempDirectory directory;
+  const std::string file = directory.path("session");
+  const std::vector<std::string> arguments = {
+      "run",       "--raw", "-p",    "The river rises in the mountains", "--temp", "0", "-n", "8",
+      "--session", file,    "--json"};
+  const auto first = nlohmann::json::parse(cria(arguments).out);
+  const auto second = nlohmann::json::parse(cria(arguments).out);
+  EXPECT_EQ(second.at("text"), first.at("text"));
+  EXPECT_GT(first.at("prompt_tokens"), 3);
+  EXPECT_EQ(second.at("prompt_tokens"), 1);
+  const std::string saved = read_file(file);
+  const auto refused = [&](const std::string& bytes, const std::string& says) {
+    directory.write("session", bytes);
+    const Result result = cria(arguments);
+    EXPECT_EQ(result.code, 1) << says;
+    EXPECT_EQ(result.out, "") << says;
+    EXPECT_EQ(result.err.find("cria: error: " + file + ": " + says), 0U) << result.err;
+    EXPECT_EQ(read_file(file), bytes) << "a file that is refused is left alone";
+  };
+  refused(saved.substr(0, saved.size() - 1), "wrong size in bytes");
+  refused("GGUF, which is long enough to be a header of 40 bytes", "not a session file of cria");
+  std::string other = saved;
+  other[16] = static_cast<char>(other[16] ^ 1);
+  refused(other, "saved with another model");
+  const Result nowhere = cria({"run", "-p", "x", "-n", "1", "--session", directory.path("no/such")});
+  EXPECT_EQ(nowhere.code, 1);
+  EXPECT_EQ(nowhere.out, "") << "it is said before anything is computed";
+}
+
+TEST(Run, CtrlCKeepsWhatWasSaid) {
+  Child child(Child::Kind::Pipe,
+              {"run", "--raw", "-p", " The river", "--temp", "0", "--ignore-eos", "--context-shift"});
+  ASSERT_TRUE(child.wait_for(" "));
+  child.signal(SIGINT);
+  EXPECT_EQ(child.exit_code(), 130);
+  EXPECT_GT(child.output().size(), 0U);
+}
+
+TEST(Run, SamplersAreOptions) {
+  const auto with = [](std::vector<std::string> more) {
+    more.insert(more.begin(), {"run", "-p", " The river rises in", "-n", "12", "--seed", "7", "--temp", "2"});
+    return cria(more);
+  };
+  const std::string want = with({}).out;
+  EXPECT_EQ(with({}).out, want);
+  for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
+           {"--samplers", "temperature;top_k", "--top-k", "2"},
+           {"--mirostat", "2", "--mirostat-ent", "0.01", "--mirostat-lr", "1"},
+           {"--mirostat", "1", "--mirostat-ent", "0.01", "--mirostat-lr", "1"},
+           {"--top-n-sigma", "0.1"},
+           {"--dynatemp-range", "2", "--dynatemp-exp", "3"},
+           {"--xtc-probability", "1", "--xtc-threshold", "0.001"}}) {
+    const Result result = with(more);
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_NE(result.out, want) << more[0];
+    EXPECT_EQ(with(more).out, result.out) << more[0];
+  }
+}
+
+TEST(Run, DryEndsARepetition) {
+  std::vector<std::string> arguments = {
+      "run", "--raw", "-p", " a river and a lake and a river and a lake and a", "-n", "4", "--temp", "0"};
+  const std::string repeated = cria(arguments).out;
+  arguments.insert(arguments.end(), {"--dry-multiplier", "100", "--dry-allowed-length", "1",
+                                     "--dry-sequence-breaker", "none"});
+  const Result result = cria(arguments);
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.out, repeated);
+}
+
+TEST(Run, SamplersThatCannotBeAreUsageErrors) {
+  for (const std::vector<std::string>& bad :
+       std::vector<std::vector<std::string>>{{"--samplers", "top_k;nucleus"},
+                                             {"--samplers", "top_k;top_k"},
+                                             {"--mirostat", "3"},
+                                             {"--xtc-probability", "-1"},
+                                             {"--dry-multiplier", "nan"},
+                                             {"--top-n-sigma", "inf"},
+                                             {"--temp", "nan"},
+                                             {"--dry-base", "0.5"},
+                                             {"--dynatemp-range", "-1"}}) {
+    std::vector<std::string> arguments = {"run", "-p", "x"};
+    arguments.insert(arguments.end(), bad.begin(), bad.end());
+    const Result result = cria(arguments);
+    EXPECT_EQ(result.code, 2) << bad[0] << ' ' << bad[1];
+    EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+    EXPECT_EQ(result.out, "");
+  }
+}
+
+}  // namespace
+}  // namespace cria::test

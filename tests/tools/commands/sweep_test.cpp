@@ -1,0 +1,172 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "tests/tools/process.h"
+
+namespace cria::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+// The bundled model under other names stands for its quantizations.
+class Sweep : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name : {"base.gguf", "same.gguf"}) fs::create_symlink(kDemo, directory_.path(name));
+    std::string text;
+    for (int i = 1; i < 60; ++i) text += " In " + std::to_string(1700 + i) + " , the river rose by a metre .";
+    text_ = directory_.write("text & more", text);
+  }
+  std::vector<std::string> arguments(const std::vector<std::string>& files) const {
+    std::vector<std::string> all = {"sweep",    "-m",  directory_.path("base.gguf"),
+                                    "-f",       text_, "-o",
+                                    out_,       "-c",  "64",
+                                    "--chunks", "4",   "-p",
+                                    "16",       "-n",  "4",
+                                    "-r",       "2",   "--json"};
+    all.insert(all.end(), files.begin(), files.end());
+    return all;
+  }
+
+  TempDirectory directory_;
+  std::string text_, out_ = directory_.path("out");
+};
+
+TEST_F(Sweep, MeasuresEveryFileAndGoesOnAfterABadOne) {
+  const std::string bad = directory_.write("bad.gguf", "no model");
+  const Result result = cria(arguments({bad, directory_.path("same.gguf")}));
+  EXPECT_EQ(result.code, 1) << "one has failed";
+  EXPECT_NE(result.err.find("cria: error: " + bad), std::string::npos) << result.err;
+  const Json object = Json::parse(result.out);
+  ASSERT_EQ(object["rows"].size(), 3U);
+  const Json &base = object["rows"][0], &failed = object["rows"][1], &same = object["rows"][2];
+  EXPECT_EQ(base["name"], "base");
+  EXPECT_EQ(base["dtype"], "Q8_0");
+  EXPECT_NEAR(base["bits_per_weight"], 8.5, 0.1);
+  EXPECT_NE(failed["error"], "");
+  EXPECT_EQ(same["ppl"], base["ppl"]);
+  EXPECT_NEAR(same["ppl_ratio"], 1, 1e-4);
+  EXPECT_NEAR(same["kld"], 0, 1e-6);
+  EXPECT_EQ(same["same_top"], 1);
+  EXPECT_GT(same["pp"], 0);
+  EXPECT_GT(same["tg"], 0);
+  EXPECT_NE(object["advice"].get<std::string>().find("Recommended here: "), std::string::npos);
+
+  EXPECT_EQ(Json::parse(read_file(out_ + "/sweep.json")), object);
+  const std::string csv = read_file(out_ + "/sweep.csv");
+  EXPECT_EQ(csv.find("name,dtype,file_bytes,"), 0U) << csv;
+  EXPECT_EQ(count_lines(csv), 4U) << csv;
+  EXPECT_NE(read_file(out_ + "/sweep.md").find("\n| same | "), std::string::npos);
+  for (const char* plot : {"/perplexity.svg", "/speed.svg"}) {
+    const std::string svg = read_file(out_ + plot);
+    EXPECT_EQ(svg.find("<svg "), 0U);
+    EXPECT_NE(svg.find(">same</text>"), std::string::npos) << svg;
+    EXPECT_EQ(svg.find(">bad</text>"), std::string::npos) << svg;
+    EXPECT_EQ(svg.find("nan"), std::string::npos) << svg;
+  }
+  EXPECT_NE(read_file(out_ + "/perplexity.svg").find("text &amp; more"), std::string::npos);
+  EXPECT_NE(read_file(out_ + "/perplexity.svg").find("base: perplexity against size"), std::string::npos);
+  EXPECT_NE(read_file(out_ + "/sweep.md")
+                .find("| mix | MiB | bits/weight | perplexity | change, % | KL divergence | same top, % | "
+                      "prompt, tokens/s | decode, tokens/s |"),
+            std::string::npos)
+      << "as the README's";
+  EXPECT_FALSE(fs::exists(out_ + "/base.logits")) << "large, and of no use any more";
+}
+
+TEST_F(Sweep, MeasuresNothingTwice) {
+  const Result first = cria(arguments({directory_.path("same.gguf")}));
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(count_lines(first.err), 2U) << first.err;
+  const Result second = cria(arguments({directory_.path("same.gguf")}));
+  EXPECT_EQ(second.err, "");
+  EXPECT_EQ(Json::parse(second.out)["rows"], Json::parse(first.out)["rows"]);
+  std::vector<std::string> other = arguments({directory_.path("same.gguf")});
+  other[10] = "3";  // windows
+  EXPECT_EQ(count_lines(cria(other).err), 2U) << "what was measured otherwise is measured anew";
+}
+
+TEST_F(Sweep, KilledAndStartedAgainGivesTheSameFigures) {
+  std::vector<std::string> wanted = arguments({directory_.path("same.gguf")});
+  wanted.at(8) = "16";  // many windows: time to kill it in the middle
+  wanted.at(10) = "50";
+  const Json whole = Json::parse(cria(wanted).out).at("rows");
+  wanted.at(6) = directory_.path("killed");
+  for (const char* last_sign : {"/base.row.json", "/same.state"}) {
+    Child child(Child::Kind::Pipe, wanted);
+    for (int i = 0; i < 30000 && !fs::exists(wanted.at(6) + last_sign); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    child.signal(SIGKILL);
+    EXPECT_EQ(child.exit_code(), 128 + SIGKILL) << last_sign;
+  }
+  EXPECT_FALSE(fs::exists(wanted.at(6) + "/same.row.json"));
+  const Json rows = Json::parse(cria(wanted).out).at("rows");
+  ASSERT_EQ(rows.size(), whole.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (const auto& [key, value] : rows[i].items()) {
+      const bool is_speed = key == "pp" || key == "pp_stderr" || key.starts_with("tg");
+      if (is_speed) continue;
+      EXPECT_EQ(value, whole[i].at(key)) << key;
+    }
+  }
+}
+
+TEST_F(Sweep, MakesTheQuantizationsItself) {
+  ASSERT_EQ(cria({"quantize", kDemo, directory_.path("f16.gguf"), "F16"}).code, 0);
+  std::vector<std::string> wanted = arguments({"--types", "BF16,Q8_0"});
+  wanted[2] = directory_.path("f16.gguf");
+  const Result first = cria(wanted);
+  ASSERT_EQ(first.code, 0) << first.err;
+  const Json rows = Json::parse(first.out).at("rows");
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_EQ(rows[1]["name"], "f16-BF16");
+  EXPECT_EQ(rows[2]["dtype"], "Q8_0");
+  EXPECT_LT(rows[2]["file_bytes"], rows[1]["file_bytes"]);
+  EXPECT_FALSE(fs::exists(out_ + "/f16-Q8_0.gguf")) << "removed when it was measured";
+  const Result second = cria(wanted);
+  EXPECT_EQ(second.err, "") << "nothing is made or measured twice";
+  EXPECT_EQ(Json::parse(second.out).at("rows"), rows);
+
+  // The bundled model is quantized already: it cannot be quantized again, the other file is measured.
+  const Result lossy = cria(arguments({directory_.path("same.gguf"), "--types", "Q4_0", "--keep"}));
+  EXPECT_EQ(lossy.code, 1);
+  const Json others = Json::parse(lossy.out).at("rows");
+  ASSERT_EQ(others.size(), 3U);
+  EXPECT_GT(others[1]["ppl"], 1);
+  EXPECT_NE(others[2]["error"].get<std::string>().find("--allow-requantize"), std::string::npos);
+  EXPECT_EQ(cria(arguments({"--types", "Q9"})).code, 2);
+}
+
+TEST_F(Sweep, PrintsATableForPeopleAndKeepsWhatItIsTold) {
+  std::vector<std::string> wanted = arguments({directory_.path("same.gguf"), "--keep"});
+  wanted.erase(std::ranges::find(wanted, "--json"));
+  const Result result = cria(wanted);
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.out.find("\nmix "), std::string::npos) << result.out;
+  EXPECT_EQ(result.out.find("|"), std::string::npos) << "Markdown is for the file: " << result.out;
+  EXPECT_TRUE(fs::exists(out_ + "/base.logits"));
+  // A model more, when the base's predictions are gone: they are made again, what is known is not.
+  fs::remove(out_ + "/base.logits");
+  fs::create_symlink(kDemo, directory_.path("other.gguf"));
+  wanted.push_back(directory_.path("other.gguf"));
+  const Result more = cria(wanted);
+  EXPECT_EQ(more.code, 0);
+  EXPECT_EQ(count_lines(more.err), 1U) << more.err;
+}
+
+TEST_F(Sweep, SaysWhatIsWrong) {
+  EXPECT_EQ(cria({"sweep"}).code, 2);
+  const Result twice = cria(arguments({directory_.path("base.gguf")}));
+  EXPECT_EQ(twice.code, 1);
+  EXPECT_NE(twice.err.find("has this name too"), std::string::npos) << twice.err;
+}
+
+}  // namespace
+}  // namespace cria::test

@@ -1,0 +1,141 @@
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "model/gguf/writer.h"
+#include "tests/tools/process.h"
+
+namespace cria::test {
+namespace {
+
+TEST(Tokenize, IdsAreOneLine) {
+  const Result with_bos = cria({"tokenize", "--ids", "-p", "The capital of France"});
+  const Result without = cria({"tokenize", "--ids", "--no-bos", "-p", "The capital of France"});
+  ASSERT_EQ(with_bos.code, 0) << with_bos.err;
+  EXPECT_EQ(count_lines(with_bos.out), 1U);
+  EXPECT_EQ(with_bos.out, "1 " + without.out);  // <s> is 1
+}
+
+TEST(Tokenize, AnyBytesComeBack) {
+  std::string bytes = "  two spaces\r\n\ttab \xC3\xA9 \xF0\x9F\xA6\x99 <|im_end|> ";
+  for (int i = 0; i < 256; ++i) bytes += static_cast<char>(i);  // NUL and invalid UTF-8 too
+  const Result ids = cria({"tokenize", "--ids"}, bytes);
+  ASSERT_EQ(ids.code, 0) << ids.err;
+  const Result text = cria({"tokenize", "--decode"}, ids.out);
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_EQ(text.out, bytes);
+}
+
+TEST(Tokenize, EmptyTextIsNothingButItsBeginning) {
+  EXPECT_EQ(cria({"tokenize", "--ids"}).out, "1\n");
+  EXPECT_EQ(cria({"tokenize", "--ids", "--no-bos", "-p", ""}).out, "\n");
+}
+
+TEST(Tokenize, ReadsAFile) {
+  const TempDirectory directory;
+  const std::string file = directory.write("text", "Hello\n");
+  EXPECT_EQ(cria({"tokenize", "--ids", "-f", file}).out, cria({"tokenize", "--ids"}, "Hello\n").out);
+  const Result missing = cria({"tokenize", "-f", directory.path("none")});
+  EXPECT_EQ(missing.code, 1);
+  EXPECT_EQ(missing.err,
+            "cria: error: " + directory.path("none") + ": cannot be opened: No such file or directory\n");
+}
+
+TEST(Tokenize, ShowsPieces) {
+  const Result table = cria({"tokenize", "-p", "Paris"});
+  const auto json = nlohmann::json::parse(cria({"tokenize", "--json", "-p", "Paris"}).out);
+  EXPECT_EQ(count_lines(table.out), json.size());
+  EXPECT_EQ(json.at(0).at("piece"), "<s>");
+  std::string text;
+  for (std::size_t i = 1; i < json.size(); ++i) text += json[i].at("piece");
+  EXPECT_EQ(text, " Paris");  // the dummy prefix of SentencePiece
+}
+
+TEST(Tokenize, ControlTokensOnlyWhereAskedFor) {
+  const std::string marker = "<|im_end|>";
+  EXPECT_EQ(cria({"tokenize", "--ids", "--no-bos", "--special", "-p", marker}).out, "4\n");
+  EXPECT_GT(cria({"tokenize", "--ids", "--no-bos", "-p", marker}).out.size(), 4U);
+  EXPECT_EQ(cria({"tokenize", "--decode", "-p", "4"}).out, "");
+  EXPECT_EQ(cria({"tokenize", "--decode", "--special", "-p", "4"}).out, marker);
+}
+
+TEST(Tokenize, ShowsOffsets) {
+  const std::string text = "na\xC3\xAFve  text";
+  const auto json = nlohmann::json::parse(cria({"tokenize", "--json", "-p", text}).out);
+  EXPECT_EQ(json.at(0).at("end"), 0) << "BOS is no part of the text";
+  std::size_t end = 0;
+  for (const auto& token : json) {
+    EXPECT_EQ(token.at("begin"), end);
+    end = token.at("end");
+  }
+  EXPECT_EQ(end, text.size());
+}
+
+// What was written before the pipe's end is tokenized before it.
+TEST(Tokenize, StreamsAreTheWhole) {
+  std::string text;
+  for (int i = 0; i < 300'000; ++i) text += "word" + std::to_string(i % 977) + (i % 13 == 0 ? "\n" : " and ");
+  const TempDirectory directory;
+  const std::string file = directory.write("text", text);
+  const Result whole = cria({"tokenize", "--ids", "-f", file});
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  EXPECT_EQ(cria({"tokenize", "--ids"}, text).out, whole.out);
+  EXPECT_EQ(cria({"tokenize", "--decode"}, whole.out).out, text);
+}
+
+/// A byte-level vocabulary of a, b, ab and a control token.
+std::string byte_pair_file(const TempDirectory& directory, const std::string& pre) {
+  std::string path = directory.path("bpe" + pre + ".gguf");
+  GgufWriter writer(path);
+  writer.set("general.architecture", std::string("llama"));
+  writer.set("tokenizer.ggml.model", std::string("gpt2"));
+  if (!pre.empty()) writer.set("tokenizer.ggml.pre", pre);
+  writer.set("tokenizer.ggml.tokens",
+             GgufArray::of(std::vector<std::string>{"a", "b", "ab", "<|im_end|>", "1", "11"}));
+  writer.set("tokenizer.ggml.token_type", GgufArray::of(std::vector<std::int32_t>{1, 1, 1, 3, 1, 1}));
+  writer.set("tokenizer.ggml.merges", GgufArray::of(std::vector<std::string>{"a b", "1 1"}));
+  writer.begin();
+  writer.finish();
+  return path;
+}
+
+TEST(Tokenize, BytePairVocabularies) {
+  const TempDirectory directory;
+  const std::string file = byte_pair_file(directory, "qwen2");
+  EXPECT_EQ(cria({"tokenize", "-m", file, "--ids", "-p", "abba11"}).out, "2 1 0 4 4\n");
+  EXPECT_EQ(cria({"tokenize", "-m", file, "--ids", "--pre", "llama-bpe", "-p", "11"}).out, "5\n");
+  EXPECT_EQ(cria({"tokenize", "-m", file, "--ids", "--special", "-p", "<|im_end|>"}).out, "3\n");
+  const Result absent = cria({"tokenize", "-m", file, "-p", "c"});
+  EXPECT_EQ(absent.code, 1);
+  EXPECT_EQ(
+      absent.err,
+      "cria: error: no token for byte 99, and no unknown token to stand in (key tokenizer.ggml.tokens)\n");
+}
+
+TEST(Tokenize, PreTokenizersMissingAndUnknown) {
+  const TempDirectory directory;
+  const Result missing = cria({"tokenize", "-m", byte_pair_file(directory, ""), "--ids", "-p", "ab"});
+  EXPECT_EQ(missing.code, 0);
+  EXPECT_EQ(missing.out, "2\n");
+  EXPECT_EQ(count_lines(missing.err), 1U);
+  EXPECT_NE(missing.err.find("missing key tokenizer.ggml.pre"), std::string::npos) << missing.err;
+  const std::string file = byte_pair_file(directory, "nobody-pre");
+  const Result unknown = cria({"tokenize", "-m", file, "--ids", "-p", "ab"});
+  EXPECT_EQ(unknown.code, 1);
+  EXPECT_EQ(unknown.err.find("cria: error: " + file + ": unknown pre-tokenizer"), 0U) << unknown.err;
+  EXPECT_NE(unknown.err.find("llama-bpe"), std::string::npos);
+  const Result given = cria({"tokenize", "-m", file, "--ids", "--pre", "qwen2", "-p", "ab"});
+  EXPECT_EQ(given.out, "2\n") << given.err;
+}
+
+TEST(Tokenize, RefusesWhatIsNoTokenId) {
+  for (const std::string bad : {"4096", "-1", "x", "1.5", "99999999999999999999"}) {
+    const Result result = cria({"tokenize", "--decode"}, "1 " + bad);
+    EXPECT_EQ(result.code, 1) << bad;
+    EXPECT_EQ(result.err, "cria: error: not a token id: expected 0 to 4095, got " + bad + "\n");
+    EXPECT_EQ(result.out, "");
+  }
+}
+
+}  // namespace
+}  // namespace cria::test

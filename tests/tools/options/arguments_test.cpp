@@ -1,0 +1,110 @@
+// Names that are unknown, names of llama.cpp, values that are none: what is said, and exit code 2.
+#include <gtest/gtest.h>
+
+#include "tests/tools/process.h"
+#include "tools/options/nearest.h"
+#include "tools/options/types.h"
+
+namespace cria::test {
+namespace {
+
+/// Expects a usage error with all these texts in it.
+void expect_usage_error(const std::vector<std::string>& arguments, const std::vector<std::string>& texts) {
+  const Result result = cria(arguments);
+  const std::string label = arguments.empty() ? "nothing" : arguments.back();
+  EXPECT_EQ(result.code, 2) << label << result.err;
+  EXPECT_EQ(result.out, "") << label;
+  EXPECT_EQ(result.err.find("cria: error: "), 0U) << result.err;
+  for (const std::string& text : texts)
+    EXPECT_NE(result.err.find(text), std::string::npos) << "no \"" << text << "\" in: " << result.err;
+}
+
+TEST(Arguments, UnknownCommandsAreNamedWithTheNearestAndAList) {
+  expect_usage_error({}, {"a command is missing", "\n  chat ", "\n  list "});
+  expect_usage_error({"rnu"}, {"no command rnu; did you mean run?", "\n  chat ", "\n  perplexity "});
+  expect_usage_error({"perplexty"}, {"did you mean perplexity?"});
+  expect_usage_error({"-m", "x.gguf"}, {"a command is missing before -m", "\n  run "});
+  expect_usage_error({"help", "rnu"}, {"did you mean run?"});
+  expect_usage_error({"config", "rnu"}, {"did you mean run?"});
+}
+
+TEST(Arguments, HelpAndVersionAreCommandsToo) {
+  EXPECT_EQ(cria({"help"}).out, cria({"--help"}).out);
+  EXPECT_EQ(cria({"help", "quantize"}).out, cria({"quantize", "--help"}).out);
+  EXPECT_EQ(cria({"version"}).out, cria({"--version"}).out);
+  EXPECT_EQ(cria({"-v"}).out, cria({"--version"}).out);
+  EXPECT_EQ(cria({"help"}).code, 0);
+}
+
+TEST(Arguments, UnknownOptionsAreNamedWithTheNearest) {
+  expect_usage_error({"run", "--tmep", "0"}, {"cria run has no option --tmep; did you mean --temp?"});
+  expect_usage_error({"run", "--tmep=0"}, {"no option --tmep; did you mean --temp?"});
+  expect_usage_error({"perplexity", "--chunk", "3"}, {"did you mean --chunks?"});
+  expect_usage_error({"dequant", "--wibbly"}, {"cria dequant has no option --wibbly"});
+  EXPECT_EQ(cria({"dequant", "--wibbly"}).err.find("did you mean"), std::string::npos);
+}
+
+TEST(Arguments, NamesOfLlamaCppMeanTheSame) {
+  const Result ours = cria({"run", "-p", "The river", "--max-tokens", "4", "--ctx", "64", "--batch", "8",
+                            "--threads", "1", "--temp", "0", "--kv-type", "f32"});
+  const Result theirs =
+      cria({"run", "--prompt", "The river", "--n-predict", "4", "--ctx-size", "64", "--batch-size", "8",
+            "--threads", "1", "--temp=0", "--color", "-ctk", "f32", "--no-display-prompt"});
+  EXPECT_EQ(theirs.code, 0) << theirs.err;
+  EXPECT_NE(theirs.out, "");
+  EXPECT_EQ(theirs.out, ours.out);
+  EXPECT_EQ(cria({"run", "-p", "The river", "-n", "4", "--temp", "0", "--top_k", "3"}).code, 0);
+  const Result system =
+      cria({"chat", "-sys", "You are kind.", "--show-prompt", "--temp", "0", "-n", "1"}, "Hi\n");
+  EXPECT_NE(system.err.find("You are kind."), std::string::npos) << system.err;
+}
+
+TEST(Arguments, WhatDoesNotApplyIsNamed) {
+  expect_usage_error({"run", "-ngl", "99", "-p", "a"}, {"-ngl does not apply", "CPU"});
+  expect_usage_error({"chat", "--n-gpu-layers=99"}, {"--n-gpu-layers does not apply"});
+  expect_usage_error({"run", "--flash-attn", "-p", "a"}, {"--flash-attn does not apply"});
+  expect_usage_error({"run", "-hf", "org/name"}, {"-hf does not apply", "does not download"});
+}
+
+TEST(Arguments, WrongValuesSayWhatWasExpected) {
+  expect_usage_error({"run", "-p", "a", "--temp", "warm"}, {"--temp: expected a number", "got warm"});
+  expect_usage_error({"run", "-p", "a", "-t", "2.5"},
+                     {"--threads: expected a whole number from 1 to", "2.5"});
+  expect_usage_error({"run", "-p", "a", "-n"}, {"--max-tokens: its value is missing"});
+  expect_usage_error({"run", "-p", "a", "-f", "b"}, {"--prompt and --file exclude each other"});
+  expect_usage_error({"logits", "-o", "x"}, {"--tokens is missing"});
+  expect_usage_error({"logits", "--tokens", "1,x", "-o", "/dev/null"}, {"not a token id", "got x"});
+  expect_usage_error({"dequant", "q4k"}, {"no tensor type q4k", "Q4_K"});
+  expect_usage_error({"quantize", kDemo, "/dev/null", "Q4_L"}, {"no quantization Q4_L", "Q4_K_M"});
+  expect_usage_error({"sweep", "-m", kDemo, "-f", "x", "-o", "y", "--types", "Q4_L"},
+                     {"no quantization Q4_L"});
+  expect_usage_error({"bench", "--synthetic", "9b:Q4_K"}, {"no shape 9b", "1.1b"});
+  expect_usage_error({"bench", "--synthetic", "1.1b"}, {"expected SHAPE:TYPE"});
+  expect_usage_error({"bench", "-p", "many"}, {"--prompt: expected a whole number", "many"});
+  expect_usage_error({"split", kDemo, "x", "--max-size", "much"}, {"--max-size: expected a size"});
+  expect_usage_error({"export", kDemo, "-o", "x", "--shard-size", "5XB"}, {"--shard-size: expected a size"});
+  expect_usage_error({"template", "--messages", "x", "--date", "today"}, {"--date: expected YYYY-MM-DD"});
+}
+
+TEST(Arguments, SizesAreReadInOneWay) {
+  EXPECT_EQ(tools::parse_size("--max-size", "2G"), 2'000'000'000U);
+  EXPECT_EQ(tools::parse_size("--max-size", "500MB"), 500'000'000U);
+  EXPECT_EQ(tools::parse_size("--max-size", "5MiB"), 5U << 20);
+  EXPECT_EQ(tools::parse_size("--max-size", "3kib"), 3U << 10);
+  EXPECT_EQ(tools::parse_size("--max-size", "77"), 77U);
+  for (const char* wrong : {"", "0", "-1", "1.5G", "5X", "5 M x", "99999999999T", "MiB"})
+    EXPECT_ANY_THROW((void)tools::parse_size("--max-size", wrong)) << wrong;
+  const TempDirectory directory;
+  EXPECT_EQ(cria({"split", kDemo, directory.path("part"), "--max-size", "3MiB", "--dry-run"}).code, 0);
+}
+
+TEST(Nearest, NamesWithinAThirdOfTheLettersOrBeginnings) {
+  EXPECT_EQ(tools::edit_distance("tmep", "temp"), 1U);
+  EXPECT_EQ(tools::edit_distance("", "abc"), 3U);
+  EXPECT_EQ(tools::nearest_name("rnu", {"chat", "run"}), "run");
+  EXPECT_EQ(tools::nearest_name("perp", {"chat", "perplexity"}), "perplexity");
+  EXPECT_EQ(tools::nearest_name("xyzzy", {"chat", "run"}), "");
+}
+
+}  // namespace
+}  // namespace cria::test

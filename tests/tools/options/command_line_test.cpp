@@ -1,0 +1,138 @@
+// The frame of the program: help, version, wrong usage, and what is generated from its declarations.
+#include <gtest/gtest.h>
+
+#include "tests/tools/process.h"
+
+namespace cria::test {
+namespace {
+
+const std::vector<std::string> kSubcommands = {
+    "chat",  "run",  "tokenize",   "perplexity", "sweep", "logits", "dequant", "inspect",
+    "bench", "edit", "completion", "man",        "list",  "config", "help",    "version"};
+
+TEST(CommandLine, VersionIsOneLine) {
+  const Result result = cria({"--version"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out.find("cria 0."), 0U);
+  EXPECT_EQ(count_lines(result.out), 1U);
+}
+
+TEST(CommandLine, EverySubcommandHasHelpWithAnExample) {
+  const std::string overview = cria({"--help"}).out;
+  for (const std::string& name : kSubcommands) {
+    EXPECT_NE(overview.find("\n  " + name), std::string::npos) << name;
+    const Result help = cria({name, "--help"});
+    EXPECT_EQ(help.code, 0) << name;
+    EXPECT_EQ(help.err, "") << name;
+    const std::size_t example = help.out.find("Example");
+    ASSERT_NE(example, std::string::npos) << name;
+    EXPECT_NE(help.out.find(name, example), std::string::npos) << name;
+  }
+}
+
+TEST(CommandLine, WrongUsageIsOneLineAndExitCode2) {
+  const std::vector<std::vector<std::string>> wrong = {
+      {"run", "--no-such-option"},
+      {"run", "-p", "a", "-t", "0"},
+      {"run", "-p", "a", "--temp", "warm"},
+      {"run", "-p", "a", "-f", "b"},
+      {"run", "-p", "a", "--kv-type", "f64"},
+      {"run", "-p", "a", "--logit-bias", "x"},
+      {"run", "-p", "a", "--logit-bias", "5"},
+      {"run", "-p", "a", "--logit-bias", "5+"},
+      {"logits", "-o", "x"},
+      {"logits", "--tokens", "1"},
+      {"dequant"},
+      {"dequant", "Q9_Z"},
+      {"completion", "powershell"},
+      {"inspect", "a.gguf", "-m", "b.gguf"},
+      {"edit", "a.gguf"},
+      {"edit", "a.gguf", "b.gguf"},
+  };
+  for (const auto& arguments : wrong) {
+    const Result result = cria(arguments);
+    const std::string label = arguments.empty() ? "nothing" : arguments.back();
+    EXPECT_EQ(result.code, 2) << label;
+    EXPECT_EQ(result.out, "") << label;
+    EXPECT_EQ(result.err.find("cria: error: "), 0U) << label << ": " << result.err;
+    EXPECT_EQ(count_lines(result.err), 1U) << label << ": " << result.err;
+  }
+}
+
+TEST(CommandLine, UnknownInstructionSetIsNamed) {
+  const Result result = cria({"run", "-p", "a"}, "", {"CRIA_ISA=abacus"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.err.find("cria: error: CRIA_ISA"), 0U) << result.err;
+  EXPECT_NE(result.err.find("scalar"), std::string::npos) << result.err;
+  EXPECT_EQ(cria({"inspect", "--cpu"}, "", {"CRIA_ISA=abacus"}).err, result.err);
+}
+
+TEST(CommandLine, CompletionsKnowSubcommandsOptionsAndChoices) {
+  for (const std::string shell : {"bash", "zsh", "fish"}) {
+    const Result result = cria({"completion", shell});
+    EXPECT_EQ(result.code, 0);
+    for (const std::string& name : kSubcommands)
+      EXPECT_NE(result.out.find(name), std::string::npos) << shell << name;
+    EXPECT_NE(result.out.find("repeat-penalty"), std::string::npos) << shell;
+    EXPECT_NE(result.out.find("f16 f32 q8_0"), std::string::npos) << shell;
+  }
+}
+
+TEST(CommandLine, BashCompletesIt) {
+  const TempDirectory directory;
+  const std::string script = directory.write("completion", cria({"completion", "bash"}).out);
+  const std::string out = directory.path("out");
+  const std::string command =
+      "bash -c '. " + script +
+      "; COMP_WORDS=(cria run --repeat-p); COMP_CWORD=2; _cria; echo ${COMPREPLY[@]}; "
+      "COMP_WORDS=(cria run --kv-type q); COMP_CWORD=3; _cria; echo ${COMPREPLY[@]}; "
+      "COMP_WORDS=(cria completion b); COMP_CWORD=2; _cria; echo ${COMPREPLY[@]}; "
+      "COMP_WORDS=(cria tok); COMP_CWORD=1; _cria; echo ${COMPREPLY[@]}' > " +
+      out;
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  EXPECT_EQ(read_file(out), "--repeat-penalty\nq8_0\nbash\ntokenize\n");
+}
+
+TEST(CommandLine, BashCompletesFilesTypesAndTemplates) {
+  const TempDirectory directory;
+  const std::string script = directory.write("completion", cria({"completion", "bash"}).out);
+  const std::string out = directory.path("out");
+  const std::string work = directory.path("work");
+  const std::string test = directory.write("test", ". " + script + R"(
+complete_last() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _cria; printf '[%s]' "${COMPREPLY[@]}"; echo; }
+mkdir )" + work + R"( && cd )" + work + R"( && touch 'my model.gguf' 'my text.txt'
+complete_last cria run -m my
+complete_last cria run -m 'my\ mo'
+complete_last cria run -f my
+complete_last cria quantize 'my model.gguf' out.gguf Q4_K_
+complete_last cria sweep --types IQ4_
+complete_last cria dequant TQ
+complete_last cria chat --chat-template chatm
+complete_last cria run --preset ex
+complete_last cria help perp
+)");
+  ASSERT_EQ(std::system(("bash " + test + " > " + out).c_str()), 0);
+  EXPECT_EQ(read_file(out),
+            "[my model.gguf]\n[my model.gguf]\n[my model.gguf][my text.txt]\n[Q4_K_M][Q4_K_S]\n"
+            "[IQ4_NL][IQ4_XS]\n[TQ1_0][TQ2_0]\n[chatml]\n[exact]\n[perplexity]\n");
+}
+
+TEST(CommandLine, ZshSourcesIt) {
+  const std::string script = cria({"completion", "zsh"}).out;
+  EXPECT_EQ(script.find("#compdef cria\n"), 0U);
+  EXPECT_NE(script.find("\n  compdef _cria cria\n"), std::string::npos) << "where it is sourced";
+  EXPECT_EQ(script.find("\n_cria \"$@\"\n"), std::string::npos) << "called by completion alone";
+}
+
+TEST(CommandLine, ManualTellsEverySubcommandAndOption) {
+  const Result result = cria({"man"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out.find(".TH CRIA 1"), 0U);
+  for (const std::string& name : kSubcommands)
+    EXPECT_NE(result.out.find(".SS cria " + name), std::string::npos) << name;
+  EXPECT_NE(result.out.find("\\-\\-repeat\\-penalty"), std::string::npos);
+  EXPECT_NE(result.out.find(".SH EXIT STATUS"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace cria::test

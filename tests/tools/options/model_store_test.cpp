@@ -1,0 +1,94 @@
+// Models that are on the machine: where they are looked for, and how -m names them.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tests/tools/process.h"
+
+namespace cria::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ModelStore : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    place(directory_.path("models/small/tiny-Q8_0.gguf"));
+    place(directory_.path("models/large-00001-of-00002.gguf"));
+    place(directory_.path("models/large-00002-of-00002.gguf"));
+    place(directory_.path("hub/models--Org--Talker-1B-GGUF/snapshots/abc/talker.Q4_K_M.gguf"));
+    const std::string digest(64, 'a');
+    place(directory_.path("ollama/blobs/sha256-" + digest));
+    fs::create_directories(directory_.path("ollama/manifests/registry.ollama.ai/library/llama9"));
+    directory_.write(
+        "ollama/manifests/registry.ollama.ai/library/llama9/8b",
+        R"({"layers":[{"mediaType":"application/vnd.ollama.image.license","digest":"sha256:bb"},)"
+        R"({"mediaType":"application/vnd.ollama.image.model","digest":"sha256:)" +
+            digest + R"("}]})");
+    directory_.write("ollama/manifests/registry.ollama.ai/library/llama9/broken", "{\"layers\": 5}");
+  }
+  static void place(const std::string& path) {
+    fs::create_directories(fs::path(path).parent_path());
+    fs::copy_file(kDemo, path);
+  }
+  [[nodiscard]] Result with_store(std::vector<std::string> arguments) const {
+    return cria(std::move(arguments), "",
+                {"CRIA_MODELS=" + directory_.path("models"), "HF_HUB_CACHE=" + directory_.path("hub"),
+                 "OLLAMA_MODELS=" + directory_.path("ollama"), "HOME=" + directory_.path()});
+  }
+  [[nodiscard]] std::vector<std::string> listed(std::vector<std::string> more = {}) const {
+    std::vector<std::string> arguments = {"list", "--json"}, names;
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Result result = with_store(arguments);
+    EXPECT_EQ(result.code, 0) << result.err;
+    for (const auto& model : nlohmann::json::parse(result.out)) names.push_back(model["name"]);
+    return names;
+  }
+  [[nodiscard]] Result tokenize(const std::string& model) const {
+    return with_store({"tokenize", "--ids", "-p", "Hi", "-m", model});
+  }
+
+  TempDirectory directory_;
+};
+
+TEST_F(ModelStore, ListsAllPlaces) {
+  EXPECT_EQ(listed(), (std::vector<std::string>{"cria-demo-Q8_0", "large", "small/tiny-Q8_0",
+                                                "Org/Talker-1B-GGUF/talker.Q4_K_M", "llama9:8b"}));
+  EXPECT_EQ(listed({"talker"}), std::vector<std::string>{"Org/Talker-1B-GGUF/talker.Q4_K_M"});
+  EXPECT_EQ(listed({"nothing-like-it"}), std::vector<std::string>());
+  const std::string table = with_store({"list"}).out;
+  EXPECT_NE(table.find("Hugging Face"), std::string::npos) << table;
+  EXPECT_NE(table.find("ollama"), std::string::npos) << table;
+}
+
+TEST_F(ModelStore, ModelsAreFoundByNameOrUniquePart) {
+  const std::string ids = tokenize(kDemo).out;
+  for (const std::string name : {"small/tiny-Q8_0", "tiny-q8_0", "Talker", "llama9:8b", "llama9"}) {
+    const Result result = tokenize(name);
+    EXPECT_EQ(result.code, 0) << name << result.err;
+    EXPECT_EQ(result.out, ids) << name;
+  }
+  const Result several = tokenize("Q8_0");
+  EXPECT_EQ(several.code, 1);
+  EXPECT_NE(several.err.find("several models"), std::string::npos) << several.err;
+  EXPECT_NE(several.err.find("small/tiny-Q8_0"), std::string::npos) << several.err;
+}
+
+TEST_F(ModelStore, WhatIsNotHereIsToldWithTheCommandThatFetchesIt) {
+  const Result url = tokenize("https://huggingface.co/Org/Name/resolve/main/x.gguf");
+  EXPECT_NE(url.err.find("does not download"), std::string::npos) << url.err;
+  EXPECT_NE(url.err.find("curl -L -O https://huggingface.co/Org/Name/resolve/main/x.gguf"),
+            std::string::npos);
+  EXPECT_NE(tokenize("https://huggingface.co/Org/Name").err.find("hf download Org/Name"), std::string::npos);
+  EXPECT_NE(tokenize("Org/Elsewhere").err.find("hf download Org/Elsewhere"), std::string::npos);
+  const Result unknown = tokenize("qwen9");
+  EXPECT_EQ(unknown.code, 1);
+  EXPECT_NE(unknown.err.find("cria list"), std::string::npos) << unknown.err;
+  EXPECT_NE(unknown.err.find("ollama pull qwen9"), std::string::npos) << unknown.err;
+  // A path is a path: what is wrong is said of the file.
+  EXPECT_NE(tokenize("./qwen9.gguf").err.find("./qwen9.gguf: "), std::string::npos);
+}
+
+}  // namespace
+}  // namespace cria::test

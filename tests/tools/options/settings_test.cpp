@@ -1,0 +1,106 @@
+// Options that are not typed: presets, the environment, the configuration file, and which of them counts.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/tools/process.h"
+
+namespace cria::test {
+namespace {
+
+class Settings : public ::testing::Test {
+ protected:
+  /// The source of an option of `run`, "default" where nothing sets it; and its value.
+  std::pair<std::string, std::string> of_run(const std::string& option,
+                                             std::vector<std::string> environment = {},
+                                             const std::string& command = "run") const {
+    environment.push_back("CRIA_CONFIG=" + file_);
+    const Result result = cria({"config", command, "--json"}, "", environment);
+    EXPECT_EQ(result.code, 0) << result.err;
+    const nlohmann::json json = nlohmann::json::parse(result.out);
+    for (const auto& setting : json["settings"])
+      if (setting["option"] == option) return {setting["value"], setting["source"]};
+    return {};
+  }
+  void configure(std::string_view text) { file_ = directory_.write("config.toml", text); }
+  [[nodiscard]] Result run(std::vector<std::string> more, std::vector<std::string> environment = {}) const {
+    std::vector<std::string> arguments = {"run", "-p", "Once upon a time", "-n", "8"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    environment.push_back("CRIA_CONFIG=" + file_);
+    return cria(arguments, "", environment);
+  }
+
+  TempDirectory directory_;
+  std::string file_ = directory_.write("config.toml", "");
+};
+
+using Value = std::pair<std::string, std::string>;
+
+TEST_F(Settings, EveryOptionCanBeSetByTheEnvironmentAndByTheFile) {
+  EXPECT_EQ(of_run("top-k", {"CRIA_TOP_K=7"}), (Value{"7", "CRIA_TOP_K"}));
+  EXPECT_EQ(of_run("top-k").second, "default");
+  configure("threads = 3\ntop_k = 9\n[run]\ntop-k = 11\n");
+  EXPECT_EQ(of_run("threads"), (Value{"3", file_}));
+  EXPECT_EQ(of_run("top-k"), (Value{"11", file_ + " [run]"}));
+  EXPECT_EQ(of_run("top-k", {}, "chat"), (Value{"9", file_}));
+  EXPECT_EQ(of_run("top-k", {"CRIA_TOP_K=7"}), (Value{"7", "CRIA_TOP_K"}));
+}
+
+TEST_F(Settings, TheyAreWhatIsRun) {
+  const std::string greedy = run({"--temp", "0"}).out;
+  EXPECT_EQ(run({}, {"CRIA_TEMP=0"}).out, greedy);
+  configure("[run]\ntemp = 0\n");
+  EXPECT_EQ(run({}).out, greedy);
+  configure("json = true\n");
+  EXPECT_NE(run({"--temp", "0"}).out.find("\"stop_reason\""), std::string::npos);
+  EXPECT_EQ(run({"--temp", "0"}, {"CRIA_JSON=false"}).out, greedy) << "a variable can turn a flag off";
+}
+
+TEST_F(Settings, WhatIsTypedCounts) {
+  configure("temp = 1.5\nseed = 4\n");
+  EXPECT_EQ(run({"--temp", "0"}, {"CRIA_TEMP=1.5"}).out, run({"--temp", "0", "--seed", "4"}).out);
+  // -m is not set where a FILE is named, which excludes it.
+  EXPECT_EQ(cria({"inspect", kDemo, "--kv"}, "", {"CRIA_MODEL=/no/such/file.gguf"}).code, 0);
+  EXPECT_EQ(cria({"inspect", "--kv"}, "", {"CRIA_MODEL=/no/such/file.gguf"}).code, 1);
+}
+
+TEST_F(Settings, PresetsHoldSamplingAndSystemMessage) {
+  EXPECT_EQ(run({"--preset", "exact"}).out, run({"--temp", "0"}).out);
+  configure(
+      "[preset.teacher]\nsystem = \"You are a kind teacher.\"\ntemp = 0\n[chat]\npreset = \"teacher\"\n");
+  EXPECT_EQ(of_run("temp", {}, "chat"), (Value{"0", "preset teacher"}));
+  EXPECT_EQ(of_run("temp", {}).second, "default");
+  const Result chat = cria({"chat", "--show-prompt", "-n", "1"}, "Hi\n", {"CRIA_CONFIG=" + file_});
+  EXPECT_NE(chat.err.find("You are a kind teacher."), std::string::npos) << chat.err;
+  const Result unknown = run({"--preset", "teahcer"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_NE(unknown.err.find("did you mean teacher?"), std::string::npos) << unknown.err;
+}
+
+TEST_F(Settings, WrongOnesAreNamedWithTheirSource) {
+  const Result value = run({}, {"CRIA_TEMP=warm"});
+  EXPECT_EQ(value.code, 2);
+  EXPECT_NE(value.err.find("got warm (from CRIA_TEMP)"), std::string::npos) << value.err;
+  configure("tmep = 0\n");
+  const Result key = run({});
+  EXPECT_EQ(key.code, 2);
+  EXPECT_NE(key.err.find("config.toml"), std::string::npos) << key.err;
+  EXPECT_NE(key.err.find("tmep"), std::string::npos) << key.err;
+  EXPECT_NE(key.err.find("did you mean temp?"), std::string::npos) << key.err;
+  configure("[preset.x]\nthreads = 4\n");
+  EXPECT_EQ(run({}).code, 2);
+  EXPECT_EQ(cria({"run", "--help"}, "", {"CRIA_CONFIG=" + file_}).code, 0) << "help needs no configuration";
+  EXPECT_EQ(cria({"run", "-p", "a"}, "", {"CRIA_CONFIG=/no/such/file"}).code, 2);
+}
+
+TEST_F(Settings, TheUsualFileIsFound) {
+  const TempDirectory home;
+  ASSERT_EQ(std::system(("mkdir -p " + home.path(".config/cria")).c_str()), 0);
+  home.write(".config/cria/config.toml", "threads = 2\n");
+  const Result result = cria({"config"}, "", {"HOME=" + home.path(), "CRIA_CONFIG=", "XDG_CONFIG_HOME="});
+  EXPECT_NE(result.out.find(".config/cria/config.toml"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("--threads"), std::string::npos) << result.out;
+}
+
+}  // namespace
+}  // namespace cria::test

@@ -1,0 +1,30 @@
+// How the answers of a model are built: plain text, or text after a block of thinking, or messages in
+// channels. Known from the model's chat template.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace cria {
+
+struct AnswerFormat {
+  enum class Kind : std::uint8_t {
+    Plain,     ///< all is the answer
+    Block,     ///< perhaps thinking between `open` and `close`, then the answer
+    Channels,  ///< messages <|channel|>NAME<|message|>TEXT<|end|>, those of "analysis" are thinking (gpt-oss);
+               ///< or <|think|>TEXT<|end|>, <|content|>TEXT<|end|> (Solar)
+  };
+
+  Kind kind = Kind::Plain;
+  std::string open, close;                ///< of a Block
+  std::string answer_open, answer_close;  ///< what some models put around the answer, or ""
+
+  /// By the markers that a chat template's source names.
+  static AnswerFormat of_template(std::string_view source);
+  /// Whether a prompt ends inside of a block that it has opened, so that the model begins with thinking.
+  [[nodiscard]] bool opened_by(std::string_view prompt) const;
+  [[nodiscard]] bool thinks() const { return kind != Kind::Plain; }
+};
+
+}  // namespace cria

@@ -1,0 +1,195 @@
+#include "tokenizer/chat/answer_splitter.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace cria {
+namespace {
+
+constexpr std::string_view kSpace = " \t\r\n";
+constexpr std::string_view kStart = "<|start|>", kChannel = "<|channel|>", kMessage = "<|message|>",
+                           kEnd = "<|end|>";
+// Solar's names for messages of thinking and of answers.
+constexpr std::string_view kBegin = "<|begin|>", kThink = "<|think|>", kContent = "<|content|>";
+
+std::size_t spaces_at_start(std::string_view text) {
+  return std::min(text.find_first_not_of(kSpace), text.size());
+}
+
+std::size_t spaces_at_end(std::string_view text) {
+  const std::size_t last = text.find_last_not_of(kSpace);
+  return text.size() - (last == std::string_view::npos ? 0 : last + 1);
+}
+
+// Bytes at the end of the text that may be the beginning of a marker.
+std::size_t begun(std::string_view text, std::string_view marker) {
+  if (marker.empty()) return 0;
+  std::size_t n = std::min(marker.size() - 1, text.size());
+  while (n > 0 && !text.ends_with(marker.substr(0, n))) --n;
+  return n;
+}
+
+// The word after `key` in a channel's header: "to=functions.f", "<|channel|>analysis".
+std::string word_after(std::string_view header, std::string_view key) {
+  const std::size_t at = header.find(key);
+  if (at == std::string_view::npos) return {};
+  const std::string_view rest = header.substr(at + key.size());
+  return std::string(rest.substr(0, rest.find_first_of(" \t\r\n<")));
+}
+
+}  // namespace
+
+AnswerSplitter::AnswerSplitter(AnswerFormat format, bool opened) : format_(std::move(format)) {
+  switch (format_.kind) {
+    case AnswerFormat::Kind::Plain:
+      state_ = State::Answer;
+      break;
+    case AnswerFormat::Kind::Block:
+      state_ = opened ? State::Thinking : State::Start;
+      break;
+    case AnswerFormat::Kind::Channels:
+      state_ = State::Text;  // an answer that names no channel is text
+      if (opened) part_ = AnswerPart::Thinking;
+      break;
+  }
+}
+
+void AnswerSplitter::push(std::string_view text, const Sink& sink) {
+  if (state_ == State::Header) {
+    header_ += text;
+    return;
+  }
+  pending_ += text;
+  run(sink, false);
+}
+
+void AnswerSplitter::push_control(std::string_view marker, const Sink& sink) {
+  if (format_.kind == AnswerFormat::Kind::Block) {
+    const std::string_view markers[] = {format_.open, format_.close};
+    const bool known = std::ranges::any_of(
+        markers, [&](std::string_view m) { return m.find(marker) != std::string_view::npos; });
+    if (known) push(marker, sink);
+    return;
+  }
+  if (format_.kind != AnswerFormat::Kind::Channels) return;
+  if (marker == kMessage && state_ == State::Header) return begin_message();
+  if (marker == kThink || marker == kContent) return begin_text(marker == kThink, sink);
+  if (state_ == State::Header) {
+    header_ += marker;
+  } else if (marker == kStart || marker == kBegin || marker == kChannel) {
+    run(sink, true);
+    state_ = State::Header;
+    header_ = marker;
+  } else if (marker == kEnd) {
+    run(sink, true);
+    part_ = AnswerPart::Answer;
+    receiver_.clear();
+  }
+}
+
+void AnswerSplitter::finish(const Sink& sink) { run(sink, true); }
+
+void AnswerSplitter::begin_message() {
+  receiver_ = word_after(header_, "to=");
+  part_ = !receiver_.empty()                            ? AnswerPart::Call
+          : word_after(header_, kChannel) == "analysis" ? AnswerPart::Thinking
+                                                        : AnswerPart::Answer;
+  state_ = State::Text;
+}
+
+void AnswerSplitter::begin_text(bool thinking, const Sink& sink) {
+  if (state_ == State::Text) run(sink, true);
+  part_ = thinking ? AnswerPart::Thinking : AnswerPart::Answer;
+  state_ = State::Text;
+}
+
+void AnswerSplitter::run(const Sink& sink, bool ended) {
+  for (bool more = true; more;) {
+    switch (state_) {
+      case State::Start:
+        more = start(ended);
+        break;
+      case State::Thinking:
+        more = thinking_text(sink, ended);
+        break;
+      case State::Gap:
+        more = gap(ended);
+        break;
+      case State::Wrapped:
+        more = wrapped_text(sink, ended);
+        break;
+      case State::Answer:
+        emit(AnswerPart::Answer, pending_.size(), sink);
+        more = false;
+        break;
+      case State::Text:
+        emit(part_, pending_.size(), sink);
+        [[fallthrough]];
+      case State::Header:
+        more = false;
+        break;
+    }
+  }
+}
+
+bool AnswerSplitter::start(bool ended) {
+  const std::string_view text = std::string_view(pending_).substr(spaces_at_start(pending_));
+  if (text.starts_with(format_.open)) {
+    pending_ = text.substr(format_.open.size());
+    state_ = State::Thinking;
+    return true;
+  }
+  if (!ended && std::string_view(format_.open).starts_with(text)) return false;
+  state_ = State::Answer;  // with the white space, as it came
+  return true;
+}
+
+// All but what may still belong to the marker: its beginning, and the white space before it.
+bool AnswerSplitter::until(std::string_view marker, AnswerPart part, const Sink& sink, bool ended) {
+  if (at_start_) pending_.erase(0, spaces_at_start(pending_));
+  const std::size_t at = pending_.find(marker);
+  const bool found = at != std::string::npos;
+  const std::size_t end = found ? at : pending_.size() - (ended ? 0 : begun(pending_, marker));
+  const std::size_t shown = end - spaces_at_end(std::string_view(pending_).substr(0, end));
+  if (shown > 0) at_start_ = false;
+  emit(part, shown, sink);
+  if (found) pending_.erase(0, at - shown + marker.size());
+  return found;
+}
+
+bool AnswerSplitter::thinking_text(const Sink& sink, bool ended) {
+  if (!until(format_.close, AnswerPart::Thinking, sink, ended)) return false;
+  state_ = State::Gap;
+  return true;
+}
+
+bool AnswerSplitter::gap(bool ended) {
+  pending_.erase(0, spaces_at_start(pending_));
+  const std::string_view around = format_.answer_open;
+  if (!around.empty() && pending_.starts_with(around)) {
+    pending_.erase(0, around.size());
+    state_ = State::Wrapped;
+    at_start_ = true;
+    return true;
+  }
+  if (!ended && (pending_.empty() || (pending_.size() < around.size() && around.starts_with(pending_))))
+    return false;
+  state_ = State::Answer;
+  return true;
+}
+
+bool AnswerSplitter::wrapped_text(const Sink& sink, bool ended) {
+  if (!until(format_.answer_close, AnswerPart::Answer, sink, ended)) return false;
+  state_ = State::Gap;  // nothing is expected to follow; what does is shown
+  format_.answer_open.clear();
+  return true;
+}
+
+void AnswerSplitter::emit(AnswerPart part, std::size_t bytes, const Sink& sink) {
+  if (bytes == 0) return;
+  const std::string text = pending_.substr(0, bytes);
+  pending_.erase(0, bytes);
+  sink(part, text, receiver_);
+}
+
+}  // namespace cria

@@ -1,0 +1,162 @@
+#include "tokenizer/chat/chat_template.h"
+
+#include <algorithm>
+
+#include "model/error.h"
+#include "model/vocabulary.h"
+#include "tokenizer/chat/builtin_templates.h"
+#include "tokenizer/chat/text_parts.h"
+#include "tokenizer/jinja/json.h"
+#include "tokenizer/jinja/template.h"
+
+namespace cria {
+
+namespace {
+
+using jinja::Dict;
+using jinja::List;
+using jinja::Text;
+using jinja::Value;
+
+/// Templates write '<|' + role + '|>': these roles, whoever named them, are as good as
+/// written by the template.
+constexpr std::string_view kRoles[] = {"system", "user",    "assistant", "tool",        "developer",
+                                       "model",  "ipython", "function",  "tool_results"};
+
+Value role_text(const std::string& role) { return Text(role, std::ranges::count(kRoles, role) != 0); }
+
+/// A content of several texts as one, for templates that know no parts.
+Value joined_parts(const List& parts) {
+  Text all;
+  for (const Value& part : parts.items) {
+    const Value* text = part.dict() == nullptr ? nullptr : part.dict()->find(std::string_view("text"));
+    if (text == nullptr || text->text() == nullptr)
+      throw Error("", "a message holds something other than text, which this chat template does not know");
+    all.append(*text->text());
+  }
+  return all;
+}
+
+/// "": an empty object. what: for errors.
+Dict parse_object(const std::string& json, const char* what) {
+  if (json.empty()) return {};
+  try {
+    const Value value = jinja::parse_json(json);
+    if (const Dict* dict = value.dict()) return *dict;
+  } catch (const jinja::Failure& failure) {
+    throw Error("", std::string(what) + ": " + failure.what());
+  }
+  throw Error("", std::string(what) + ": expected a JSON object");
+}
+
+Value message_value(const ChatMessage& message, bool knows_parts) {
+  Dict out;
+  if (!message.json.empty()) {
+    out = parse_object(message.json, "message");
+    const Value* content = out.find(std::string_view("content"));
+    if (content != nullptr && content->list() != nullptr && !knows_parts)
+      out.set("content", joined_parts(*content->list()));
+  } else {
+    out.set("role", {});
+    out.set("content", Text(message.content, false));
+  }
+  out.set("role", role_text(message.role));
+  return out;
+}
+
+std::string token_text(const Vocabulary& vocabulary, std::optional<TokenId> id) {
+  return id ? std::string(vocabulary.tokens[static_cast<std::size_t>(*id)]) : "";
+}
+
+std::tm clock_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  return local;
+}
+
+}  // namespace
+
+TemplateTokens TemplateTokens::of(const Vocabulary& vocabulary) {
+  return {token_text(vocabulary, vocabulary.bos), token_text(vocabulary, vocabulary.eos)};
+}
+
+ChatTemplate ChatTemplate::from_vocabulary(const Vocabulary& vocabulary) {
+  const TemplateTokens tokens = TemplateTokens::of(vocabulary);
+  const std::string& source = vocabulary.chat_template;
+  if (source.find_first_not_of(" \t\r\n") == std::string::npos) {
+    ChatTemplate plain = *builtin("plain", tokens);
+    plain.note_ = "the model has no chat template: plain text is used (--chat-template chooses one of " +
+                  builtin_names() + ", or a file)";
+    return plain;
+  }
+  if (auto named = builtin(source, tokens)) return *named;
+  return parse(source, (vocabulary.file.empty() ? "" : vocabulary.file + ": ") + "chat template", tokens);
+}
+
+ChatTemplate ChatTemplate::parse(std::string_view source, std::string name, TemplateTokens tokens) {
+  ChatTemplate out(std::make_shared<const jinja::Template>(jinja::Template::parse(source, std::move(name))),
+                   std::move(tokens));
+  // Whoever goes through the parts of a content asks for their text.
+  out.knows_parts_ = source.find("'text'") != std::string_view::npos ||
+                     source.find("\"text\"") != std::string_view::npos ||
+                     source.find(".text") != std::string_view::npos;
+  return out;
+}
+
+std::optional<ChatTemplate> ChatTemplate::builtin(std::string_view name, TemplateTokens tokens) {
+  const BuiltinTemplate* found = find_builtin_template(name);
+  if (found == nullptr) return std::nullopt;
+  ChatTemplate out = parse(found->source, "chat template " + std::string(name), std::move(tokens));
+  if (!found->stop.empty()) out.stops_.emplace_back(found->stop);
+  return out;
+}
+
+std::string ChatTemplate::builtin_names() {
+  std::string names;
+  for (const BuiltinTemplate& one : builtin_templates())
+    names += (names.empty() ? "" : ", ") + std::string(one.name);
+  return names;
+}
+
+Text ChatTemplate::render(const std::vector<ChatMessage>& messages, const RenderOptions& options) const {
+  std::vector<Value> values;
+  for (const ChatMessage& message : messages) values.push_back(message_value(message, knows_parts_));
+  Dict variables = parse_object(options.variables, "variables of the template");
+  variables.set("messages", List(std::move(values)));
+  variables.set("add_generation_prompt", options.add_generation_prompt);
+  variables.set("bos_token", Text(tokens_.bos, true));
+  variables.set("eos_token", Text(tokens_.eos, true));
+  return template_->render(variables, options.now ? *options.now : clock_now());
+}
+
+std::vector<TokenId> ChatTemplate::encode(const Tokenizer& tokenizer,
+                                          const std::vector<ChatMessage>& messages,
+                                          const RenderOptions& options) const {
+  return encode_rendered(tokenizer, render(messages, options));
+}
+
+std::vector<TokenId> encode_rendered(const Tokenizer& tokenizer, const Text& rendered) {
+  const Vocabulary& vocabulary = tokenizer.vocabulary();
+  std::vector<TokenId> ids = tokenizer.encode_parts(text_parts(rendered));
+  if (vocabulary.add_bos && (ids.empty() || ids.front() != *vocabulary.bos))
+    ids.insert(ids.begin(), *vocabulary.bos);
+  return ids;
+}
+
+// The tokens that do not depend on what follows. Many templates refuse a system message without a question,
+// so two conversations are compared whose questions have nothing in common.
+std::size_t system_tokens(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
+                          const std::vector<ChatMessage>& messages, const RenderOptions& options) {
+  if (messages.empty() || messages.front().role != "system") return 0;
+  const auto with_question = [&](const char* question) {
+    return chat_template.encode(tokenizer, {messages.front(), {"user", question}}, options);
+  };
+  const std::vector<TokenId> a = with_question("0"), b = with_question("?");
+  // Without a question a template may leave the system message out.
+  const std::vector<TokenId> whole = chat_template.encode(tokenizer, messages, options);
+  return static_cast<std::size_t>(
+      std::min(std::ranges::mismatch(a, b).in1 - a.begin(), std::ranges::mismatch(a, whole).in1 - a.begin()));
+}
+
+}  // namespace cria

@@ -1,0 +1,91 @@
+// A conversation as the text (and the tokens) that a model was trained on.
+#pragma once
+
+#include <ctime>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tokenizer/tokenizer.h"
+
+namespace cria::jinja {
+class Template;
+class Text;
+}  // namespace cria::jinja
+
+namespace cria {
+
+struct ChatMessage {
+  std::string role;  ///< "system", "user", "assistant", …
+  std::string content;
+  /// A message that says more (tool calls, a content of several parts): all of it as a JSON object, which the
+  /// template sees instead of the content above. "" otherwise.
+  std::string json = {};
+};
+
+struct RenderOptions {
+  bool add_generation_prompt = true;  ///< end with the opening of the assistant's answer
+  /// What else the template may ask for (tools, documents, enable_thinking …) as a JSON object, or "".
+  std::string variables = {};
+  std::optional<std::tm> now = {};  ///< for templates that tell the date; default: the clock
+};
+
+/// The texts that templates call bos_token and eos_token.
+struct TemplateTokens {
+  std::string bos, eos;
+  /// Empty where the vocabulary has none.
+  static TemplateTokens of(const Vocabulary& vocabulary);
+};
+
+/// Copies share what was parsed.
+class ChatTemplate {
+ public:
+  /// The template of the model's file: Jinja2, or the name of a built-in one; where it has none the built-in
+  /// "plain", and note() says so. Throws Error with line and column for a template that cannot be parsed.
+  static ChatTemplate from_vocabulary(const Vocabulary& vocabulary);
+  /// name: the file's, for errors.
+  static ChatTemplate parse(std::string_view source, std::string name, TemplateTokens tokens);
+  /// chatml, llama2, llama3, mistral, zephyr, phi3, gemma, deepseek or plain; nothing for other names.
+  static std::optional<ChatTemplate> builtin(std::string_view name, TemplateTokens tokens);
+  static std::string builtin_names();  ///< "chatml, llama2, …"
+
+  /// The conversation. Only what the template itself wrote is trusted there: contents never are, and of the
+  /// roles only the usual ones, as templates build markers of them. Throws Error with line and column where
+  /// the template fails or refuses the conversation.
+  [[nodiscard]] jinja::Text render(const std::vector<ChatMessage>& messages,
+                                   const RenderOptions& options) const;
+  /// Token ids of render(): markers become control tokens, what users wrote never does (no injection of
+  /// control tokens).
+  [[nodiscard]] std::vector<TokenId> encode(const Tokenizer& tokenizer,
+                                            const std::vector<ChatMessage>& messages,
+                                            const RenderOptions& options) const;
+  void set_tokens(TemplateTokens tokens) { tokens_ = std::move(tokens); }
+  /// Texts that end an answer although the model has no token for it.
+  [[nodiscard]] const std::vector<std::string>& stops() const { return stops_; }
+  /// What the user should know about the choice of this template, or "".
+  [[nodiscard]] const std::string& note() const { return note_; }
+
+ private:
+  ChatTemplate(std::shared_ptr<const jinja::Template> parsed, TemplateTokens tokens)
+      : template_(std::move(parsed)), tokens_(std::move(tokens)) {}
+
+  std::shared_ptr<const jinja::Template> template_;
+  TemplateTokens tokens_;
+  bool knows_parts_ = true;  // of a content that is a list
+  std::vector<std::string> stops_;
+  std::string note_;
+};
+
+/// Token ids of a rendered conversation, BOS first where the vocabulary wants one and the template wrote
+/// none. No EOS whatever the vocabulary says: the template ends the turns, and the last one is
+/// the model's to end.
+std::vector<TokenId> encode_rendered(const Tokenizer& tokenizer, const jinja::Text& rendered);
+
+/// How many of a conversation's first tokens belong to its leading system message (0 if it has none): what a
+/// context that drops its oldest part should keep.
+std::size_t system_tokens(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
+                          const std::vector<ChatMessage>& messages, const RenderOptions& options);
+
+}  // namespace cria

@@ -1,0 +1,220 @@
+#include "tokenizer/hf/tokenizer_json.h"
+
+#include <algorithm>
+#include <cctype>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "tokenizer/bpe/pre_tokenizer.h"
+
+namespace cria {
+namespace {
+
+using Json = nlohmann::json;
+
+/// Reads the parts of one tokenizer.json.
+class TokenizerJsonReader {
+ public:
+  TokenizerJsonReader(const Json& json, const std::string& file, VocabularyBuilder& to)
+      : json_(json), file_(file), to_(to) {}
+
+  void read(const std::string& pre) {
+    if (!json_.is_object()) throw Error(file_, "is no tokenizer: expected a JSON object");
+    const Json& model = member(json_, "model");
+    const std::string kind = text(model, "type").value_or("BPE");
+    if (kind != "BPE") fail("model.type", "unknown kind of vocabulary: expected BPE, got " + kind);
+    collect_steps(member(json_, "pre_tokenizer"));
+    collect_steps(member(json_, "normalizer"));
+    const Json& vocabulary = member(model, "vocab");
+    if (!vocabulary.is_object() || vocabulary.empty())
+      fail("model.vocab", "missing: expected {\"TOKEN\": id}");
+    if (byte_level_)
+      read_byte_level(model, vocabulary, pre);
+    else if (vocabulary.contains("<0x00>"))
+      read_byte_fallback(model, vocabulary);
+    else
+      fail("pre_tokenizer",
+           "unknown kind of vocabulary: expected a byte-level one, or one with tokens for bytes");
+    added_tokens();
+    post_processor();
+  }
+
+ private:
+  /// Steps of the pre-tokenizer or normalizer, sequences unfolded.
+  void collect_steps(const Json& step, int depth = 0) {
+    if (!step.is_object() || depth > 4) return;
+    for (const char* list : {"pretokenizers", "normalizers"}) {
+      const Json& steps = member(step, list);
+      if (steps.is_array())
+        for (const Json& each : steps) collect_steps(each, depth + 1);
+    }
+    const std::string type = text(step, "type").value_or("");
+    if (type == "ByteLevel") {
+      byte_level_ = true;
+      space_prefix_ |= flag(step, "add_prefix_space", true);
+      if (flag(step, "use_regex", true)) expressions_.insert(expressions_.end(), gpt2_words());
+    } else if (type == "Split") {
+      split(step);
+    } else if (type == "Digits") {
+      expressions_.emplace_back(flag(step, "individual_digits", false) ? R"(\p{N})" : R"(\p{N}+)");
+    } else if (type == "Metaspace") {
+      space_prefix_ |=
+          text(step, "prepend_scheme").value_or("always") != "never" && flag(step, "add_prefix_space", true);
+    } else if (type == "Prepend") {
+      space_prefix_ = true;
+    } else if (type == "Punctuation" || type == "Whitespace" || type == "UnicodeScripts") {
+      expressions_.push_back(type);  // a name that no table has
+    }
+  }
+
+  static std::string gpt2_words() { return PreTokenizer::expressions("gpt-2").front(); }
+
+  void split(const Json& step) {
+    const Json& pattern = member(step, "pattern");
+    const std::string regex = text(pattern, "Regex").value_or("");
+    const std::string behavior = text(step, "behavior").value_or("");
+    // Removing what lies between the words is the same where the words cover the text, as all known ones do.
+    const bool isolated = behavior == "Isolated" || (behavior == "Removed" && flag(step, "invert", false));
+    expressions_.push_back(isolated && !regex.empty() ? regex : "Split");
+  }
+
+  void read_byte_level(const Json& model, const Json& vocabulary, const std::string& pre) {
+    Vocabulary& out = to_.vocabulary();
+    out.model = "gpt2";
+    out.add_space_prefix = space_prefix_;
+    out.pre = pre.empty() ? PreTokenizer::name_of(expressions_, flag(model, "ignore_merges", false)) : pre;
+    if (out.pre.empty()) {
+      std::string got;
+      for (const std::string& expression : expressions_) got += (got.empty() ? "" : "  ") + expression;
+      fail("pre_tokenizer", "unknown way to cut words (--pre NAME takes the one of that name): got " + got);
+    }
+    for (const auto& [token, id] : vocabulary.items()) to_.add(id_of(id, token), token, TokenType::Normal);
+    merges(model,
+           [&](const std::string& left, const std::string& right) { to_.add_merge(left + " " + right); });
+  }
+
+  /// The library of these vocabularies merges by rank; a "llama" one by the score of what comes out. The
+  /// score of a token is its first merge's rank, negated; those that no merge makes come last.
+  void read_byte_fallback(const Json& model, const Json& vocabulary) {
+    Vocabulary& out = to_.vocabulary();
+    out.model = "llama";
+    out.pre = "default";
+    out.add_space_prefix = space_prefix_;
+    std::unordered_map<std::string, std::size_t> ranks;
+    std::size_t n_merges = 0;
+    merges(model, [&](const std::string& left, const std::string& right) {
+      ranks.try_emplace(left + right, n_merges++);
+    });
+    const std::string unknown = text(model, "unk_token").value_or("<unk>");
+    for (const auto& [token, id] : vocabulary.items()) {
+      const auto rank = ranks.find(token);
+      const bool byte = is_byte_token(token);
+      const float score = byte || token == unknown ? 0.F
+                          : rank == ranks.end()    ? -static_cast<float>(n_merges)
+                                                   : -static_cast<float>(rank->second);
+      to_.add(id_of(id, token), token,
+              token == unknown ? TokenType::Unknown
+              : byte           ? TokenType::Byte
+                               : TokenType::Normal,
+              score);
+    }
+    out.unk = to_.find(unknown);
+    out.add_bos = true;
+  }
+
+  template <typename Sink>
+  void merges(const Json& model, Sink&& sink) const {
+    const Json& list = member(model, "merges");
+    if (!list.is_array()) fail("model.merges", "missing: expected a list");
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const Json& merge = list[i];
+      std::string left, right;
+      if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
+        left = merge[0].get<std::string>();
+        right = merge[1].get<std::string>();
+      } else if (merge.is_string()) {
+        const auto& both = merge.get_ref<const std::string&>();
+        const std::size_t space = both.find(' ', 1);
+        left = both.substr(0, space);
+        right = space == std::string::npos ? "" : both.substr(space + 1);
+      }
+      if (left.empty() || right.empty())
+        fail("model.merges", "bad merge at index " + std::to_string(i) + ": expected two parts");
+      sink(left, right);
+    }
+  }
+
+  void added_tokens() {
+    const Json& list = member(json_, "added_tokens");
+    if (!list.is_array()) return;
+    for (const Json& token : list) {
+      const auto content = text(token, "content");
+      if (!content) fail("added_tokens", "a token without content");
+      to_.add_extra(id_of(member(token, "id"), *content), *content, flag(token, "special", false));
+    }
+  }
+
+  /// BOS and EOS, where a template puts special tokens before or after the text.
+  void post_processor() {
+    const Json& processor = member(json_, "post_processor");
+    const Json& several = member(processor, "processors");
+    const Json one = Json::array({processor});
+    for (const Json& each : several.is_array() ? several : one) {
+      if (text(each, "type") != "TemplateProcessing") continue;
+      const Json& parts = member(each, "single");
+      if (!parts.is_array() || parts.empty()) continue;
+      set_template_token(parts.front(), to_.vocabulary().add_bos, to_.vocabulary().bos);
+      if (parts.size() > 1) set_template_token(parts.back(), to_.vocabulary().add_eos, to_.vocabulary().eos);
+    }
+  }
+
+  void set_template_token(const Json& part, bool& adds, std::optional<TokenId>& token) const {
+    const auto id = text(member(part, "SpecialToken"), "id");
+    adds = id.has_value() && to_.find(*id).has_value();
+    if (adds) token = to_.find(*id);
+  }
+
+  [[nodiscard]] static bool is_byte_token(const std::string& token) {
+    return token.size() == 6 && token.starts_with("<0x") && token.back() == '>' &&
+           std::isxdigit(static_cast<unsigned char>(token[3])) != 0 &&
+           std::isxdigit(static_cast<unsigned char>(token[4])) != 0;
+  }
+
+  [[nodiscard]] std::uint64_t id_of(const Json& id, const std::string& token) const {
+    if (!id.is_number_unsigned())
+      throw Error(file_, "bad token id: expected a number from 0", "token " + token);
+    return id.get<std::uint64_t>();
+  }
+  /// A member, or null where there is none.
+  [[nodiscard]] static const Json& member(const Json& object, const char* key) {
+    static const Json null;
+    const auto found = object.find(key);
+    return found == object.end() ? null : *found;
+  }
+  [[nodiscard]] static std::optional<std::string> text(const Json& object, const char* key) {
+    const Json& value = member(object, key);
+    return value.is_string() ? std::optional(value.get<std::string>()) : std::nullopt;
+  }
+  [[nodiscard]] static bool flag(const Json& object, const char* key, bool otherwise) {
+    const Json& value = member(object, key);
+    return value.is_boolean() ? value.get<bool>() : otherwise;
+  }
+  [[noreturn]] void fail(const std::string& key, const std::string& message) const {
+    throw Error(file_, message, "key " + key);
+  }
+
+  const Json& json_;
+  const std::string& file_;
+  VocabularyBuilder& to_;
+  bool byte_level_ = false, space_prefix_ = false;
+  std::vector<std::string> expressions_;
+};
+
+}  // namespace
+
+void read_tokenizer_json(const Json& json, const std::string& file, const std::string& pre,
+                         VocabularyBuilder& to) {
+  TokenizerJsonReader(json, file, to).read(pre);
+}
+
+}  // namespace cria

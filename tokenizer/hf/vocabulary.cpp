@@ -1,0 +1,272 @@
+#include "tokenizer/hf/vocabulary.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "model/file/json.h"
+#include "model/file/mapping.h"
+#include "model/file/utf8.h"
+#include "model/limits.h"
+#include "tokenizer/hf/tokenizer_json.h"
+#include "tokenizer/sentencepiece/model.h"
+
+namespace cria {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr JsonLimits kTokenizerLimits{.bytes = 256 << 20, .depth = 32, .values = 16 << 20};
+constexpr std::size_t kModelBytes = 256 << 20, kTemplateBytes = 1 << 20;
+
+// Ends of a turn and of a message by their texts, for keys of their own.
+constexpr std::string_view kEndsOfTurn[] = {"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>",
+                                            "<|endoftext|>"};
+constexpr std::string_view kEndOfMessage = "<|eom_id|>";
+
+class HfVocabularyReader {
+ public:
+  HfVocabularyReader(const std::string& directory, const HfVocabularyOptions& options)
+      : directory_(directory),
+        options_(options),
+        config_(json("tokenizer_config.json")),
+        map_(json("special_tokens_map.json")),
+        generation_(json("generation_config.json")) {}
+
+  HfVocabulary read() {
+    HfVocabulary out{tokens(), {}};
+    builder_ = &out.builder;
+    added_tokens();
+    special_tokens();
+    flags();
+    out.builder.fill_holes();
+    if (vocabulary().model == "gpt2") vocabulary().scores.clear();
+    chat_templates(out.templates);
+    return out;
+  }
+
+ private:
+  VocabularyBuilder tokens() {
+    const std::string model = path("tokenizer.model"), byte_pairs = path("tokenizer.json");
+    if (fs::exists(model)) {
+      VocabularyBuilder builder(options_.tokens, model);
+      const Mapping file(model, MapMode::Mmap, "a SentencePiece model");
+      if (file.bytes().size() > kModelBytes) throw Error(model, "too large for a tokenizer");
+      read_sentencepiece_model(file.bytes(), model, builder);
+      return builder;
+    }
+    if (!fs::exists(byte_pairs))
+      throw Error(directory_, "no tokenizer: expected tokenizer.model or tokenizer.json");
+    VocabularyBuilder builder(options_.tokens, byte_pairs);
+    read_tokenizer_json(read_json(byte_pairs, kTokenizerLimits), byte_pairs, options_.pre, builder);
+    return builder;
+  }
+
+  /// Tokens that tokenizer.model does not have, and which of all are special.
+  void added_tokens() {
+    const std::string name = "added_tokens.json";
+    const Json added = json(name);
+    if (added.is_object()) {
+      for (const auto& [text, id] : added.items()) {
+        if (!id.is_number_unsigned())
+          throw Error(path(name), "bad token id: expected a number", "token " + text);
+        builder_->add_extra(id.get<std::uint64_t>(), text, false);
+      }
+    }
+    const Json& decoder = member(config_, "added_tokens_decoder");
+    if (!decoder.is_object()) return;
+    for (const auto& [id, token] : decoder.items()) {
+      const bool digits = !id.empty() && id.size() < 10 &&
+                          std::all_of(id.begin(), id.end(), [](char c) { return c >= '0' && c <= '9'; });
+      const Json& content = member(token, "content");
+      if (!digits || !content.is_string())
+        throw Error(path("tokenizer_config.json"), "bad entry: expected {\"ID\": {\"content\": \"TEXT\"}}",
+                    "key added_tokens_decoder");
+      const Json& special = member(token, "special");
+      builder_->add_extra(std::stoull(id), content.get<std::string>(),
+                          special.is_boolean() && special.get<bool>());
+    }
+  }
+
+  /// By their texts in the tokenizer's own files, else by their ids
+  /// in generation_config.json and config.json.
+  void special_tokens() {
+    Vocabulary& v = vocabulary();
+    const auto set = [&](std::optional<TokenId>& token, const char* key,
+                         const std::vector<std::uint32_t>& otherwise) {
+      if (const auto id = named_token(key))
+        token = id;
+      else if (const auto known = first_known(otherwise))
+        token = known;
+    };
+    std::vector<std::uint32_t> bos = ids("bos_token_id"), eos = ids("eos_token_id");
+    if (bos.empty() && options_.bos) bos = {*options_.bos};
+    if (eos.empty()) eos = options_.eos;
+    set(v.bos, "bos_token", bos);
+    set(v.eos, "eos_token", eos);
+    set(v.unk, "unk_token", {});
+    set(v.pad, "pad_token", {});
+    for (const auto& token : {v.bos, v.eos})
+      if (token) builder_->mark_control(*token);
+    more_ends(eos);
+  }
+
+  /// generation_config.json may name several tokens that end an answer.
+  void more_ends(const std::vector<std::uint32_t>& ends) {
+    Vocabulary& v = vocabulary();
+    std::vector<TokenId> others;
+    for (const std::uint32_t id : ends) {
+      if (builder_->has(id) && static_cast<TokenId>(id) != v.eos) others.push_back(static_cast<TokenId>(id));
+    }
+    const auto text = [&](TokenId id) { return v.tokens[static_cast<std::size_t>(id)]; };
+    const auto take = [&](std::optional<TokenId>& token, auto&& fits) {
+      const auto found = std::find_if(others.begin(), others.end(), fits);
+      if (found == others.end()) return;
+      builder_->mark_control(*found);
+      token = *found;
+      others.erase(found);
+    };
+    take(v.eom, [&](TokenId id) { return text(id) == kEndOfMessage; });
+    take(v.eot, [&](TokenId id) {
+      return std::find(std::begin(kEndsOfTurn), std::end(kEndsOfTurn), text(id)) != std::end(kEndsOfTurn);
+    });
+    if (!v.eot) take(v.eot, [](TokenId) { return true; });
+    if (!v.eom) take(v.eom, [](TokenId) { return true; });
+    for (const TokenId id : others) builder_->mark_control(id);  // known by their texts, if at all
+  }
+
+  void flags() {
+    Vocabulary& v = vocabulary();
+    const auto set = [&](bool& flag, const char* key) {
+      if (const Json& value = member(config_, key); value.is_boolean()) flag = value.get<bool>();
+    };
+    set(v.add_bos, "add_bos_token");
+    set(v.add_eos, "add_eos_token");
+    if (v.model == "llama") set(v.add_space_prefix, "add_prefix_space");
+    v.add_bos = v.add_bos && v.bos;
+    v.add_eos = v.add_eos && v.eos;
+  }
+
+  /// A file of its own comes first; else a text, or a list of named texts, in tokenizer_config.json.
+  void chat_templates(std::vector<std::pair<std::string, std::string>>& named) {
+    std::string& standard = vocabulary().chat_template;
+    const Json& inside = member(config_, "chat_template");
+    if (inside.is_string()) standard = inside.get<std::string>();
+    if (inside.is_array()) {
+      for (const Json& each : inside) {
+        const Json &name = member(each, "name"), &text = member(each, "template");
+        if (!name.is_string() || !text.is_string())
+          throw Error(path("tokenizer_config.json"), "bad chat template: expected {\"name\", \"template\"}",
+                      "key chat_template");
+        if (name == "default")
+          standard = text.get<std::string>();
+        else
+          named.emplace_back(name.get<std::string>(), text.get<std::string>());
+      }
+    }
+    const Json file = json("chat_template.json");
+    if (const Json& text = member(file, "chat_template"); text.is_string())
+      standard = text.get<std::string>();
+    const std::string own = path("chat_template.jinja");
+    if (fs::exists(own)) {
+      const Mapping bytes(own, MapMode::Mmap, "a chat template");
+      if (bytes.bytes().size() > kTemplateBytes) throw Error(own, "too large for a chat template");
+      standard.assign(reinterpret_cast<const char*>(bytes.bytes().data()), bytes.bytes().size());
+      if (!is_utf8(standard)) throw Error(own, "is not UTF-8");
+    }
+  }
+
+  /// "bos_token": a text, or an object with its "content".
+  [[nodiscard]] std::optional<TokenId> named_token(const char* key) const {
+    for (const Json* from : {&config_, &map_}) {
+      const Json& value = member(*from, key);
+      const Json& text = value.is_object() ? member(value, "content") : value;
+      if (!text.is_string()) continue;
+      if (const auto id = builder_->find(text.get<std::string>())) return id;
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] std::vector<std::uint32_t> ids(const char* key) const {
+    const Json& value = member(generation_, key);
+    std::vector<std::uint32_t> out;
+    for (const Json& id : value.is_array() ? value : Json::array({value})) {
+      if (id.is_number_unsigned() && id.get<std::uint64_t>() < limits::kVocabulary)
+        out.push_back(id.get<std::uint32_t>());
+    }
+    return out;
+  }
+
+  [[nodiscard]] std::optional<TokenId> first_known(const std::vector<std::uint32_t>& list) const {
+    const auto found =
+        std::find_if(list.begin(), list.end(), [&](std::uint32_t id) { return builder_->has(id); });
+    return found == list.end() ? std::nullopt : std::optional(static_cast<TokenId>(*found));
+  }
+
+  Vocabulary& vocabulary() { return builder_->vocabulary(); }
+  [[nodiscard]] std::string path(const std::string& name) const {
+    return (fs::path(directory_) / name).string();
+  }
+  /// A file's JSON; null if there is no such file.
+  [[nodiscard]] Json json(const std::string& name) const {
+    return fs::exists(path(name)) ? read_json(path(name)) : Json();
+  }
+  [[nodiscard]] static const Json& member(const Json& object, const char* key) {
+    static const Json null;
+    const auto found = object.find(key);
+    return found == object.end() ? null : *found;
+  }
+
+  const std::string& directory_;
+  const HfVocabularyOptions& options_;
+  Json config_, map_, generation_;
+  VocabularyBuilder* builder_ = nullptr;
+};
+
+}  // namespace
+
+HfVocabulary read_hf_vocabulary(const std::string& directory, const HfVocabularyOptions& options) {
+  return HfVocabularyReader(directory, options).read();
+}
+
+void set_vocabulary(GgufWriter& writer, const HfVocabulary& from) {
+  const Vocabulary& v = from.vocabulary();
+  const auto set = [&](const char* key, GgufData value) {
+    writer.set("tokenizer.ggml." + std::string(key), std::move(value));
+  };
+  const auto set_token = [&](const char* key, std::optional<TokenId> id) {
+    if (id) set(key, static_cast<std::uint32_t>(*id));
+  };
+  set("model", v.model);
+  set("pre", v.pre);
+  set("tokens", GgufArray::of(std::vector<std::string>(v.tokens.begin(), v.tokens.end())));
+  if (!v.scores.empty()) set("scores", GgufArray::of(v.scores));
+  std::vector<std::int32_t> types;
+  for (const TokenType type : v.types) types.push_back(static_cast<std::int32_t>(type));
+  set("token_type", GgufArray::of(types));
+  if (!v.merges.empty())
+    set("merges", GgufArray::of(std::vector<std::string>(v.merges.begin(), v.merges.end())));
+  set_token("bos_token_id", v.bos);
+  set_token("eos_token_id", v.eos);
+  set_token("eot_token_id", v.eot);
+  set_token("eom_token_id", v.eom);
+  set_token("unknown_token_id", v.unk);
+  set_token("padding_token_id", v.pad);
+  set("add_bos_token", v.add_bos);
+  set("add_eos_token", v.add_eos);
+  set("add_space_prefix", v.add_space_prefix);
+  if (v.remove_extra_whitespaces) set("remove_extra_whitespaces", true);
+  if (!v.precompiled_charsmap.empty())
+    set("precompiled_charsmap", GgufArray::of(std::vector<std::uint8_t>(v.precompiled_charsmap.begin(),
+                                                                        v.precompiled_charsmap.end())));
+  if (!v.chat_template.empty()) writer.set("tokenizer.chat_template", v.chat_template);
+  std::vector<std::string> names;
+  for (const auto& [name, text] : from.templates) {
+    writer.set("tokenizer.chat_template." + name, text);
+    names.push_back(name);
+  }
+  if (!names.empty()) writer.set("tokenizer.chat_templates", GgufArray::of(names));
+}
+
+}  // namespace cria

@@ -1,0 +1,44 @@
+// The tokenizer files of a Hugging Face directory: tokenizer.model or tokenizer.json, tokenizer_config.json,
+// special_tokens_map.json, added_tokens.json, generation_config.json, chat_template.jinja.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/gguf/writer.h"
+#include "tokenizer/hf/vocabulary_builder.h"
+
+namespace cria {
+
+struct HfVocabularyOptions {
+  std::size_t tokens = 0;            ///< rows of the embedding
+  std::string pre;                   ///< name of the pre-tokenizer; "": recognized by its expressions
+  std::optional<std::uint32_t> bos;  ///< of config.json, where no file of the tokenizer says
+  std::vector<std::uint32_t> eos;
+};
+
+struct HfVocabulary {
+  VocabularyBuilder builder;
+  std::vector<std::pair<std::string, std::string>>
+      templates;  ///< further chat templates by name ("tool_use")
+
+  [[nodiscard]] const Vocabulary& vocabulary() const { return builder.vocabulary(); }
+};
+
+/// Reads a directory's tokenizer. Throws Error naming the file at fault, and where there is none
+/// that can be read.
+HfVocabulary read_hf_vocabulary(const std::string& directory, const HfVocabularyOptions& options);
+
+/// Sets the tokenizer.* keys.
+void set_vocabulary(GgufWriter& writer, const HfVocabulary& vocabulary);
+
+/// A file to be written into a directory.
+struct TextFile {
+  std::string name, content;
+};
+/// The files that say the same of a GGUF file's vocabulary. Throws Error for kinds without such files.
+std::vector<TextFile> hf_vocabulary_files(const Vocabulary& vocabulary);
+
+}  // namespace cria

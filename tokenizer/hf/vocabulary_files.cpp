@@ -1,0 +1,84 @@
+// The tokenizer files of a directory as they are written.
+#include <nlohmann/json.hpp>
+
+#include "tokenizer/hf/tokenizer_json.h"
+#include "tokenizer/hf/vocabulary.h"
+#include "tokenizer/sentencepiece/model.h"
+
+namespace cria {
+namespace {
+
+using Ordered = nlohmann::ordered_json;
+
+template <typename AnyJson>
+std::string dump(const AnyJson& json, int indent = 2) {
+  return json.dump(indent, ' ', false, AnyJson::error_handler_t::replace) + "\n";
+}
+
+/// "bos_token" and the like, as texts.
+Ordered special_tokens(const Vocabulary& v) {
+  Ordered json = Ordered::object();
+  const auto put = [&](const char* key, std::optional<TokenId> id) {
+    if (id) json[key] = v.tokens[static_cast<std::size_t>(*id)];
+  };
+  put("bos_token", v.bos);
+  put("eos_token", v.eos);
+  put("unk_token", v.unk);
+  put("pad_token", v.pad);
+  return json;
+}
+
+Ordered tokenizer_config(const Vocabulary& v) {
+  const bool pieces = v.model == "llama";
+  Ordered json = {{"tokenizer_class", pieces ? "LlamaTokenizer" : "PreTrainedTokenizerFast"},
+                  {"add_bos_token", v.add_bos},
+                  {"add_eos_token", v.add_eos},
+                  {"clean_up_tokenization_spaces", false}};
+  if (pieces) {
+    json["legacy"] = true;
+    json["add_prefix_space"] = v.add_space_prefix;
+  }
+  json.update(special_tokens(v));
+  nlohmann::json decoder = nlohmann::json::object();
+  for (std::size_t id = 0; id < v.tokens.size(); ++id) {
+    const TokenType type = v.types[id];
+    if (type != TokenType::Control && type != TokenType::UserDefined && type != TokenType::Unknown) continue;
+    decoder[std::to_string(id)] = {{"content", v.tokens[id]}, {"lstrip", false},
+                                   {"normalized", false},     {"rstrip", false},
+                                   {"single_word", false},    {"special", type != TokenType::UserDefined}};
+  }
+  json["added_tokens_decoder"] = decoder;
+  if (!v.chat_template.empty()) json["chat_template"] = v.chat_template;
+  return json;
+}
+
+/// The end of a text first, then what else the file's keys say.
+Ordered generation_config(const Vocabulary& v) {
+  Ordered json = Ordered::object(), ends = Ordered::array();
+  if (v.bos) json["bos_token_id"] = *v.bos;
+  for (const auto& id : {v.eos, v.eot, v.eom}) {
+    if (id && std::find(ends.begin(), ends.end(), Ordered(*id)) == ends.end()) ends.push_back(*id);
+  }
+  if (!ends.empty()) json["eos_token_id"] = ends.size() == 1 ? ends.front() : ends;
+  if (v.pad) json["pad_token_id"] = *v.pad;
+  return json;
+}
+
+}  // namespace
+
+std::vector<TextFile> hf_vocabulary_files(const Vocabulary& v) {
+  std::vector<TextFile> files;
+  if (v.model == "llama")
+    files.push_back({"tokenizer.model", sentencepiece_model(v)});
+  else if (v.model == "gpt2")
+    files.push_back({"tokenizer.json", dump(tokenizer_json(v), 1)});
+  else
+    throw Error("", "kind of vocabulary that is not exported: expected llama or gpt2, got " + v.model,
+                "key tokenizer.ggml.model");
+  files.push_back({"tokenizer_config.json", dump(tokenizer_config(v))});
+  files.push_back({"special_tokens_map.json", dump(special_tokens(v))});
+  files.push_back({"generation_config.json", dump(generation_config(v))});
+  return files;
+}
+
+}  // namespace cria

@@ -1,0 +1,104 @@
+#include "tokenizer/tokens/token_roles.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <unordered_set>
+
+#include "model/error.h"
+
+namespace cria {
+
+namespace {
+
+/// Whether a text is one of the forms that chat formats mark turns, tools and thoughts with: <|…|>, <…>, […].
+bool is_marker(std::string_view text) {
+  if (text.size() < 3 || text.find_first_of(" \t\r\n") != std::string_view::npos) return false;
+  return (text.front() == '<' && text.back() == '>') || (text.front() == '[' && text.back() == ']');
+}
+
+bool is_chat_marker(std::string_view text) {
+  return text.size() > 4 && text.starts_with("<|") && text.ends_with("|>");
+}
+
+class Roles {
+ public:
+  explicit Roles(const Vocabulary& vocabulary)
+      : vocabulary_(vocabulary),
+        has_byte_type_(std::count(vocabulary.types.begin(), vocabulary.types.end(), TokenType::Byte) > 0),
+        control_(vocabulary.end_of_generation.begin(), vocabulary.end_of_generation.end()) {
+    for (const auto& id : {vocabulary.bos, vocabulary.eos, vocabulary.unk}) {
+      if (id) control_.insert(*id);
+    }
+  }
+
+  [[nodiscard]] TokenRole of(TokenId id) const {
+    const std::string_view text = vocabulary_.tokens[static_cast<std::size_t>(id)];
+    const TokenType type = vocabulary_.types[static_cast<std::size_t>(id)];
+    if (type == TokenType::Control || type == TokenType::Unknown) return TokenRole::Control;
+    if (type == TokenType::Byte) return TokenRole::Byte;
+    if (type == TokenType::Unused) return TokenRole::Unused;
+    // Files without types, and chat markers that are called user-defined: users could forge them.
+    if (control_.contains(id) || is_chat_marker(text)) return TokenRole::Control;
+    if (type == TokenType::UserDefined) return is_marker(text) ? TokenRole::Marker : TokenRole::UserDefined;
+    const bool may_be_byte = !has_byte_type_ && vocabulary_.model != "gpt2";
+    return may_be_byte && byte_value(text) >= 0 ? TokenRole::Byte : TokenRole::Text;
+  }
+
+ private:
+  const Vocabulary& vocabulary_;
+  bool has_byte_type_;
+  std::unordered_set<TokenId> control_;
+};
+
+}  // namespace
+
+std::vector<TokenRole> token_roles(const Vocabulary& vocabulary) {
+  const Roles roles(vocabulary);
+  std::vector<TokenRole> out;
+  out.reserve(vocabulary.tokens.size());
+  const auto n = static_cast<TokenId>(vocabulary.tokens.size());
+  for (TokenId id = 0; id < n; ++id) out.push_back(roles.of(id));
+  return out;
+}
+
+int byte_value(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
+  if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') return -1;
+  const auto digit = [&](char c) {
+    return kDigits.find(c >= 'a' && c <= 'f' ? static_cast<char>(c - 32) : c);
+  };
+  const std::size_t high = digit(text[3]), low = digit(text[4]);
+  if (high > 15 || low > 15) return -1;
+  return static_cast<int>(high * 16 + low);
+}
+
+void check_vocabulary(const Vocabulary& v) {
+  const std::size_t n = v.tokens.size();
+  const auto expect = [](bool holds, const std::string& message, std::string_view key) {
+    if (!holds) throw Error("", message, "key tokenizer.ggml." + std::string(key));
+  };
+  const auto count = [&](const std::string& what, std::size_t got) {
+    return "wrong number of " + what + ": expected " + std::to_string(n) + ", got " + std::to_string(got);
+  };
+  expect(n > 0 && n < (1U << 30), "no usable token list: " + std::to_string(n) + " tokens", "tokens");
+  expect(v.types.size() == n, count("token types", v.types.size()), "token_type");
+  expect(v.scores.empty() || v.scores.size() == n, count("scores", v.scores.size()), "scores");
+  const auto nan = std::find_if(v.scores.begin(), v.scores.end(), [](float s) { return std::isnan(s); });
+  expect(nan == v.scores.end(), "a score is not a number: at index " + std::to_string(nan - v.scores.begin()),
+         "scores");
+  const auto in_range = [&](std::optional<TokenId> id, std::string_view key) {
+    expect(!id || (*id >= 0 && static_cast<std::size_t>(*id) < n),
+           "token id outside the vocabulary: expected 0 to " + std::to_string(n - 1) + ", got " +
+               std::to_string(id.value_or(0)),
+           key);
+  };
+  in_range(v.bos, "bos_token_id");
+  in_range(v.eos, "eos_token_id");
+  in_range(v.unk, "unknown_token_id");
+  expect(!v.add_bos || v.bos, "add_bos_token is set but there is no BOS token", "bos_token_id");
+  expect(!v.add_eos || v.eos, "add_eos_token is set but there is no EOS token", "eos_token_id");
+}
+
+}  // namespace cria

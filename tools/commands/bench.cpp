@@ -1,0 +1,322 @@
+// `cria bench`: tokens per second of prompts and of decoding, beside the machine's limits.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <random>
+#include <sstream>
+
+#include "engine/execute/team.h"
+#include "engine/model_parts.h"
+#include "engine/session.h"
+#include "engine/synthetic/synthetic.h"
+#include "model/plural.h"
+#include "tools/commands/commands.h"
+#include "tools/options/command.h"
+#include "tools/options/find_model.h"
+#include "tools/options/model.h"
+#include "tools/options/types.h"
+#include "tools/report/bench_report.h"
+#include "tools/report/roofline.h"
+#include "tools/terminal/interrupt.h"
+#include "tools/terminal/messages.h"
+#include "tools/terminal/progress.h"
+#include "tools/terminal/standard_output.h"
+#include "tools/terminal/terminal.h"
+
+namespace cria::tools {
+namespace {
+
+struct BenchOptions {
+  std::vector<std::string> models;     ///< files
+  std::vector<std::string> synthetic;  ///< SHAPE:TYPE
+  std::string write;                   ///< keep the synthetic file here
+  std::vector<std::size_t> prompt{512}, decode{128}, depth{0};
+  std::vector<unsigned> threads;
+  unsigned repetitions = 5, batch = 512;
+  std::string kv_type = "f16";
+  bool roofline = false, json = false, csv = false, markdown = false, no_mmap = false;
+};
+
+/// What one token costs, from the weights that the graph multiplies.
+struct TokenCost {
+  std::uint64_t decode_bytes = 0, prompt_macs = 0, decode_macs = 0;
+  std::string dtype;  ///< the type that most bytes have
+};
+
+TokenCost token_cost(const Model& model) {
+  TokenCost cost;
+  std::map<DType, std::uint64_t> bytes;
+  for (const Node& node : model.graph().nodes) {
+    cost.decode_bytes += node.weight_bytes();
+    cost.decode_macs += node.macs();
+    if (&node != &model.graph().nodes.back()) cost.prompt_macs += node.macs();
+    for (const Matrix& matrix : node.matrices)
+      if (matrix.kernel.run != nullptr) bytes[matrix.weight.dtype] += matrix.weight.bytes;
+  }
+  cost.dtype = name(std::max_element(bytes.begin(), bytes.end(), [](const auto& a, const auto& b) {
+                      return a.second < b.second;
+                    })->first);
+  return cost;
+}
+
+std::vector<TokenId> random_tokens(const Model& model, std::size_t n) {
+  std::mt19937 generator(1);
+  std::vector<TokenId> ids(n);
+  const auto vocabulary = static_cast<std::uint32_t>(model.config().n_vocab);
+  for (TokenId& id : ids) id = static_cast<TokenId>(generator() % vocabulary);
+  return ids;
+}
+
+/// Seconds that work(on_token) takes for n tokens, one figure per repetition after one run that is not counted.
+/// Shows progress, and stops at Ctrl-C.
+template <class Prepare, class Work>
+std::vector<double> time_repetitions(const std::string& test, unsigned repetitions, std::size_t n,
+                                     Prepare prepare, Work work) {
+  const std::atomic<bool>& interrupted = catch_interrupts();
+  Progress progress(test, "tokens", n * (repetitions + 1));
+  std::vector<double> times;
+  for (unsigned i = 0; i <= repetitions; ++i) {
+    const auto show = [&](std::size_t done) {
+      if (interrupted) throw Interrupted();
+      progress.update(i * n + done,
+                      "run " + std::to_string(i + 1) + " of " + std::to_string(repetitions + 1));
+    };
+    prepare();
+    const auto start = std::chrono::steady_clock::now();
+    work(show);
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+    if (i > 0) times.push_back(spent.count());
+    show(n);
+  }
+  return times;
+}
+
+class Bench {
+ public:
+  explicit Bench(const BenchOptions& options) : options_(options) {}
+
+  void run(const std::string& label, const std::string& path) {
+    const auto model = Model::load(path, {.mmap = !options_.no_mmap, .mlock = false, .pre_tokenizer = {}});
+    cost_ = token_cost(*model);
+    label_ = label;
+    for (const unsigned threads : options_.threads) {
+      if (options_.roofline && !rooflines_.contains(threads)) rooflines_[threads] = measure(threads);
+      for (const std::size_t depth : options_.depth) run_depth(*model, threads, depth);
+    }
+  }
+  [[nodiscard]] const std::vector<BenchRow>& rows() const { return rows_; }
+
+ private:
+  static Roofline measure(unsigned threads) {
+    const Roofline limit = measure_roofline(*active_kernels(), threads);
+    std::string text = "roofline, " + counted(threads, "thread") + " (" + std::string(active_kernels()->isa) +
+                       "): read " + fixed(limit.read_gbytes, 1) + " GB/s, int8 dot " +
+                       fixed(limit.int8_gmacs, 1) + " GMAC/s, float32 " + fixed(limit.float_gmacs, 1) +
+                       " GMAC/s";
+    if (limit.bf16_gmacs > 0) text += ", bfloat16 " + fixed(limit.bf16_gmacs, 1) + " GMAC/s";
+    if (limit.matrix_gmacs > 0) text += ", int8 matrix unit " + fixed(limit.matrix_gmacs, 1) + " GMAC/s";
+    print_line(text);
+    return limit;
+  }
+
+  void run_depth(const Model& model, unsigned threads, std::size_t depth) {
+    const std::size_t most = std::max(*std::max_element(options_.prompt.begin(), options_.prompt.end()),
+                                      *std::max_element(options_.decode.begin(), options_.decode.end()));
+    SessionOptions session_options;
+    session_options.n_ctx = static_cast<std::uint32_t>(depth + most);
+    session_options.n_batch = options_.batch;
+    session_options.threads = threads;
+    session_options.kv_type = parse_kv_type(options_.kv_type);
+    Session session(model, session_options);
+    const std::vector<TokenId> tokens = random_tokens(model, depth + most);
+    const auto at_depth = [&] {
+      session.truncate(depth);
+      if (session.tokens().size() < depth)
+        session.eval(std::span(tokens).first(depth).subspan(session.tokens().size()));
+    };
+    for (const std::size_t n : options_.prompt) {
+      if (n == 0) continue;
+      add("pp", n, depth, threads,
+          time_repetitions(test_name("pp", n, depth), options_.repetitions, n, at_depth,
+                           [&](const auto&) { session.eval(std::span(tokens).subspan(depth, n)); }));
+    }
+    for (const std::size_t n : options_.decode) {
+      if (n == 0) continue;
+      add("tg", n, depth, threads,
+          time_repetitions(test_name("tg", n, depth), options_.repetitions, n, at_depth,
+                           [&](const auto& on_token) {
+                             for (std::size_t i = 0; i < n; ++i) {
+                               session.eval(std::span(tokens).subspan(depth + i, 1));
+                               on_token(i + 1);
+                             }
+                           }));
+    }
+  }
+
+  static std::string test_name(const std::string& kind, std::size_t n, std::size_t depth) {
+    return kind + std::to_string(n) + (depth != 0 ? "@d" + std::to_string(depth) : "");
+  }
+
+  void add(const std::string& kind, std::size_t n, std::size_t depth, unsigned threads,
+           const std::vector<double>& times) {
+    std::vector<double> rates;
+    rates.reserve(times.size());
+    for (const double time : times) rates.push_back(static_cast<double>(n) / time);
+    const auto count = static_cast<double>(rates.size());
+    double mean = 0, square = 0;
+    for (const double rate : rates) mean += rate / count;
+    for (const double rate : rates) square += (rate - mean) * (rate - mean);
+    const bool prompt = kind == "pp";
+    BenchRow row{
+        .model = label_,
+        .dtype = cost_.dtype,
+        .weight_bytes = cost_.decode_bytes,
+        .threads = threads,
+        .test = test_name(kind, n, depth),
+        .tokens_per_second = mean,
+        .stddev = rates.size() > 1 ? std::sqrt(square / (count - 1)) : 0,
+        .gbytes_per_second = prompt ? 0 : 1e-9 * mean * static_cast<double>(cost_.decode_bytes),
+        .gmac_per_second = 1e-9 * mean * static_cast<double>(prompt ? cost_.prompt_macs : cost_.decode_macs),
+        .roofline_fraction = -1};
+    if (options_.roofline) {
+      const Roofline& limit = rooflines_.at(threads);
+      const DTypeInfo* const type = find_dtype(cost_.dtype);
+      row.roofline_fraction = prompt ? row.gmac_per_second / (type ? limit.peak(*type) : limit.int8_gmacs)
+                                     : row.gbytes_per_second / limit.read_gbytes;
+    }
+    rows_.push_back(std::move(row));
+  }
+
+  const BenchOptions& options_;
+  std::string label_;
+  TokenCost cost_;
+  std::map<unsigned, Roofline> rooflines_;
+  std::vector<BenchRow> rows_;
+};
+
+struct SyntheticSpec {
+  const ModelShape& shape;
+  const DTypeInfo& type;
+};
+
+/// "1.1b:Q4_K". Throws a usage error that lists what there is.
+SyntheticSpec parse_synthetic(const std::string& spec) {
+  const auto wrong = [](const std::string& what) { return CLI::ValidationError("--synthetic", what); };
+  const std::size_t colon = spec.find(':');
+  if (colon == std::string::npos) throw wrong("expected SHAPE:TYPE, for example 1.1b:Q4_K, got " + spec);
+  const std::string shape = spec.substr(0, colon), type = spec.substr(colon + 1);
+  std::vector<std::string> shapes;
+  for (const ModelShape& known : model_shapes()) shapes.push_back(known.name);
+  if (std::ranges::find(shapes, shape) == shapes.end())
+    throw wrong("there is no shape " + shape + " (there are: " + CLI::detail::join(shapes, ", ") + ")");
+  const DTypeInfo* info = find_dtype(std::string_view(type));
+  if (info == nullptr || info->dot == DotClass::None) throw wrong(unknown_type_text(type));
+  return {find_shape(shape), *info};
+}
+
+/// A synthetic model's file: kept where the user said, else gone with this object.
+class SyntheticFile {
+ public:
+  SyntheticFile(const std::string& spec, const std::string& keep) : temporary_(keep.empty()) {
+    const auto [shape, type] = parse_synthetic(spec);
+    path_ = keep.empty()
+                ? (std::filesystem::temp_directory_path() /
+                   ("cria-bench-" + std::to_string(getpid()) + "-" + std::string(type.name) + ".gguf"))
+                      .string()
+                : keep;
+    write_synthetic(shape, type.id, path_);
+  }
+  ~SyntheticFile() {
+    std::error_code ignored;
+    if (temporary_) std::filesystem::remove(path_, ignored);
+  }
+  SyntheticFile(const SyntheticFile&) = delete;
+  SyntheticFile& operator=(const SyntheticFile&) = delete;
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  bool temporary_;
+};
+
+void run_bench(BenchOptions options) {
+  for (const std::string& spec : options.synthetic) static_cast<void>(parse_synthetic(spec));
+  static_cast<void>(kernels_in_use());
+  if (options.threads.empty()) options.threads.push_back(usable_cores());
+  Bench bench(options);
+  if (options.models.empty() && options.synthetic.empty()) options.models.push_back(find_model(""));
+  for (const std::string& path : options.models)
+    bench.run(std::filesystem::path(path).filename().string(), find_model(path));
+  for (const std::string& spec : options.synthetic) {
+    const SyntheticFile file(spec, options.write);
+    bench.run(spec, file.path());
+  }
+  const BenchFormat format = options.json       ? BenchFormat::Json
+                             : options.csv      ? BenchFormat::Csv
+                             : options.markdown ? BenchFormat::Markdown
+                                                : BenchFormat::Table;
+  std::ostringstream out;
+  print_report(out, format, bench.rows());
+  write_stdout(out.str());
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("bench", "Measure tokens per second of prompts (pp) and of decoding (tg)");
+  auto options = std::make_shared<BenchOptions>();
+  command->add_option("-m,--model", options->models, "GGUF files (default: the bundled demo model)")
+      ->type_name("FILE");
+  command
+      ->add_option("--synthetic", options->synthetic,
+                   "models that do not exist: a real model's shape with random weights, like 1.1b:Q4_K")
+      ->type_name("SHAPE:TYPE");
+  command->add_option("--write", options->write, "keep the (last) synthetic model's file here")
+      ->type_name("FILE");
+  command->add_option("-p,--prompt", options->prompt, "prompt lengths; 0: none")
+      ->type_name("N,...")
+      ->delimiter(',')
+      ->check(range(0, 1 << 24))
+      ->capture_default_str();
+  command->add_option("-n,--decode", options->decode, "tokens to decode; 0: none")
+      ->type_name("N,...")
+      ->delimiter(',')
+      ->check(range(0, 1 << 24))
+      ->capture_default_str();
+  command->add_option("-d,--depth", options->depth, "tokens already in the KV cache")
+      ->type_name("N,...")
+      ->delimiter(',')
+      ->check(range(0, 1 << 24))
+      ->capture_default_str();
+  command->add_option("-r,--repetitions", options->repetitions, "runs counted, after one that is not")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(range(1, 1000));
+  command->add_option("-t,--threads", options->threads, "numbers of threads (default: the physical cores)")
+      ->type_name("N,...")
+      ->delimiter(',')
+      ->check(range(1, 4096));
+  command->add_option("-b,--batch", options->batch, "tokens per prefill chunk")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(range(1, 65536));
+  command->add_option("--kv-type", options->kv_type, "type of the cached keys and values")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"f16", "f32", "q8_0"}));
+  command->add_flag("--roofline", options->roofline,
+                    "measure the machine's limits too, and say the share reached");
+  command->add_flag("--no-mmap", options->no_mmap, "read the file into memory instead of mapping it");
+  command->add_flag("--json", options->json, "an array of objects");
+  command->add_flag("--csv", options->csv, "comma-separated values");
+  command->add_flag("--md", options->markdown, "a Markdown table");
+  command->footer(
+      "Examples:\n  cria bench -m model.gguf -p 512 -n 128 -t 1,2\n  cria bench --synthetic 1.1b:Q4_K "
+      "--synthetic 1.1b:IQ3_S --roofline");
+  on_run(command, [options] { return run_bench(*options), 0; });
+}
+
+}  // namespace cria::tools

@@ -1,0 +1,183 @@
+// `cria chat`: a conversation in the terminal, or line by line from a pipe.
+#include <iostream>
+
+#include "tools/commands/chat_commands.h"
+#include "tools/commands/chat_session.h"
+#include "tools/commands/commands.h"
+#include "tools/options/chat_template.h"
+#include "tools/terminal/interrupt.h"
+#include "tools/terminal/line_reader.h"
+#include "tools/terminal/terminal.h"
+#include "tools/terminal/word_wrap.h"
+
+namespace cria::tools {
+namespace {
+
+/// The dialogue: reads, obeys or answers, until the end. Returns the exit code.
+class Dialogue {
+ public:
+  Dialogue(ChatSession& chat, const SamplingOptions& sampling, bool interactive, bool verbose)
+      : chat_(chat),
+        interactive_(interactive),
+        verbose_(verbose),
+        reader_(LineReader::create(interactive, complete_command)),
+        state_{chat, *reader_, interactive, sampling,
+               [this](std::string_view piece) { return show(piece); }} {}
+
+  int run() {
+    TypedText typed;
+    while (!state_.ended) {
+      const Read read = read_message(*reader_, typed);
+      if (read == Read::End) break;
+      if (read == Read::Line) {
+        idle_interrupt_ = false;
+        if (typed.unclosed) say("the input ends before the \"\"\" that closes this message");
+        if (typed.text.find_first_not_of(" \t\r\n") == std::string::npos) continue;
+        if (!handle(typed)) return interrupted_exit();
+      } else if (!goes_on_after(read)) {
+        return interrupted_exit();
+      }
+    }
+    return code_;
+  }
+
+ private:
+  /// After a Ctrl-C at the prompt: the second in a row ends the chat, where nothing was typed.
+  bool goes_on_after(Read read) {
+    if (!interactive_ || terminated()) return false;
+    interrupted_ = false;
+    if (read == Read::Interrupt && idle_interrupt_) return false;
+    idle_interrupt_ = read == Read::Interrupt;
+    if (idle_interrupt_) say("Ctrl-C again or Ctrl-D ends the chat");
+    return true;
+  }
+
+  /// False: an interrupt ends the chat.
+  bool handle(const TypedText& typed) {
+    state_.answered = false;
+    try {
+      if (!is_command(typed)) {
+        state_.answer = chat_.answer(typed.text, state_.sink);
+        state_.answered = true;
+      } else {
+        run_command(state_, typed.text);
+      }
+      if (state_.answered) end_answer(state_.answer);
+    } catch (const OutputError&) {
+      throw;  // nobody could see an answer
+    } catch (const std::bad_alloc&) {
+      throw;                                 // the next message would want as much
+    } catch (const std::exception& error) {  // whatever it is: the conversation is worth more
+      say_error(error.what());
+      if (!interactive_) code_ = 1;
+    }
+    if (!interrupted_) return true;
+    if (!interactive_ || terminated()) return false;
+    interrupted_ = false;
+    return true;
+  }
+
+  bool show(std::string_view piece) {
+    say_note(chat_.note());
+    write_stdout(interactive_ ? wrap_.push(without_controls(piece)) : std::string(piece));
+    flush_stdout();
+    return true;
+  }
+
+  void end_answer(const GenerateResult& result) {
+    say_note(chat_.note());
+    const bool nothing_began = result.text.empty() && result.reason == StopReason::Interrupted;
+    if (interactive_) write_stdout(wrap_.finish());
+    wrap_ = WordWrap([] { return columns_of(stdout); });
+    if (!nothing_began) write_stdout("\n");
+    flush_stdout();
+    if (nothing_began) say("interrupted: the message is taken back");
+    if (result.text.empty() && !nothing_began) say("the model ended its answer at once");
+    if (verbose_) say(speed_line(result));
+    if (result.reason == StopReason::ContextFull) say("the answer ends here: " + chat_.full_text());
+  }
+
+  ChatSession& chat_;
+  bool interactive_, verbose_, idle_interrupt_ = false;
+  std::atomic<bool>& interrupted_ = catch_interrupts();
+  WordWrap wrap_{[] { return columns_of(stdout); }};
+  std::unique_ptr<LineReader> reader_;
+  ChatState state_;
+  int code_ = 0;
+};
+
+/// The text as the model gets it, then its ids.
+void show_prompt(std::string_view text, std::span<const TokenId> tokens) {
+  std::string ids;
+  for (const TokenId token : tokens) ids += (ids.empty() ? "" : " ") + std::to_string(token);
+  say("prompt of " + std::to_string(tokens.size()) + " tokens:");
+  std::cerr << (is_terminal(stderr) ? without_controls(text) : std::string(text));
+  std::cerr << (text.ends_with('\n') ? "" : "\n");
+  say("ids: " + ids);
+}
+
+/// The conversation of a session file, and what is in it. A system message of the command line replaces its.
+void resume(ChatSession& chat, const ChatArguments& options) {
+  chat.resume(options.session_file);
+  if (!options.system.empty()) chat.set_system(options.system);
+  const std::size_t n = chat.messages().size();
+  say("resumed " + options.session_file + ": " + std::to_string(n) + (n == 1 ? " message" : " messages") +
+      ", " + chat.context_text() + (options.system.empty() ? "" : "; the system message is that of -s now"));
+}
+
+int run(const ChatArguments& options) {
+  std::atomic<bool>& interrupted = catch_interrupts();
+  const bool interactive = is_terminal(stdin) && is_terminal(stdout);
+  SamplingOptions sampling = options.sampling;
+  sampling.generate.interrupt = &interrupted;
+  GenerateOptions generate = sampling.resolve();
+  sampling.generate.sampler.seed = generate.sampler.seed;  // one seed, also after /set
+  const auto model = load_model(options.model);
+  sampling.follow(model->file(), sampling.generate.sampler);
+  sampling.follow(model->file(), generate.sampler);
+  const auto session = open_session(*model, options.model);
+  warn_of_long_context(*model, options.model);
+  ChatSession chat(*model, *session, options, generate, !interactive);
+  if (options.show_prompt) chat.observe_prompts(show_prompt);
+  if (has_session_file(options.session_file)) resume(chat, options);
+  if (interactive) {
+    say(chat.greeting());
+    say_note(chat.note());
+  }
+  const int code = Dialogue(chat, sampling, interactive, options.model.verbose).run();
+  if (!options.session_file.empty()) chat.keep(options.session_file);
+  print_profile(*session, options.model);
+  return code;
+}
+
+}  // namespace
+
+void add_chat(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("chat", "Talk with a model");
+  auto options = std::make_shared<ChatArguments>();
+  command->add_option("-s,--system", options->system, "system message")->type_name("TEXT");
+  command->add_flag("--no-template", options->no_template,
+                    "plain text instead of the model's chat template: it goes on where you end");
+  add_template_option(*command, options->chat_template);
+  command->add_flag("--show-prompt", options->show_prompt,
+                    "the exact text and ids of every prompt on stderr");
+  add_session_option(
+      *command, options->session_file,
+      "go on with the conversation in this file, if it is there, and keep it there at the end");
+  add_model_options(*command, options->model);
+  command->add_flag("--context-shift", options->model.session.context_shift,
+                    "when the context is full, forget the oldest part and go on");
+  options->sampling.add_to(*command);
+  command->footer(
+      "On a terminal: line editing and history, /help lists the commands, Ctrl-C stops an answer.\n"
+      "From a pipe: each line is a message, each answer ends with a newline; when the context is full the "
+      "oldest\n"
+      "part of the conversation is forgotten.\n"
+      "Examples:\n"
+      "  cria chat\n"
+      "  cria chat -m model.gguf -s \"You are a kind teacher.\" --temp 0\n"
+      "  cria chat < questions.txt");
+  on_run(command, [options] { return run(*options); });
+}
+
+}  // namespace cria::tools

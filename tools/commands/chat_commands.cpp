@@ -1,0 +1,269 @@
+#include "tools/commands/chat_commands.h"
+
+#include <sys/ioctl.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+
+#include "tools/terminal/terminal.h"
+#include "tools/terminal/word_wrap.h"
+
+namespace cria::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kBlanks = " \t\r\n";
+
+struct ChatCommand {
+  std::string_view name, argument, help;
+  void (*run)(ChatState& state, const std::string& argument);
+};
+
+std::string trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(kBlanks);
+  if (begin == std::string_view::npos) return "";
+  return std::string(text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin));
+}
+
+std::string first_word(const std::string& text) { return text.substr(0, text.find_first_of(kBlanks)); }
+
+/// "~/talk.json" as shells understand it.
+std::string with_home(const std::string& path) {
+  const char* const home = std::getenv("HOME");
+  const bool named = path == "~" || path.starts_with("~/");
+  return named && home != nullptr ? home + path.substr(1) : path;
+}
+
+std::string plural(std::size_t n, const std::string& noun) {
+  return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
+}
+
+/// Whether the user agrees. In a pipe there is nobody to ask.
+bool confirmed(ChatState& state, const std::string& question) {
+  if (!state.interactive) return true;
+  TypedText reply;
+  if (state.reader.line(question + " [y/N]", reply) != Read::Line) return false;
+  return reply.text.starts_with('y') || reply.text.starts_with('Y');
+}
+
+void save(ChatState& state, const std::string& name) {
+  const std::string file = with_home(name);
+  std::error_code error;
+  if (fs::is_regular_file(file, error) && !confirmed(state, file + " is there already. Overwrite it?"))
+    return say("not saved");
+  state.chat.save(file);
+  say("saved " + file);
+}
+
+void load(ChatState& state, const std::string& name) {
+  const std::string file = with_home(name);
+  state.chat.load(file);
+  say("loaded " + file + ": " + plural(state.chat.messages().size(), "message"));
+}
+
+void undo(ChatState& state, const std::string&) {
+  const std::string message = trimmed(state.chat.undo());
+  constexpr std::size_t kShown = 60;
+  const std::string begin = message.substr(0, message.find('\n'));
+  say("taken back: " +
+      without_controls(begin.size() > kShown ? begin.substr(0, begin.rfind(' ', kShown)) + " …" : begin));
+}
+
+void retry(ChatState& state, const std::string&) {
+  state.answer = state.chat.retry(state.sink);
+  state.answered = true;
+}
+
+void compact(ChatState& state, const std::string&) {
+  const std::size_t dropped = state.chat.compact();
+  say((dropped == 0 ? "nothing to forget: half of the context is free"
+                    : "forgot the oldest " + plural(dropped, "message")) +
+      "; context: " + state.chat.context_text());
+}
+
+/// The options of sampling as they are declared for the command line, bound to these values.
+struct SamplingDeclarations {
+  CLI::App app;
+  explicit SamplingDeclarations(SamplingOptions& sampling) { sampling.add_to(app); }
+
+  [[nodiscard]] std::vector<std::string> names() {
+    std::vector<std::string> names;
+    for (const CLI::Option* option : app.get_options()) {
+      if (!option->get_lnames().empty() && option->get_lnames().front() != "help")
+        names.push_back(option->get_lnames().front());
+    }
+    return names;
+  }
+};
+
+std::string sampling_text(SamplingOptions& sampling) {
+  SamplingDeclarations declared(sampling);
+  std::string text;
+  for (const std::string& name : declared.names()) {
+    std::string value = declared.app.get_option("--" + name)->get_default_str();
+    if (name == "seed" && sampling.generate.sampler.seed)
+      value = std::to_string(*sampling.generate.sampler.seed);
+    if (value.empty()) continue;
+    std::string line = name;
+    line.resize(std::max<std::size_t>(line.size() + 1, 20), ' ');
+    text += (text.empty() ? "" : "\n") + line + value;
+  }
+  return text;
+}
+
+/// "temp 0.2", "--temp=0.2", or nothing: shows all.
+void set_option(ChatState& state, const std::string& text) {
+  if (text.empty()) return say(sampling_text(state.sampling));
+  std::string name = text.substr(0, text.find_first_of(" \t="));
+  const std::string value = trimmed(text.substr(std::min(name.size() + 1, text.size())));
+  name.erase(0, std::min(name.find_first_not_of('-'), name.size()));
+  if (name == "n") name = "max-tokens";
+  SamplingOptions changed = state.sampling;
+  try {
+    SamplingDeclarations declared(changed);
+    declared.app.parse(std::vector<std::string>{"--" + name + (value.empty() ? "" : "=" + value)});
+  } catch (const CLI::ExtrasError&) {
+    throw Error("", "/set: there is no option " + name + " (/set alone shows them)");
+  } catch (const CLI::ParseError& error) {
+    throw Error("", std::string("/set: ") + error.what());
+  }
+  state.chat.generate_with(changed.resolve());
+  state.sampling = changed;
+  say(name + (value.empty() ? " set" : " is " + value + " now"));
+}
+
+void show_help(ChatState& state, const std::string& argument);
+
+void end(ChatState& state, const std::string&) { state.ended = true; }
+
+constexpr ChatCommand kChatCommands[] = {
+    {"/help", "", "this list", show_help},
+    {"/retry", "", "answer the last message anew, in another way", retry},
+    {"/undo", "", "take the last message and its answer back", undo},
+    {"/reset", "", "forget the conversation; the system message stays",
+     [](ChatState& state, const std::string&) {
+       state.chat.reset();
+       say("forgotten");
+     }},
+    {"/compact", "", "forget the oldest messages, until half of the context is free", compact},
+    {"/shift", "", "from now on forget the oldest messages when the context is full",
+     [](ChatState& state, const std::string&) {
+       state.chat.forget_when_full();
+       say("the oldest messages are forgotten when the context is full");
+     }},
+    {"/system", "TEXT", "set the system message (none: remove it)",
+     [](ChatState& state, const std::string& text) {
+       state.chat.set_system(text);
+       say(text.empty() ? "no system message" : "system message set");
+     }},
+    {"/set", "NAME VALUE", "change how answers are drawn (/set temp 0.2); alone: show it", set_option},
+    {"/save", "FILE", "write the conversation as JSON", save},
+    {"/load", "FILE", "go on with a conversation: JSON messages as OpenAI has them", load},
+    {"/stats", "", "speed of the last answer, context in use",
+     [](ChatState& state, const std::string&) { say(state.chat.stats()); }},
+    {"/exit", "", "end (as do /quit, exit, quit and Ctrl-D)", end},
+    {"/quit", "", "", end},
+};
+
+constexpr std::string_view kEndWords[] = {"exit", "quit"};
+
+void show_help(ChatState&, const std::string&) {
+  constexpr std::size_t kHelpColumn = 17;
+  for (const ChatCommand& command : kChatCommands) {
+    if (command.help.empty()) continue;
+    std::string usage = std::string(command.name) + " " + std::string(command.argument);
+    usage.resize(kHelpColumn, ' ');
+    say(usage + std::string(command.help), kHelpColumn);
+  }
+  say("A line that ends in \\ goes on in the next; \"\"\" begins and ends a text of several lines. What is "
+      "pasted "
+      "is text, never a command.\n"
+      "Ctrl-C stops an answer or clears the line, Ctrl-G opens the line in $EDITOR, Tab completes commands, "
+      "the "
+      "up arrow brings earlier messages back.");
+}
+
+std::vector<std::string> files_that_begin(const std::string& typed) {
+  const fs::path wanted = with_home(typed);
+  const fs::path directory = wanted.has_parent_path() ? wanted.parent_path() : fs::path(".");
+  const std::string begin = wanted.filename().string();
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), none; !error && entry != none;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (!name.starts_with(begin) || (begin.empty() && name.starts_with('.'))) continue;
+    names.push_back(typed.substr(0, typed.size() - begin.size()) + name +
+                    (entry->is_directory(error) ? "/" : ""));
+  }
+  return names;
+}
+
+std::vector<std::string> option_names() {
+  SamplingOptions any;
+  return SamplingDeclarations(any).names();
+}
+
+}  // namespace
+
+std::size_t columns_of(std::FILE* stream) {
+  winsize size = {};
+  return ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+void say(const std::string& text, std::size_t indent) {
+  WordWrap wrap([] { return columns_of(stderr); }, indent);
+  std::string lines = wrap.push(text);
+  lines += wrap.finish();
+  std::cerr << styled(stderr, Style::Dim, lines) << '\n';
+}
+
+void say_error(const std::string& text) {
+  WordWrap wrap([] { return columns_of(stderr); });
+  std::string lines = wrap.push("cria: error: " + text);
+  lines += wrap.finish();
+  std::cerr << lines << '\n';
+}
+
+bool is_command(const TypedText& typed) {
+  if (typed.literal) return false;
+  if (std::ranges::count(kEndWords, trimmed(typed.text)) != 0) return true;
+  const std::string word = first_word(typed.text);
+  return word.size() > 1 && word.front() == '/' &&
+         std::all_of(word.begin() + 1, word.end(), [](unsigned char c) { return std::isalpha(c) != 0; });
+}
+
+void run_command(ChatState& state, const std::string& line) {
+  if (std::ranges::count(kEndWords, trimmed(line)) != 0) return end(state, "");
+  const std::string word = first_word(line);
+  const std::string argument = trimmed(line.substr(word.size()));
+  const auto* const found = std::find_if(std::begin(kChatCommands), std::end(kChatCommands),
+                                         [&](const ChatCommand& c) { return c.name == word; });
+  if (found == std::end(kChatCommands)) throw Error("", "unknown command " + word + " (/help lists them)");
+  if (argument.empty() && found->argument == "FILE") throw Error("", word + ": expected the name of a file");
+  found->run(state, argument);
+}
+
+std::vector<std::string> complete_command(const std::string& line) {
+  std::vector<std::string> known;
+  const std::size_t blank = line.find(' ');
+  if (blank == std::string::npos) {
+    for (const ChatCommand& command : kChatCommands)
+      known.push_back(std::string(command.name) + (command.argument.empty() ? "" : " "));
+  } else {
+    const std::string word = line.substr(0, blank), before = word + " ";
+    const std::string typed = line.substr(before.size());
+    if (word == "/set") known = option_names();
+    if (word == "/save" || word == "/load") known = files_that_begin(typed);
+    for (std::string& text : known) text.insert(0, before);
+  }
+  std::erase_if(known, [&](const std::string& text) { return line.empty() || !text.starts_with(line); });
+  std::sort(known.begin(), known.end());
+  return known;
+}
+
+}  // namespace cria::tools

@@ -1,0 +1,81 @@
+// A conversation with a model: its messages, and what happens when they outgrow the context.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/session.h"
+#include "tools/options/common.h"
+#include "tools/options/conversation.h"
+#include "tools/options/sampling.h"
+
+namespace cria::tools {
+
+struct ChatArguments {
+  ModelOptions model;
+  SamplingOptions sampling;
+  std::string system, chat_template, session_file;
+  bool no_template = false, show_prompt = false;
+};
+
+class ChatSession {
+ public:
+  /// Model and session must outlive it. forget: drop the oldest exchanges when the context is full, even
+  /// without --context-shift.
+  ChatSession(const Model& model, Session& session, const ChatArguments& arguments,
+              const GenerateOptions& generate, bool forget);
+
+  /// Answers a message; both join the conversation, or neither does where the answer was interrupted before
+  /// it began. Throws Error, and forgets the message, where there is no room for it.
+  GenerateResult answer(const std::string& message, const TextSink& sink);
+  /// Answers the last message anew, with another seed. Throws Error where there is none.
+  GenerateResult retry(const TextSink& sink);
+  /// Takes the last message and its answer back and returns the message. Throws Error where there is none.
+  std::string undo();
+  void reset();                              ///< forgets all but the system message
+  void set_system(const std::string& text);  ///< "": none
+  void save(const std::string& path) const;
+  void load(const std::string& path);
+  /// The conversation with its keys and values: after resume() only what is new is evaluated. Throw Error.
+  void keep(const std::string& path) const;
+  void resume(const std::string& path);
+
+  /// From now on the oldest exchanges are forgotten when the context is full.
+  void forget_when_full() { how_.drop_oldest = true; }
+  /// Forgets the oldest exchanges until half of the context is free; returns how many messages.
+  std::size_t compact();
+  /// How answers are drawn from now on.
+  void generate_with(const GenerateOptions& options) { generate_ = options; }
+
+  /// Calls observer with every prompt before it is evaluated.
+  void observe_prompts(decltype(ChatOptions::on_prompt) observer) { how_.on_prompt = std::move(observer); }
+
+  [[nodiscard]] const std::vector<ChatMessage>& messages() const { return talk_.messages; }
+  [[nodiscard]] std::string greeting() const;
+  std::string& note() { return note_; }  ///< of the template, for say_note()
+  [[nodiscard]] std::string stats() const;
+  [[nodiscard]] std::string full_text() const;     ///< what a full context means, and the ways out
+  [[nodiscard]] std::string context_text() const;  ///< "120 of 512 tokens"
+
+ private:
+  [[nodiscard]] bool has_system() const {
+    return !talk_.messages.empty() && talk_.messages.front().role == "system";
+  }
+  [[nodiscard]] std::size_t tokens() const;
+  std::size_t last_question() const;
+  GenerateResult answer_last(const GenerateOptions& options, const TextSink& sink);
+
+  const Model& model_;
+  Session& session_;
+  ChatOptions how_;
+  std::string note_;
+  GenerateOptions generate_;
+  Conversation talk_;
+  std::optional<GenerateResult> last_;
+  std::size_t evaluated_ = 0;  // tokens, since the start
+  std::size_t retries_ = 0;    // of the last message
+  bool evaluated_all_ = true;  // the session holds this conversation, not an earlier one
+};
+
+}  // namespace cria::tools

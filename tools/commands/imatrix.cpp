@@ -1,0 +1,145 @@
+// `cria imatrix`: which columns of a model's matrices matter, from any text.
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "engine/evaluate/perplexity.h"
+#include "engine/quantize/importance_run.h"
+#include "model/plural.h"
+#include "tools/commands/commands.h"
+#include "tools/options/command.h"
+#include "tools/options/input.h"
+#include "tools/options/model.h"
+#include "tools/report/generation.h"
+#include "tools/report/json.h"
+#include "tools/report/resumption.h"
+#include "tools/terminal/interrupt.h"
+#include "tools/terminal/messages.h"
+#include "tools/terminal/progress.h"
+#include "tools/terminal/standard_output.h"
+#include "tools/terminal/terminal.h"
+
+namespace cria::tools {
+namespace {
+
+struct ImatrixCommand {
+  ModelOptions model;
+  PerplexityOptions windows;
+  std::string text, output, state;
+  std::vector<std::string> merged;
+  bool json = false;
+};
+
+/// What was evaluated now, not by an earlier run.
+struct Speed {
+  std::uint64_t tokens = 0;
+  double seconds = 0;
+  [[nodiscard]] double rate() const { return tokens == 0 ? 0 : static_cast<double>(tokens) / seconds; }
+};
+
+/// Evaluates all windows, with progress; keeps the state file up to date.
+Speed evaluate(ImportanceRun& run, const ImatrixCommand& options) {
+  using Clock = std::chrono::steady_clock;
+  const std::atomic<bool>& interrupted = catch_interrupts();
+  if (!options.state.empty() && std::filesystem::exists(options.state)) run.load(options.state);
+  const std::size_t before = run.done(), window = options.windows.window;
+  if (before > 0) print_line(resumed_text(options.state, before, run.windows()));
+  Progress progress("importance", "tokens", (run.windows() - before) * window);
+  const auto start = Clock::now();
+  auto saved = start;
+  const auto on_batch = [&](std::size_t evaluated) {
+    progress.update((run.done() - before) * window + evaluated);
+    return !interrupted;
+  };
+  while (run.next(on_batch)) {
+    if (options.state.empty() || Clock::now() - saved < std::chrono::seconds(2)) continue;
+    run.save(options.state);
+    saved = Clock::now();
+  }
+  if (!options.state.empty()) run.save(options.state);
+  if (interrupted) {
+    progress.wipe();
+    print_line(stopped_text(options.state, run.done(), run.windows()));
+    throw Interrupted();
+  }
+  return {(run.done() - before) * window, std::chrono::duration<double>(Clock::now() - start).count()};
+}
+
+ImportanceMatrix measure(ImatrixCommand options, Speed& speed) {
+  options.windows.window = options.model.session.n_ctx;
+  const auto model = load_model(options.model);
+  const std::vector<TokenId> text = perplexity_tokens(*model, read_file(options.text));
+  const TextWindows windows(text.size(), options.windows);  // what cannot be is said before memory is taken
+  const auto session = open_session(*model, options.model);
+  ImportanceRun run(*session, text, options.windows);
+  speed = evaluate(run, options);
+  print_profile(*session, options.model);
+  return run.result(options.text == "-" ? "stdin" : std::filesystem::path(options.text).filename().string());
+}
+
+int run(const ImatrixCommand& options) {
+  (void)catch_interrupts();  // before files are begun, which a signal would leave
+  if (options.text.empty() && options.merged.empty())
+    throw CLI::ValidationError("a text (-f) or files to --merge are missing");
+  ImportanceMatrix matrix;
+  for (const std::string& file : options.merged) matrix.add(ImportanceMatrix::read(file));
+  Speed speed;
+  if (!options.text.empty()) matrix.add(measure(options, speed));
+  matrix.write(options.output);
+  if (options.json) {
+    write_stdout(json_text({{"output", options.output},
+                            {"entries", matrix.entries.size()},
+                            {"chunks", matrix.chunks},
+                            {"chunk_size", matrix.chunk_size},
+                            {"datasets", matrix.datasets},
+                            {"tokens_per_second", speed.rate()}}));
+  } else {
+    write_text(without_controls(options.output) + ": importance of " +
+               counted(matrix.entries.size(), "tensor") + ", from " + counted(matrix.chunks, "window") +
+               " of " + counted(matrix.chunk_size, "token") +
+               (speed.tokens > 0 ? " (" + fixed(speed.rate(), 1) + " tokens/s)" : "") + "\n");
+  }
+  flush_stdout();
+  return 0;
+}
+
+}  // namespace
+
+void add_imatrix(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "imatrix", "Measure which columns of a model's matrices matter, for quantizing with care");
+  auto options = std::make_shared<ImatrixCommand>();
+  command->add_option("-f,--file", options->text, "a text like those the model will meet (-: stdin)")
+      ->type_name("FILE");
+  command
+      ->add_option("-o,--output", options->output,
+                   "the importance matrix: a GGUF file, or in the older form if the name ends in .dat")
+      ->type_name("FILE")
+      ->required();
+  add_model_options(*command, options->model);
+  options->model.session.n_ctx = 512;
+  command->get_option("--ctx")->description("tokens of a window")->default_str("512");
+  command->add_option("--chunks", options->windows.max_windows, "stop after so many windows (default: all)")
+      ->type_name("N")
+      ->check(range(1, 1 << 30));
+  command
+      ->add_option("--state", options->state,
+                   "keep the state here; started again with the same arguments, go on")
+      ->type_name("FILE");
+  command
+      ->add_option("--merge", options->merged,
+                   "add these importance matrices of the same model, of either form; without -f nothing is "
+                   "evaluated, which merges or converts files")
+      ->type_name("FILE");
+  command->add_flag("--json", options->json,
+                    "an object: entries, chunks, chunk_size, datasets, tokens_per_second");
+  command->footer(
+      "Examples:\n"
+      "  cria imatrix -m model-F16.gguf -f calibration.txt -o model.imatrix.gguf\n"
+      "  cria imatrix -m model-F16.gguf -f calibration.txt -o model.imatrix.gguf --chunks 200 --state "
+      "imatrix.state\n"
+      "  cria imatrix --merge prose.gguf code.dat -o both.imatrix.gguf");
+  on_run(command, [options] { return run(*options); });
+}
+
+}  // namespace cria::tools

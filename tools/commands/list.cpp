@@ -1,0 +1,68 @@
+// `cria list`: models that are on this machine.
+#include <nlohmann/json.hpp>
+
+#include "tools/commands/commands.h"
+#include "tools/options/command.h"
+#include "tools/options/model_store.h"
+#include "tools/report/json.h"
+#include "tools/report/table.h"
+#include "tools/terminal/messages.h"
+#include "tools/terminal/terminal.h"
+
+namespace cria::tools {
+namespace {
+
+struct ListOptions {
+  std::string name;
+  bool paths = false, json = false;
+};
+
+std::string list_json(const std::vector<KnownModel>& models) {
+  auto list = nlohmann::ordered_json::array();
+  for (const KnownModel& model : models)
+    list.push_back(
+        {{"name", model.name}, {"place", model.place}, {"bytes", model.bytes}, {"path", model.path}});
+  return json_text(list);
+}
+
+std::string list_table(const std::vector<KnownModel>& models, bool paths) {
+  Table table(paths ? std::vector<std::string>{"name", ">size", "place", "file"}
+                    : std::vector<std::string>{"name", ">size", "place"});
+  for (const KnownModel& model : models) {
+    std::vector<std::string> row = {without_controls(model.name), human_bytes(model.bytes), model.place};
+    if (paths) row.push_back(without_controls(model.path));
+    table.add(std::move(row));
+  }
+  return table.text(stdout);
+}
+
+int run(const ListOptions& options) {
+  std::vector<KnownModel> models = known_models();
+  if (!options.name.empty()) models = matching_models(models, options.name);
+  if (options.json)
+    write_stdout(list_json(models));
+  else if (!models.empty())
+    write_stdout(list_table(models, options.paths));
+  else
+    print_line("no model here" + (options.name.empty() ? "" : " has " + options.name + " in its name"));
+  flush_stdout();
+  return 0;
+}
+
+}  // namespace
+
+void add_list(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("list", "Show the models that are on this machine");
+  auto options = std::make_shared<ListOptions>();
+  command->add_option("NAME", options->name, "only those that -m NAME would mean");
+  command->add_flag("--paths", options->paths, "their files too");
+  command->add_flag("--json", options->json, "an array of objects: name, place, bytes, path");
+  command->footer(
+      "Looks into the directories of $CRIA_MODELS (separated by colons), the cache of Hugging Face and "
+      "ollama's store, and changes nothing there. -m takes these names, or a part that only one of them "
+      "has.\n"
+      "Examples:\n  CRIA_MODELS=~/models cria list\n  cria chat -m mistral");
+  on_run(command, [options] { return run(*options); });
+}
+
+}  // namespace cria::tools

@@ -1,0 +1,344 @@
+// `cria quantize`: a model in fewer bits.
+#include "engine/quantize/quantize.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "model/plural.h"
+#include "tools/commands/commands.h"
+#include "tools/options/command.h"
+#include "tools/options/types.h"
+#include "tools/report/json.h"
+#include "tools/report/table.h"
+#include "tools/terminal/interrupt.h"
+#include "tools/terminal/messages.h"
+#include "tools/terminal/progress.h"
+#include "tools/terminal/standard_output.h"
+#include "tools/terminal/terminal.h"
+
+namespace cria::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct QuantizeCommand {
+  std::string input, output, type, imatrix, output_type, embedding_type;
+  std::vector<std::string> tensor_types;
+  unsigned threads = 0;
+  bool pure = false, allow_requantize = false, dry_run = false, mixes = false, verbose = false, json = false;
+};
+
+/// The type by its name; throws a usage error that names the option.
+DType parse_type(const std::string& option, const std::string& text) {
+  const DTypeInfo* type = find_dtype(std::string_view(text));
+  if (type == nullptr || type->dot == DotClass::None)
+    throw CLI::ValidationError(option, unknown_type_text(text));
+  return type->id;
+}
+
+QuantizeOptions parse(const QuantizeCommand& command) {
+  QuantizeOptions options;
+  options.mix = find_mix(command.type);
+  if (options.mix == nullptr) throw CLI::ValidationError("TYPE", unknown_mix_text(command.type));
+  options.pure = command.pure;
+  options.allow_requantize = command.allow_requantize;
+  options.weighted = !command.imatrix.empty();
+  if (!command.output_type.empty()) options.output_type = parse_type("--output-type", command.output_type);
+  if (!command.embedding_type.empty())
+    options.token_embedding_type = parse_type("--token-embedding-type", command.embedding_type);
+  for (const std::string& text : command.tensor_types) {
+    const std::size_t equals = text.rfind('=');
+    if (equals == std::string::npos)
+      throw CLI::ValidationError("--tensor-type", "expected REGEX=TYPE, got " + text);
+    try {
+      options.tensor_types.emplace_back(Regex(std::string_view(text).substr(0, equals)),
+                                        parse_type("--tensor-type", text.substr(equals + 1)));
+    } catch (const Error& error) {
+      throw CLI::ValidationError("--tensor-type", error.what());
+    }
+  }
+  return options;
+}
+
+/// Of the tensors alone, as cria inspect counts: metadata is no weight.
+struct BitsPerWeight {
+  double before = 0, after = 0;
+
+  explicit BitsPerWeight(const QuantizePlan& plan) {
+    double values = 0;
+    for (const PlannedTensor& tensor : plan.tensors) {
+      values += static_cast<double>(tensor.source->rows() * tensor.source->cols());
+      before += 8.0 * static_cast<double>(tensor.source->bytes);
+      after += 8.0 * static_cast<double>(tensor.bytes());
+    }
+    if (values > 0) before /= values, after /= values;
+  }
+};
+
+/// "model-F16.gguf" quantized to Q4_K_M: "model-Q4_K_M.gguf" beside it. Throws Error where that is there.
+std::string derived_output(const std::string& input, const Mix& mix) {
+  const std::filesystem::path path(input);
+  std::string stem = path.stem().string();
+  if (const std::size_t shard = stem.rfind("-00001-of-"); shard != std::string::npos) stem.resize(shard);
+  const std::size_t separator = stem.find_last_of("-.");
+  if (separator != std::string::npos && separator > 0) {
+    const std::string last = stem.substr(separator + 1);
+    if (find_mix(last) != nullptr || find_dtype(std::string_view(last)) != nullptr) stem.resize(separator);
+  }
+  const std::string output = (path.parent_path() / (stem + "-" + std::string(mix.name) + ".gguf")).string();
+  std::error_code error;
+  if (std::filesystem::exists(output, error))
+    throw Error(output, "is there already; name the file to write, and it is replaced");
+  return output;
+}
+
+std::string percent(const QuantizeError& error) {
+  return error.rms == 0 ? "0 %" : fixed(100 * error.rmse / error.rms, 3) + " %";
+}
+
+std::string types_text(const PlannedTensor& tensor) {
+  const std::string from(name(tensor.source->dtype));
+  return tensor.copied() ? from : from + " → " + std::string(name(tensor.type));
+}
+
+std::string mixes_text() {
+  Table mixes_table({"quantization", "type of most", ">bits per weight of it", ">file type"});
+  for (const Mix& mix : mixes()) {
+    const DTypeInfo& type = dtype_info(mix.type);
+    mixes_table.add({std::string(mix.name), std::string(type.name),
+                     fixed(8.0 * type.block_bytes / type.block_values, 4), std::to_string(mix.file_type)});
+  }
+  Table rules({"tensors", "layers", "models", "type", "quantizations"});
+  for (const MixRule& rule : mix_rules())
+    rules.add({std::string(rule.tensors), std::string(name(rule.layers)), std::string(name(rule.models)),
+               std::string(name(rule.type)),
+               rule.mixes == "*" ? "all that quantize" : std::string(rule.mixes)});
+  Table stand_ins({"type", "where rows do not divide into 256"});
+  for (const Fallback& fallback : fallbacks())
+    stand_ins.add({std::string(name(fallback.from)), std::string(name(fallback.to))});
+  return mixes_table.text(stdout) +
+         "\nThe first of these rules that fits a tensor gives its type; else it gets the type of most. "
+         "output: also an embedding that serves as output. spread: the first and last eighth of the layers, "
+         "and every third of those between. Vectors, norms and routers of experts stay F32.\n\n" +
+         rules.text(stdout) + "\n" + stand_ins.text(stdout);
+}
+
+Json mixes_json() {
+  Json list = Json::array(), rules = Json::array(), stand_ins = Json::object();
+  for (const Mix& mix : mixes())
+    list.push_back({{"name", mix.name}, {"type", name(mix.type)}, {"file_type", mix.file_type}});
+  for (const MixRule& rule : mix_rules())
+    rules.push_back({{"tensors", rule.tensors},
+                     {"layers", name(rule.layers)},
+                     {"models", name(rule.models)},
+                     {"type", name(rule.type)},
+                     {"mixes", rule.mixes}});
+  for (const Fallback& fallback : fallbacks())
+    stand_ins[std::string(name(fallback.from))] = name(fallback.to);
+  return {{"mixes", list}, {"rules", rules}, {"fallbacks", stand_ins}};
+}
+
+std::string plan_text(const QuantizePlan& plan) {
+  Table table({"tensor", ">shape", "type", ">bytes", "why"});
+  for (const PlannedTensor& tensor : plan.tensors)
+    table.add({without_controls(tensor.source->name), tensor.source->shape_string(), types_text(tensor),
+               std::to_string(tensor.bytes()), tensor.note});
+  return table.text(stdout);
+}
+
+Json tensor_json(const PlannedTensor& tensor) {
+  return {
+      {"name", tensor.source->name}, {"shape", tensor.source->shape}, {"from", name(tensor.source->dtype)},
+      {"type", name(tensor.type)},   {"bytes", tensor.bytes()},       {"note", tensor.note}};
+}
+
+class Quantization {
+ public:
+  explicit Quantization(const QuantizeCommand& command)
+      : command_(command), options_(parse(command)), file_(GgufFile::open(command.input)) {
+    for (const std::string& warning : file_.warnings()) print_warning(warning);
+    require_other_file(file_, command.output);
+    read_importance();
+    plan_ = plan_quantize(file_, options_);
+    writer_.emplace(command.output, file_.alignment());
+    declare(*writer_, file_, plan_);
+    if (importance_)
+      declare_importance(*writer_, *importance_, std::filesystem::path(command.imatrix).filename().string());
+  }
+
+  void run() {
+    if (!command_.dry_run) write();
+    if (command_.json) {
+      write_stdout(json_text(result_json()));
+    } else {
+      write_text((command_.dry_run ? plan_text(plan_) : "") + summary());
+    }
+    flush_stdout();
+  }
+
+ private:
+  void read_importance() {
+    const std::string_view advice = advice_without_importance(*options_.mix);
+    if (command_.imatrix.empty()) {
+      if (!advice.empty()) print_warning(std::string(options_.mix->name) + ": " + std::string(advice));
+      return;
+    }
+    importance_ = ImportanceMatrix::read(command_.imatrix);
+    const auto known = [this](const TensorView& tensor) {
+      return importance_->entries.contains(tensor.name);
+    };
+    if (std::ranges::none_of(file_.tensors(), known))
+      throw Error(command_.imatrix,
+                  "importance of another model: none of its entries is a tensor of " + file_.path());
+    for (const TensorView& tensor : file_.tensors()) check_importance(tensor);
+  }
+
+  /// Before anything is written.
+  void check_importance(const TensorView& tensor) const {
+    try {
+      (void)importance_->weights(tensor.name, tensor.cols(), tensor.shape.size() > 2 ? tensor.shape[2] : 1);
+    } catch (const Error& error) {
+      throw Error(command_.imatrix, error.what());
+    }
+  }
+
+  void write() {
+    const std::atomic<bool>& interrupted = catch_interrupts();
+    std::uint64_t total = 0;
+    for (const PlannedTensor& tensor : plan_.tensors) total += tensor.bytes();
+    Progress progress("quantizing", "bytes", total);
+    QuantizeRun run;
+    run.threads = command_.threads;
+    run.importance = importance_ ? &*importance_ : nullptr;
+    run.measure = command_.verbose || command_.json;
+    run.on_progress = [&](std::uint64_t bytes) {
+      progress.update(bytes, "of " + human_bytes(total));
+      return !interrupted;
+    };
+    run.on_tensor = [&](const PlannedTensor& tensor, const std::optional<QuantizeError>& error) {
+      errors_.push_back(error);
+      if (command_.verbose) say(tensor, error);
+    };
+    if (!quantize(file_, plan_, *writer_, run)) throw Interrupted();
+  }
+
+  void say(const PlannedTensor& tensor, const std::optional<QuantizeError>& error) const {
+    const bool unweighted = importance_ && error && !importance_->entries.contains(tensor.source->name);
+    std::string text = without_controls(tensor.source->name) + ' ' + tensor.source->shape_string() + ' ' +
+                       types_text(tensor) + ", " + human_bytes(tensor.bytes());
+    if (error) text += ", RMSE " + significant(error->rmse) + " (" + percent(*error) + ')';
+    if (!tensor.note.empty()) text += "; " + tensor.note;
+    if (unweighted) text += "; no importance known";
+    print_line(text);
+  }
+
+  [[nodiscard]] std::string summary() const {
+    std::size_t fallen_back = 0;
+    for (const PlannedTensor& tensor : plan_.tensors)
+      fallen_back += tensor.note.starts_with("rows") ? 1U : 0U;
+    const std::uint64_t bytes = writer_->file_bytes();
+    const BitsPerWeight bits(plan_);
+    std::string text = without_controls(command_.output) + ": " + std::string(plan_.mix->name) + ", " +
+                       counted(bytes, "byte") + " (" + human_bytes(bytes) + "), " + fixed(bits.after, 2) +
+                       " bits per weight; before: " + human_bytes(file_.file_bytes()) + ", " +
+                       fixed(bits.before, 2) + "\n";
+    if (fallen_back > 0)
+      text += std::to_string(fallen_back) + " of " + counted(plan_.tensors.size(), "tensor") +
+              (fallen_back == 1 ? " is" : " are") +
+              " of another type than planned, because rows do not divide into its blocks\n";
+    return text;
+  }
+
+  [[nodiscard]] Json result_json() const {
+    Json tensors = Json::array();
+    for (std::size_t i = 0; i < plan_.tensors.size(); ++i) {
+      Json tensor = tensor_json(plan_.tensors[i]);
+      if (i < errors_.size() && errors_[i]) {
+        tensor["rmse"] = errors_[i]->rmse;
+        tensor["rms"] = errors_[i]->rms;
+      }
+      tensors.push_back(std::move(tensor));
+    }
+    const std::uint64_t bytes = writer_->file_bytes();
+    return {{"output", command_.output},         {"type", plan_.mix->name},
+            {"file_type", plan_.mix->file_type}, {"bytes", bytes},
+            {"input_bytes", file_.file_bytes()}, {"bits_per_weight", BitsPerWeight(plan_).after},
+            {"written", !command_.dry_run},      {"tensors", tensors}};
+  }
+
+  const QuantizeCommand& command_;
+  QuantizeOptions options_;
+  GgufFile file_;
+  std::optional<ImportanceMatrix> importance_;
+  QuantizePlan plan_;
+  std::optional<GgufWriter> writer_;
+  std::vector<std::optional<QuantizeError>> errors_;
+};
+
+int run(QuantizeCommand command) {
+  if (command.mixes) {
+    command.json ? write_stdout(json_text(mixes_json())) : write_text(mixes_text());
+    flush_stdout();
+    return 0;
+  }
+  if (command.type.empty() && !command.output.empty() && command.output.find('.') == std::string::npos) {
+    command.type = std::exchange(command.output, {});
+    if (const Mix* mix = find_mix(command.type); mix != nullptr)
+      command.output = derived_output(command.input, *mix);
+  }
+  if (command.type.empty())
+    throw CLI::ValidationError("TYPE is missing; cria quantize IN [OUT] TYPE, for example Q4_K_M");
+  Quantization(command).run();
+  return 0;
+}
+
+void add_type_options(CLI::App& command, QuantizeCommand& options) {
+  command
+      .add_option("--tensor-type", options.tensor_types,
+                  "give matrices in whose names the expression is found this type; the first that fits wins")
+      ->type_name("REGEX=TYPE")
+      ->expected(1)
+      ->take_all()
+      ->allow_extra_args(false);
+  command.add_option("--output-type", options.output_type, "type of the output matrix")->type_name("TYPE");
+  command.add_option("--token-embedding-type", options.embedding_type, "type of the token embedding")
+      ->type_name("TYPE");
+  command.add_flag("--pure", options.pure, "no mix: every matrix gets the same type");
+}
+
+}  // namespace
+
+void add_quantize(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("quantize", "Write a model in fewer bits");
+  auto options = std::make_shared<QuantizeCommand>();
+  command->add_option("IN", options->input, "the model (GGUF; the first of a split one), best in F16 or F32");
+  command->add_option("OUT", options->output,
+                      "the file to write; one that is there is replaced when it is done (default: beside IN, "
+                      "named after it and the type)");
+  command->add_option("TYPE", options->type, "the quantization: Q4_K_M, IQ3_XS, ... (see --mixes)");
+  command
+      ->add_option("--imatrix", options->imatrix,
+                   "importance matrix (made by cria imatrix): columns that matter more get more care")
+      ->type_name("FILE");
+  add_type_options(*command, *options);
+  command->add_flag("--allow-requantize", options->allow_requantize,
+                    "take a model that is quantized already, which loses more than starting from F16");
+  command->add_flag("--dry-run", options->dry_run, "show what would be written, and its exact size");
+  command->add_flag("--mixes", options->mixes,
+                    "show all quantizations and the rules that make them, and exit");
+  command->add_option("-t,--threads", options->threads, "threads (default: physical cores)")
+      ->type_name("N")
+      ->check(range(1, 1024));
+  command->add_flag("-v,--verbose", options->verbose, "tell of every tensor its type, size and error");
+  command->add_flag("--json", options->json,
+                    "an object with what was written, tensor by tensor, with errors");
+  command->footer(
+      "Examples:\n"
+      "  cria quantize model-F16.gguf Q4_K_M\n"
+      "  cria quantize model-F16.gguf model-IQ2_M.gguf IQ2_M --imatrix model.imatrix.gguf\n"
+      "  cria quantize model-F16.gguf small.gguf Q4_K_S --tensor-type 'ffn_(up|gate)=IQ4_XS' --dry-run\n"
+      "  cria quantize --mixes");
+  on_run(command, [options] { return run(*options); });
+}
+
+}  // namespace cria::tools

@@ -1,0 +1,275 @@
+// `cria run`: one prompt, one answer on stdout.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "tools/commands/commands.h"
+#include "tools/options/chat_template.h"
+#include "tools/options/common.h"
+#include "tools/options/conversation.h"
+#include "tools/options/sampling.h"
+#include "tools/report/answer_json.h"
+#include "tools/report/generation.h"
+#include "tools/terminal/interrupt.h"
+#include "tools/terminal/terminal.h"
+
+namespace cria::tools {
+namespace {
+
+struct RunOptions {
+  ModelOptions model;
+  SamplingOptions sampling;
+  TextInput prompt;
+  std::string messages, system, chat_template, session_file;
+  std::size_t logprobs = 0;
+  bool chat = false, raw = false, escapes = false, with_logprobs = false, json = false, stream_json = false;
+};
+
+/// What is answered: a conversation by a template, or without one the tokens of a text that goes on.
+struct Prompt {
+  std::vector<ChatMessage> messages;
+  ChatOptions how;
+  std::vector<TokenId> tokens;
+  std::string note;  // of the template
+};
+
+/// A text of the command line in which \n, \t, \r, \\, \" and \' are what C means by them.
+std::string unescaped(std::string_view text) {
+  constexpr std::string_view kNames = "ntr\\\"'", kMeant = "\n\t\r\\\"'";
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::size_t known =
+        text[i] == '\\' && i + 1 < text.size() ? kNames.find(text[i + 1]) : std::string_view::npos;
+    out += known == std::string_view::npos ? text[i] : kMeant[known];
+    i += known == std::string_view::npos ? 0 : 1;
+  }
+  return out;
+}
+
+/// The message that is read, without the newline that files and `echo` end with.
+std::string read_message(const RunOptions& options) {
+  std::string text = options.prompt.read();
+  if (!options.prompt.text && text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+/// Whether the prompt is a message for the model's template, or a text that goes on.
+bool is_chat(const Model& model, const RunOptions& options) {
+  if (options.raw) return false;
+  return options.chat || !options.messages.empty() || !options.system.empty() ||
+         !options.chat_template.empty() || !model.vocabulary().chat_template.empty();
+}
+
+Prompt read_prompt(const Model& model, const RunOptions& options) {
+  Prompt prompt;
+  if (!is_chat(model, options)) {
+    prompt.tokens = model.tokenizer().encode(options.prompt.read(), true, true);
+    if (prompt.tokens.empty())
+      throw Error("", "the prompt is empty and the model has no token to begin with");
+    return prompt;
+  }
+  prompt.how.chat_template =
+      std::make_shared<const ChatTemplate>(choose_template(options.chat_template, model.vocabulary()));
+  prompt.note = prompt.how.chat_template->note();
+  Conversation talk;
+  if (options.messages.empty())
+    talk.messages.push_back({"user", read_message(options)});
+  else
+    talk = read_conversation(options.messages);
+  if (!options.system.empty()) talk.messages.insert(talk.messages.begin(), {"system", options.system});
+  prompt.messages = std::move(talk.messages);
+  prompt.how.variables = std::move(talk.variables);
+  prompt.how.drop_oldest = options.model.session.context_shift;
+  return prompt;
+}
+
+std::size_t token_count(const Model& model, const Prompt& prompt) {
+  return prompt.how.chat_template ? count_prompt_tokens(model, prompt.messages, prompt.how)
+                                  : prompt.tokens.size();
+}
+
+GenerateResult answer(Session& session, const Prompt& prompt, GenerateOptions options, const TextSink& sink) {
+  options.progress = reading_progress();
+  if (prompt.how.chat_template) return session.chat(prompt.messages, options, sink, prompt.how);
+  require_room(session, prompt.tokens.size());
+  return session.generate(prompt.tokens, options, sink);
+}
+
+/// Without -c: room for the prompt and its answer, within what the model was trained for.
+std::uint32_t context_for(const LlamaConfig& config, std::size_t prompt, std::int64_t max_tokens) {
+  constexpr std::size_t kUsual = 4096;
+  const std::size_t answer = max_tokens < 0 ? kUsual / 2 : static_cast<std::size_t>(max_tokens);
+  return static_cast<std::uint32_t>(
+      std::min<std::size_t>(config.n_ctx_train, std::max(kUsual, prompt + answer)));
+}
+
+/// Where the answer goes, piece by piece and at its end.
+class AnswerOutput {
+ public:
+  AnswerOutput(const RunOptions& options, const AnswerFacts& facts, std::string& note)
+      : options_(options), facts_(facts), note_(note) {}
+
+  void show(std::string_view piece) {
+    say_note(note_);
+    if (options_.stream_json)
+      write_line(piece_json(piece, facts_), -1);
+    else if (!options_.json)
+      write_stdout(piece);
+    flush_stdout();
+  }
+
+  void finish(const GenerateResult& result) {
+    say_note(note_);
+    if (options_.json || options_.stream_json)
+      write_line(answer_json(result, facts_), options_.stream_json ? -1 : 2);
+    else if (is_terminal(stdout) && !result.text.ends_with('\n'))
+      write_stdout("\n");
+    flush_stdout();
+  }
+
+ private:
+  /// indent: -1: all in one line.
+  static void write_line(const nlohmann::ordered_json& json, int indent) {
+    write_stdout(json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+  }
+
+  const RunOptions& options_;
+  const AnswerFacts& facts_;
+  std::string& note_;
+};
+
+/// Whether what goes to stderr now would be seen behind an answer that did not end its line.
+bool notes_follow_answer() {
+  if (is_terminal(stdout)) return false;  // its line was ended
+  struct stat out = {}, err = {};
+  const bool same = fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 &&
+                    out.st_dev == err.st_dev && out.st_ino == err.st_ino;
+  return same || is_terminal(stderr);
+}
+
+/// What there is to say of an answer once it is out.
+void print_notes(const GenerateResult& result, const Session& session, const RunOptions& options) {
+  std::string notes;
+  if (result.reason == StopReason::ContextFull)
+    notes += "cria: the answer ends here: the context of " + std::to_string(session.options().n_ctx) +
+             " tokens is full (-c N makes it larger, --context-shift forgets the oldest tokens)\n";
+  if (result.text.empty() && result.reason == StopReason::EndOfGeneration)
+    notes +=
+        "cria: note: the answer is empty: the model ended it at once (--ignore-eos makes it go on, "
+        "another wording may help)\n";
+  if (result.text.empty() && result.reason == StopReason::StopString)
+    notes += "cria: note: the answer is empty: it began with the stop text \"" + result.stop + "\"\n";
+  if (options.model.verbose) notes += speed_line(result) + "\n";
+  const bool open =
+      !result.text.empty() && !result.text.ends_with('\n') && !options.json && !options.stream_json;
+  if (!notes.empty()) std::cerr << (open && notes_follow_answer() ? "\n" : "") << notes;
+}
+
+int run(RunOptions options) {
+  GenerateOptions wanted = options.sampling.resolve();
+  wanted.interrupt = &catch_interrupts();
+  if (options.with_logprobs) wanted.logprobs = options.logprobs;
+  const auto model = load_model(options.model);
+  options.sampling.follow(model->file(), wanted.sampler);
+  Prompt prompt = read_prompt(*model, options);
+  if (options.model.session.n_ctx == 0) {
+    options.model.session.rope_ctx = model->config().n_ctx_train;
+    options.model.session.n_ctx =
+        context_for(model->config(), token_count(*model, prompt), wanted.max_tokens);
+  }
+  const auto session = open_session(*model, options.model);
+  warn_of_long_context(*model, options.model);
+  if (has_session_file(options.session_file)) session->load(options.session_file);
+
+  const AnswerFacts facts{*model, *wanted.sampler.seed, prompt.how.chat_template != nullptr};
+  AnswerOutput output(options, facts, prompt.note);
+  const GenerateResult result = answer(*session, prompt, wanted, [&](std::string_view piece) {
+    output.show(piece);
+    return true;
+  });
+  output.finish(result);
+  if (!options.session_file.empty()) session->save(options.session_file);
+  print_notes(result, *session, options);
+  print_profile(*session, options.model);
+  return result.reason == StopReason::Interrupted ? interrupted_exit() : 0;
+}
+
+/// The prompt: an argument, an option, a file or stdin.
+void add_prompt(CLI::App& command, const std::shared_ptr<RunOptions>& options) {
+  options->prompt.add_to(command, "the prompt");
+  command
+      .add_option_function<std::string>(
+          "PROMPT", [options](const std::string& text) { options->prompt.text = text; }, "the prompt")
+      ->excludes("--prompt")
+      ->excludes("--file");
+  command
+      .add_option("--messages", options->messages,
+                  "a conversation to answer: a JSON array of {\"role\", \"content\"}, or an object with "
+                  "\"messages\" and what else the template may ask for, \"tools\" say (-: stdin)")
+      ->type_name("FILE")
+      ->excludes("--prompt")
+      ->excludes("--file")
+      ->excludes("PROMPT");
+  command.add_flag("-e,--escape", options->escapes,
+                   "in prompt and system message of the command line, \\n is a newline, \\t a tab");
+}
+
+/// How the prompt is understood.
+void add_template_options(CLI::App& command, RunOptions& options) {
+  CLI::Option* const raw = command.add_flag(
+      "--raw", options.raw, "the prompt is a text that goes on: no chat template, though the model has one");
+  command
+      .add_flag("--chat", options.chat,
+                "the prompt is a user's message, also where the model has no chat template of its own")
+      ->excludes(raw);
+  command.add_option("-s,--system", options.system, "system message")->type_name("TEXT")->excludes(raw);
+  add_template_option(command, options.chat_template);
+  raw->excludes("--chat-template")->excludes("--messages");
+}
+
+}  // namespace
+
+void add_run(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("run", "Answer one prompt: the answer on stdout and nothing else");
+  auto options = std::make_shared<RunOptions>();
+  add_prompt(*command, options);
+  add_template_options(*command, *options);
+  add_session_option(*command, options->session_file,
+                     "keep what was read and said in this file: a prompt that begins in the same way is read "
+                     "from where it differs");
+  CLI::Option* const json =
+      command->add_flag("--json", options->json, "a JSON object with text, tokens and speed at the end");
+  command
+      ->add_flag("--stream-json", options->stream_json,
+                 "a JSON object in a line for every piece of the answer, at the end that of --json")
+      ->excludes(json);
+  CLI::Option* const logprobs =
+      command
+          ->add_option("--logprobs", options->logprobs,
+                       "in the JSON: log-probabilities of the answer's tokens, and of the N likeliest")
+          ->type_name("N")
+          ->check(range(0, 1 << 20));
+  add_model_options(*command, options->model);
+  command->add_flag("--context-shift", options->model.session.context_shift,
+                    "when the context is full, forget the oldest half and go on");
+  options->sampling.add_to(*command);
+  command->footer(
+      "Examples:\n"
+      "  cria run \"What is the capital of France?\"\n"
+      "  cria run -m model.gguf --raw -p \"The river rises in\" -n 64 --temp 0\n"
+      "  cria run \"Tell me a story.\" --temp 1.2 --min-p 0.1 --dry-multiplier 0.8 --xtc-probability 0.5\n"
+      "  cria run -e \"Write one line.\\nThen another.\" --seed 7\n"
+      "  cria run --messages talk.json --json --logprobs 3");
+  on_run(command, [options, logprobs] {
+    options->with_logprobs = logprobs->count() > 0;
+    if (options->escapes) {
+      if (options->prompt.text) options->prompt.text = unescaped(*options->prompt.text);
+      options->system = unescaped(options->system);
+    }
+    return run(*options);
+  });
+}
+
+}  // namespace cria::tools

@@ -1,0 +1,23 @@
+// Which chat template is used, from the command line.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "model/vocabulary.h"
+#include "tokenizer/chat/chat_template.h"
+
+namespace cria::tools {
+
+/// --chat-template FILE|NAME
+void add_template_option(CLI::App& command, std::string& wanted);
+
+/// The wanted template (a built-in's name or a file); where none is wanted that of the model, with a note()
+/// if it has none. Throws Error.
+ChatTemplate choose_template(const std::string& wanted, const Vocabulary& vocabulary);
+
+/// Prints a template's note on stderr, if there is one, and empties it. For just before the first output: an
+/// error that comes instead stands alone.
+void say_note(std::string& note);
+
+}  // namespace cria::tools

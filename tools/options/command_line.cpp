@@ -1,0 +1,63 @@
+#include "tools/options/command_line.h"
+
+#include "tools/commands/commands.h"
+#include "tools/options/help.h"
+#include "tools/options/settings.h"
+
+namespace cria::tools {
+
+OptionDescription describe_option(const CLI::Option& option) {
+  OptionDescription out;
+  for (const std::string& name : option.get_snames()) out.names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) out.names.push_back("--" + name);
+  out.help = option.get_description();
+  out.default_value = option.get_default_str();
+  if (option.get_items_expected_max() == 0) return out;
+  out.value = option.get_type_name();
+  if (const std::size_t open = out.value.find('{'); open != std::string::npos) {  // "TEXT:{f16,f32}"
+    out.choices = CLI::detail::split(out.value.substr(open + 1, out.value.find('}') - open - 1), ',');
+    out.value = CLI::detail::join(out.choices, "|");
+  }
+  if (out.names.empty()) out.value = option.get_name();
+  return out;
+}
+
+std::string OptionDescription::joined_names() const { return CLI::detail::join(names, ", "); }
+
+std::vector<CommandDescription> describe_commands(const CLI::App& app) {
+  std::vector<CommandDescription> commands;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    CommandDescription description{
+        command->get_name(), command->get_description(), command->get_footer(), {}};
+    for (const CLI::Option* option : command->get_options())
+      description.options.push_back(describe_option(*option));
+    commands.push_back(std::move(description));
+  }
+  return commands;
+}
+
+CLI::App* find_command(const CLI::App& app, const std::string& name) {
+  try {
+    return app.get_subcommand(name);
+  } catch (const CLI::OptionNotFound&) {
+    return nullptr;
+  }
+}
+
+std::string version_text() { return "cria " CRIA_VERSION; }
+
+void add_commands(CLI::App& app) {
+  app.set_version_flag("-v,--version", version_text());
+  app.require_subcommand(1);
+  app.formatter(help_formatter());
+  app.footer("Try `cria chat`. `cria help COMMAND` tells more. Without -m the bundled demo model is used.");
+  for (const auto add :
+       {add_chat,    add_run,        add_tokenize, add_template, add_perplexity, add_quantize,
+        add_imatrix, add_split,      add_merge,    add_edit,     add_logits,     add_dequant,
+        add_inspect, add_bench,      add_sweep,    add_convert,  add_export,     add_list,
+        add_config,  add_completion, add_man,      add_help,     add_version})
+    add(app);
+  add_preset_options(app);
+}
+
+}  // namespace cria::tools

@@ -1,0 +1,36 @@
+// What the command line accepts, read back from CLI11's declarations: the one source of help, completions and
+// manual page.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace cria::tools {
+
+struct OptionDescription {
+  std::vector<std::string> names;    ///< "-m", "--model"; a positional has none
+  std::string value;                 ///< "FILE", "N"; "" for a flag
+  std::vector<std::string> choices;  ///< the values it takes, where they are few
+  std::string help, default_value;
+
+  [[nodiscard]] std::string joined_names() const;  ///< "-m, --model"
+};
+
+struct CommandDescription {
+  std::string name, help, footer;  ///< footer: notes and examples
+  std::vector<OptionDescription> options;
+};
+
+OptionDescription describe_option(const CLI::Option& option);
+
+/// "cria 0.1.0"
+std::string version_text();
+
+/// The subcommand of this name; null if there is none.
+CLI::App* find_command(const CLI::App& app, const std::string& name);
+
+/// The program's subcommands.
+std::vector<CommandDescription> describe_commands(const CLI::App& app);
+
+}  // namespace cria::tools

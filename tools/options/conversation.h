@@ -1,0 +1,25 @@
+// Conversations in JSON files, in the form of OpenAI's messages: an array of {"role": …, "content": …}, or an
+// object with such an array as "messages" and more that templates may ask for (tools, documents, …).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tokenizer/chat/chat_template.h"
+
+namespace cria::tools {
+
+struct Conversation {
+  std::vector<ChatMessage> messages;
+  std::string variables;  ///< the object's other keys, for the template: a JSON object, or ""
+};
+
+/// Throws Error that names the file and the message at fault.
+Conversation read_conversation(const std::string& path);
+/// The same for JSON that comes from elsewhere; path: for errors.
+Conversation parse_conversation(const std::string& json, const std::string& path);
+/// An array, or an object where there are variables.
+std::string conversation_json(const Conversation& conversation);
+void write_conversation(const std::string& path, const Conversation& conversation);
+
+}  // namespace cria::tools

@@ -1,0 +1,108 @@
+#include "tools/options/foreign_names.h"
+
+#include <algorithm>
+#include <string>
+
+namespace cria::tools {
+namespace {
+
+constexpr std::string_view kNoGpu = "cria computes on the CPU: there is no GPU to use";
+constexpr std::string_view kNoDownload = "cria does not download models; -m FILE names one that is here";
+constexpr std::string_view kOneWay = "attention is computed in one way only, whose result is exact";
+constexpr std::string_view kPhysicalBatch = "--batch alone says how many tokens are evaluated at once";
+constexpr std::string_view kNuma = "memory is placed by the system (see numactl)";
+constexpr std::string_view kKept = "a context shift keeps the system message and what begins a text";
+constexpr std::string_view kAffinity = "threads are placed by the system (see taskset)";
+
+constexpr ForeignName kNames[] = {
+    {"--n-predict", "--max-tokens", {}},
+    {"--predict", "--max-tokens", {}},
+    {"--ctx-size", "--ctx", {}},
+    {"--batch-size", "--batch", {}},
+    {"--threads-batch", "--threads-prefill", {}},
+    {"-tb", "--threads-prefill", {}},
+    {"--temperature", "--temp", {}},
+    {"--typical-p", "--typical", {}},
+    {"--system-prompt", "--system", {}},
+    {"-sys", "--system", {}},
+    {"--cache-type-k", "--kv-type", {}},
+    {"--cache-type-v", "--kv-type", {}},
+    {"-ctk", "--kv-type", {}},
+    {"-ctv", "--kv-type", {}},
+    {"--prompt-cache", "--session", {}},
+    {"--chat-template-file", "--chat-template", {}},
+    {"--reverse-prompt", "--stop", {}},
+    {"-r", "--stop", {}},
+    {"--ppl-stride", "--stride", {}},
+    {"--kl-divergence-base", "--compare", {}},
+    {"--n-prompt", "--prompt", {}},
+    {"--n-gen", "--decode", {}},
+    {"--output-frequency", "", "the state is kept by --state", 1},
+    {"-sysf", "", "-s \"$(cat FILE)\" takes the system message from a file", 1},
+    {"--system-prompt-file", "", "-s \"$(cat FILE)\" takes the system message from a file", 1},
+    {"-cnv", "--chat", {}},
+    {"--conversation", "--chat", {}},
+    {"-no-cnv", "--raw", {}},
+    {"--no-conversation", "--raw", {}},
+    {"-st", "", "", 0},
+    {"--single-turn", "", "", 0},
+    {"--jinja", "", "", 0},
+    {"--color", "", "", 0},
+    {"-co", "", "", 0},
+    {"--no-display-prompt", "", "", 0},
+    {"--simple-io", "", "", 0},
+    {"--log-disable", "", "", 0},
+    {"--no-context-shift", "", "", 0},
+    {"--no-warmup", "", "", 0},
+    {"--offline", "", "", 0},
+    {"-i", "", "", 0},
+    {"--interactive", "", "", 0},
+    {"-ngl", "", kNoGpu, 1},
+    {"--gpu-layers", "", kNoGpu, 1},
+    {"--n-gpu-layers", "", kNoGpu, 1},
+    {"-sm", "", kNoGpu, 1},
+    {"--split-mode", "", kNoGpu, 1},
+    {"-ts", "", kNoGpu, 1},
+    {"--tensor-split", "", kNoGpu, 1},
+    {"-mg", "", kNoGpu, 1},
+    {"--main-gpu", "", kNoGpu, 1},
+    {"-dev", "", kNoGpu, 1},
+    {"--device", "", kNoGpu, 1},
+    {"-nkvo", "", kNoGpu, 0},
+    {"--no-kv-offload", "", kNoGpu, 0},
+    {"-ot", "", kNoGpu, 1},
+    {"--override-tensor", "", kNoGpu, 1},
+    {"-cmoe", "", kNoGpu, 0},
+    {"--cpu-moe", "", kNoGpu, 0},
+    {"-ncmoe", "", kNoGpu, 1},
+    {"--n-cpu-moe", "", kNoGpu, 1},
+    {"--no-op-offload", "", kNoGpu, 0},
+    {"-fa", "", kOneWay, 0},
+    {"--flash-attn", "", kOneWay, 0},
+    {"-ub", "", kPhysicalBatch, 1},
+    {"--ubatch-size", "", kPhysicalBatch, 1},
+    {"--numa", "", kNuma, 1},
+    {"--keep", "", kKept, 1},
+    {"--poll", "", kAffinity, 1},
+    {"--prio", "", kAffinity, 1},
+    {"--cpu-mask", "", kAffinity, 1},
+    {"--cpu-range", "", kAffinity, 1},
+    {"-hf", "", kNoDownload, 1},
+    {"-hfr", "", kNoDownload, 1},
+    {"--hf-repo", "", kNoDownload, 1},
+    {"-hff", "", kNoDownload, 1},
+    {"--hf-file", "", kNoDownload, 1},
+    {"-mu", "", kNoDownload, 1},
+    {"--model-url", "", kNoDownload, 1},
+};
+
+}  // namespace
+
+const ForeignName* find_foreign_name(std::string_view name) {
+  std::string wanted(name);
+  std::ranges::replace(wanted, '_', '-');
+  const auto* const found = std::ranges::find(kNames, wanted, &ForeignName::name);
+  return found == std::end(kNames) ? nullptr : found;
+}
+
+}  // namespace cria::tools

@@ -1,0 +1,142 @@
+#include "tools/options/model.h"
+
+#include <filesystem>
+
+#include "model/plural.h"
+#include "tools/options/command.h"
+#include "tools/options/find_model.h"
+#include "tools/terminal/messages.h"
+#include "tools/terminal/terminal.h"
+
+namespace cria::tools {
+namespace fs = std::filesystem;
+
+void add_model_option(CLI::App& command, std::string& model) {
+  command
+      .add_option("-m,--model", model,
+                  "GGUF file, or the name of a model that cria list shows (default: the bundled demo model)")
+      ->type_name("FILE");
+}
+
+void add_pre_option(CLI::App& command, std::string& pre) {
+  command
+      .add_option("--pre", pre,
+                  "pre-tokenizer of a byte-pair vocabulary, where the file's is missing or wrong")
+      ->type_name("NAME");
+}
+
+void warn_of_missing_pre(const Vocabulary& vocabulary) {
+  if (vocabulary.model == "gpt2" && vocabulary.pre.empty())
+    print_warning(
+        "missing key tokenizer.ggml.pre: words are split in the default way, which may not be the "
+        "model's (--pre NAME overrides it)");
+}
+
+void add_model_options(CLI::App& command, ModelOptions& options) {
+  SessionOptions& session = options.session;
+  add_model_option(command, options.model);
+  add_pre_option(command, options.pre);
+  command.add_option("-t,--threads", session.threads, "threads (default: the physical cores)")
+      ->type_name("N")
+      ->check(range(1, 4096));
+  command
+      .add_option("--threads-prefill", session.threads_prefill, "threads for prompts (default: as --threads)")
+      ->type_name("N")
+      ->check(range(1, 4096));
+  command.add_option("-b,--batch", session.n_batch, "prompt tokens evaluated at once")
+      ->type_name("N")
+      ->check(range(1, 1 << 20))
+      ->capture_default_str();
+  command.add_option("-c,--ctx", session.n_ctx, "tokens of context (default: the model's, at most 4096)")
+      ->type_name("N")
+      ->check(range(1, 1 << 30));
+  command.add_option("--kv-type", options.kv_type, "type of the cached keys and values")
+      ->check(CLI::IsMember({"f16", "f32", "q8_0"}))
+      ->capture_default_str();
+  command.add_flag("--mlock", options.mlock, "keep the model in memory");
+  command.add_flag("--no-mmap", options.no_mmap, "read the file into memory instead of mapping it");
+  command.add_flag("--profile", options.profile, "a table of the time per graph node on stderr at the end");
+  command.add_flag("-v,--verbose", options.verbose, "notes on model, memory and speed on stderr");
+}
+
+void add_session_option(CLI::App& command, std::string& file, const std::string& help) {
+  command.add_option("--session", file, help + "; it is refused with another model")->type_name("FILE");
+}
+
+bool has_session_file(const std::string& file) {
+  if (file.empty()) return false;
+  std::error_code error;
+  if (fs::exists(file, error)) return true;
+  const fs::path directory = fs::path(file).parent_path();
+  if (!directory.empty() && !fs::is_directory(directory, error))
+    throw Error(file, "cannot be written: no such directory");
+  return false;
+}
+
+namespace {
+
+void warn(const std::vector<std::string>& warnings) {
+  for (const std::string& warning : warnings) print_warning(warning);
+}
+
+std::uint64_t parameter_count(const GgufFile& file) {
+  std::uint64_t count = 0;
+  for (const TensorView& tensor : file.tensors()) count += tensor.cols() * tensor.rows();
+  return count;
+}
+
+}  // namespace
+
+std::shared_ptr<const Model> load_model(const ModelOptions& options) {
+  const std::string path = find_model(options.model);
+  auto model =
+      Model::load(path, {.mmap = !options.no_mmap, .mlock = options.mlock, .pre_tokenizer = options.pre});
+  warn_of_missing_pre(model->vocabulary());
+  if (!options.verbose) return model;
+  warn(model->file().warnings());
+  warn(model->vocabulary().warnings);
+  warn(model->warnings());
+  const LlamaConfig& config = model->config();
+  print_line("model: " + path + ": " + (config.name.empty() ? "unnamed" : without_controls(config.name)) +
+             ", " + config.arch + ", " + human_count(parameter_count(model->file())) + " parameters, " +
+             human_bytes(model->file().file_bytes()) + ", trained for " +
+             counted(config.n_ctx_train, "token"));
+  return model;
+}
+
+std::unique_ptr<Session> open_session(const Model& model, const ModelOptions& options) {
+  SessionOptions wanted = options.session;
+  wanted.kv_type = parse_kv_type(options.kv_type);
+  if (options.verbose) {  // before anything is allocated
+    const SessionMemory memory = session_memory(model, wanted);
+    print_line("memory: file " + human_bytes(memory.file) + ", keys and values " + human_bytes(memory.kv) +
+               " (" + options.kv_type + "), work " + human_bytes(memory.work) + "; available " +
+               human_bytes(memory.available));
+  }
+  auto session = std::make_unique<Session>(model, wanted);
+  session->profile(options.profile);
+  if (options.verbose) {
+    const SessionOptions& got = session->options();
+    print_line("session: context " + std::to_string(got.n_ctx) + ", batch " + std::to_string(got.n_batch) +
+               ", threads " + std::to_string(got.threads) + " (prompts " +
+               std::to_string(got.threads_prefill) + "), " + std::string(got.kernels->isa));
+  }
+  return session;
+}
+
+void warn_of_long_context(const Model& model, const ModelOptions& options) {
+  const std::uint32_t trained = model.config().n_ctx_train;
+  if (options.session.n_ctx > trained)
+    print_warning("a context of " + counted(options.session.n_ctx, "token") +
+                  ", but the model was trained for " + std::to_string(trained) +
+                  ": beyond them it may talk nonsense");
+}
+
+void require_room(const Session& session, std::size_t n) {
+  const std::uint32_t n_ctx = session.options().n_ctx;
+  if (n > n_ctx && !session.options().context_shift)
+    throw Error("", "the prompt is too long: expected at most " + counted(n_ctx, "token") + ", got " +
+                        std::to_string(n) + " (-c N makes the context larger)");
+}
+
+}  // namespace cria::tools

@@ -1,0 +1,48 @@
+// The options of subcommands that run a model, and the model and the session that they ask for.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "engine/model_parts.h"
+#include "engine/session.h"
+
+namespace cria::tools {
+
+/// Options of every subcommand that runs a model.
+struct ModelOptions {
+  std::string model;
+  SessionOptions session;
+  std::string kv_type = "f16";
+  std::string pre;
+  bool verbose = false, mlock = false, no_mmap = false, profile = false;
+};
+
+/// Says on stderr if there is no pre-tokenizer where one is needed.
+void warn_of_missing_pre(const Vocabulary& vocabulary);
+/// --pre
+void add_pre_option(CLI::App& command, std::string& pre);
+
+/// -m alone.
+void add_model_option(CLI::App& command, std::string& model);
+/// -m, threads, context and the rest.
+void add_model_options(CLI::App& command, ModelOptions& options);
+
+/// --session
+void add_session_option(CLI::App& command, std::string& file, const std::string& help);
+/// Whether there is a file to go on with. Throws Error where its directory is missing, so that nothing is
+/// computed in vain.
+bool has_session_file(const std::string& file);
+
+/// Opens the model and says what is notable about it on stderr (with -v: all of it).
+std::shared_ptr<const Model> load_model(const ModelOptions& options);
+/// A session on it; with -v says on stderr what it will take.
+std::unique_ptr<Session> open_session(const Model& model, const ModelOptions& options);
+/// Says on stderr where -c asks for more tokens than the model was trained for.
+void warn_of_long_context(const Model& model, const ModelOptions& options);
+/// Throws Error unless a prompt of n tokens fits into the context (or that shifts).
+void require_room(const Session& session, std::size_t n);
+
+}  // namespace cria::tools

@@ -1,0 +1,188 @@
+#include "tools/options/model_store.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+
+namespace cria::tools {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::string_view kSuffix = ".gguf";
+
+fs::path environment_path(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+fs::path in_home(const char* below) {
+  const fs::path home = environment_path("HOME");
+  return home.empty() ? home : home / below;
+}
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::ranges::transform(out, out.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return out;
+}
+
+/// Files below a directory, in order; those that cannot be read are passed over.
+std::vector<fs::path> files_below(const fs::path& directory) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  if (directory.empty()) return files;
+  constexpr auto kOptions =
+      fs::directory_options::follow_directory_symlink | fs::directory_options::skip_permission_denied;
+  constexpr int kDeepest = 8;  // links may go in circles
+  for (fs::recursive_directory_iterator at(directory, kOptions, error), end; !error && at != end;
+       at.increment(error)) {
+    if (at.depth() >= kDeepest) at.disable_recursion_pending();
+    std::error_code of_file;
+    if (at->is_regular_file(of_file)) files.push_back(at->path());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+std::uint64_t size_of(const fs::path& file) {
+  std::error_code error;
+  const std::uintmax_t bytes = fs::file_size(file, error);
+  return error ? 0 : bytes;
+}
+
+/// Models among the files below a directory: a split one is its first file. Named by their paths from `base`.
+void add_files(std::vector<KnownModel>& models, const fs::path& directory, const fs::path& base,
+               const std::string& prefix, const std::string& place) {
+  static const std::regex shard(R"((.*)-(\d{5})-of-\d{5}\.gguf)");
+  std::set<fs::path> seen;  // one file by several names
+  for (const fs::path& file : files_below(directory)) {
+    std::error_code error;
+    if (file.extension() != kSuffix || !seen.insert(fs::canonical(file, error)).second) continue;
+    const std::string name = file.lexically_relative(base).generic_string();
+    std::smatch parts;
+    if (std::regex_match(name, parts, shard)) {
+      if (parts[2] != "00001") {
+        if (!models.empty() && models.back().name == prefix + parts[1].str())
+          models.back().bytes += size_of(file);
+        continue;
+      }
+      models.push_back({prefix + parts[1].str(), place, file.string(), size_of(file)});
+    } else {
+      models.push_back(
+          {prefix + name.substr(0, name.size() - kSuffix.size()), place, file.string(), size_of(file)});
+    }
+  }
+}
+
+void add_directories(std::vector<KnownModel>& models) {
+  std::string list = environment_path("CRIA_MODELS").string();
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(':'), list.size());
+    const fs::path directory = list.substr(0, end);
+    if (!directory.empty()) add_files(models, directory, directory, "", "CRIA_MODELS");
+    list.erase(0, end + 1);
+  }
+}
+
+/// hub/models--ORG--NAME/snapshots/REVISION/FILE, as huggingface_hub lays it out.
+void add_hugging_face(std::vector<KnownModel>& models) {
+  fs::path hub = environment_path("HF_HUB_CACHE");
+  if (hub.empty() && !environment_path("HF_HOME").empty()) hub = environment_path("HF_HOME") / "hub";
+  if (hub.empty() && !environment_path("XDG_CACHE_HOME").empty())
+    hub = environment_path("XDG_CACHE_HOME") / "huggingface/hub";
+  if (hub.empty()) hub = in_home(".cache/huggingface/hub");
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(hub, error)) {
+    constexpr std::string_view kPrefix = "models--";
+    std::string repository = entry.path().filename().string();
+    if (!repository.starts_with(kPrefix)) continue;
+    repository.erase(0, kPrefix.size());
+    if (const std::size_t at = repository.find("--"); at != std::string::npos) repository.replace(at, 2, "/");
+    std::set<std::string> names;
+    for (const fs::directory_entry& revision : fs::directory_iterator(entry.path() / "snapshots", error)) {
+      std::vector<KnownModel> found;
+      add_files(found, revision.path(), revision.path(), repository + "/", "Hugging Face");
+      for (KnownModel& model : found)
+        if (names.insert(model.name).second) models.push_back(std::move(model));
+    }
+  }
+}
+
+/// The blob of the layer that is the model; "" where there is none.
+std::string model_blob(const fs::path& manifest, const fs::path& store) {
+  constexpr std::uint64_t kLongest = 1 << 20;  // bytes; a manifest is a few hundred
+  if (size_of(manifest) > kLongest) return "";
+  std::ifstream in(manifest);
+  const nlohmann::json json = nlohmann::json::parse(in, nullptr, false);
+  if (!json.is_object() || !json.contains("layers") || !json["layers"].is_array()) return "";
+  for (const nlohmann::json& layer : json["layers"]) {
+    if (!layer.is_object() ||
+        layer.value("mediaType", nlohmann::json()) != "application/vnd.ollama.image.model")
+      continue;
+    const nlohmann::json digest = layer.value("digest", nlohmann::json());
+    if (!digest.is_string()) continue;
+    std::string file = digest;
+    std::ranges::replace(file, ':', '-');
+    if (file.find('/') != std::string::npos) continue;
+    return (store / "blobs" / file).string();
+  }
+  return "";
+}
+
+/// manifests/HOST/NAMESPACE/NAME/TAG, and blobs/sha256-…, as ollama lays them out.
+void add_ollama(std::vector<KnownModel>& models) {
+  std::vector<fs::path> stores = {environment_path("OLLAMA_MODELS")};
+  if (stores.front().empty()) stores = {in_home(".ollama/models"), "/usr/share/ollama/.ollama/models"};
+  for (const fs::path& store : stores) {
+    const fs::path manifests = store / "manifests";
+    for (const fs::path& manifest : files_below(store.empty() ? store : manifests)) {
+      const std::string blob = model_blob(manifest, store);
+      std::error_code error;
+      if (blob.empty() || !fs::is_regular_file(blob, error)) continue;
+      std::string name = manifest.parent_path().lexically_relative(manifests).generic_string();
+      for (const std::string_view usual : {"registry.ollama.ai/", "library/"})
+        if (name.starts_with(usual)) name.erase(0, usual.size());
+      models.push_back({name + ":" + manifest.filename().string(), "ollama", blob, size_of(blob)});
+    }
+  }
+}
+
+}  // namespace
+
+std::string bundled_model() {
+  std::error_code error;
+  const fs::path bin = fs::read_symlink("/proc/self/exe", error).parent_path();
+  for (const char* place : {"../share/cria", "../data"}) {  // installed; the build tree
+    const fs::path candidate = bin / place / "cria-demo-Q8_0.gguf";
+    if (fs::exists(candidate, error)) return candidate.lexically_normal().string();
+  }
+  return "";
+}
+
+std::vector<KnownModel> known_models() {
+  std::vector<KnownModel> models;
+  if (const std::string demo = bundled_model(); !demo.empty())
+    models.push_back({fs::path(demo).stem().string(), "bundled", demo, size_of(demo)});
+  add_directories(models);
+  add_hugging_face(models);
+  add_ollama(models);
+  return models;
+}
+
+std::vector<KnownModel> matching_models(const std::vector<KnownModel>& models, std::string_view name) {
+  const std::string wanted = lower(name);
+  std::vector<KnownModel> same, holding;
+  for (const KnownModel& model : models) {
+    const std::string its = lower(model.name);
+    if (its == wanted || its.ends_with("/" + wanted)) same.push_back(model);
+    if (its.find(wanted) != std::string::npos) holding.push_back(model);
+  }
+  return same.empty() ? holding : same;
+}
+
+}  // namespace cria::tools

@@ -1,0 +1,205 @@
+#include "tools/options/sampling.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <iostream>
+#include <limits>
+#include <random>
+
+#include "engine/sample/defaults.h"
+#include "tools/options/command.h"
+
+namespace cria::tools {
+namespace {
+
+/// Small enough to be typed again.
+std::uint64_t random_seed() { return std::random_device{}() & 0x7FFFFFFF; }
+
+std::pair<TokenId, float> parse_bias(const std::string& text) {
+  TokenId id = 0;
+  const char* const end = text.data() + text.size();
+  const auto [sign, bad] = std::from_chars(text.data(), end, id);
+  if (bad == std::errc() && id >= 0 && sign != end && (*sign == '+' || *sign == '-')) {
+    char* rest = nullptr;
+    const float bias = std::strtof(sign, &rest);
+    if (rest == end && rest != sign) return {id, bias};
+  }
+  throw CLI::ValidationError("--logit-bias", "expected ID+BIAS or ID-BIAS (15-2.5, 15-inf), got " + text);
+}
+
+/// -1: a random one, which is told so that the answer can be had again.
+std::uint64_t parse_seed(const std::string& text) {
+  if (text == "-1") {
+    const std::uint64_t seed = random_seed();
+    std::cerr << "cria: note: the seed is " << seed << '\n';
+    return seed;
+  }
+  std::uint64_t seed = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, bad] = std::from_chars(text.data(), end, seed);
+  if (bad == std::errc() && rest == end) return seed;
+  throw CLI::ValidationError("--seed",
+                             "expected -1 or a whole number up to 18446744073709551615, got " + text);
+}
+
+std::vector<SamplerStep> parse_steps(const std::string& text) {
+  try {
+    return parse_sampler_steps(text);
+  } catch (const Error& error) {
+    throw CLI::ValidationError("--samplers", error.what());
+  }
+}
+
+constexpr const char* kGroup = "Sampling";
+
+/// An option that is a number, its default in the help.
+template <typename T>
+CLI::Option* add_number(CLI::App& command, const char* name, T& value, const char* what) {
+  return command.add_option(name, value, what)
+      ->type_name(std::is_integral_v<T> ? "N" : "X")
+      ->group(kGroup)
+      ->capture_default_str();
+}
+
+/// Where the answer ends.
+void add_ends(CLI::App& command, GenerateOptions& generate) {
+  add_number(command, "-n,--max-tokens", generate.max_tokens, "tokens of an answer at most; -1: no limit")
+      ->check(range(-1, 1 << 30));
+  command.add_option("--stop", generate.stop, "a text that ends the answer; may be repeated")
+      ->type_name("TEXT")
+      ->allow_extra_args(false)
+      ->group(kGroup);
+  command.add_flag("--ignore-eos", generate.ignore_eos, "goes on where the model would end")->group(kGroup);
+}
+
+/// The option that says what the key general.sampling.KEY says.
+std::string flag_of(std::string_view key) {
+  constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
+      {"penalty_repeat", "--repeat-penalty"},
+      {"penalty_last_n", "--repeat-last-n"},
+      {"mirostat_tau", "--mirostat-ent"},
+      {"mirostat_eta", "--mirostat-lr"},
+      {"sequence", "--samplers"}};
+  for (const auto& [name, flag] : kOtherNames)
+    if (name == key) return std::string(flag);
+  std::string flag = "--" + std::string(key);
+  std::ranges::replace(flag, '_', '-');
+  return flag;
+}
+
+/// What takes tokens away, and the temperature.
+void add_filters(CLI::App& command, SamplerOptions& s) {
+  const CLI::Validator share = range(0.0, 1.0);
+  add_number(command, "--temp", s.temperature, "temperature; 0: always the likeliest token")
+      ->check(range(0.0, 1e6));
+  add_number(command, "--dynatemp-range", s.dynatemp_range,
+             "the temperature is this much lower where the model is sure, higher where it is not; 0: off")
+      ->check(range(0.0, 1e6));
+  add_number(command, "--dynatemp-exp", s.dynatemp_exponent, "power of the entropy's share in that")
+      ->check(range(0.0, 100.0));
+  add_number(command, "--top-k", s.top_k, "only the N likeliest; 0: off")->check(range(0, 1 << 30));
+  add_number(command, "--top-p", s.top_p, "only the likeliest that make up this share; 1: off")->check(share);
+  add_number(command, "--min-p", s.min_p, "only those at least this likely beside the likeliest; 0: off")
+      ->check(share);
+  add_number(command, "--typical", s.typical_p, "only those of typical information, of this share; 1: off")
+      ->check(share);
+  add_number(command, "--top-n-sigma", s.top_n_sigma,
+             "only logits within this many standard deviations of the largest; 0: off")
+      ->check(range(0.0, 1e6));
+  add_number(command, "--xtc-probability", s.xtc_probability,
+             "how often all likely tokens but the last of them are excluded; 0: off")
+      ->check(share);
+  add_number(command, "--xtc-threshold", s.xtc_threshold,
+             "the probability from which a token is likely; above 0.5: off")
+      ->check(share);
+  add_number(command, "--mirostat", s.mirostat,
+             "1 or 2: hold the surprise near a target, in place of the filters; 0: off")
+      ->check(range(0, 2));
+  add_number(command, "--mirostat-ent", s.mirostat_tau, "that target, in bits (tau)")
+      ->check(range(0.0, 100.0));
+  add_number(command, "--mirostat-lr", s.mirostat_eta, "how fast it is learnt (eta)")
+      ->check(range(0.0, 100.0));
+}
+
+/// What makes logits smaller or larger.
+void add_penalties(CLI::App& command, SamplerOptions& s, std::vector<std::string>& biases) {
+  add_number(command, "--repeat-penalty", s.repeat_penalty, "divides the logits of tokens seen; 1: off")
+      ->check(range(1e-3, 1e3));
+  add_number(command, "--repeat-last-n", s.repeat_last_n, "tokens that penalties look back at; -1: all")
+      ->check(range(-1, 1 << 30));
+  add_number(command, "--presence-penalty", s.presence_penalty, "taken from the logits of tokens seen")
+      ->check(range(-1e3, 1e3));
+  add_number(command, "--frequency-penalty", s.frequency_penalty, "likewise, once for each time seen")
+      ->check(range(-1e3, 1e3));
+  add_number(command, "--dry-multiplier", s.dry_multiplier,
+             "DRY: what a token that goes on with a repetition loses; 0: off")
+      ->check(range(0.0, 1e3));
+  add_number(command, "--dry-base", s.dry_base, "that grows by this factor with each token of the repetition")
+      ->check(range(1.0, 1e3));
+  add_number(command, "--dry-allowed-length", s.dry_allowed_length, "shorter repetitions cost nothing")
+      ->check(range(0, 1 << 30));
+  add_number(command, "--dry-penalty-last-n", s.dry_last_n, "tokens that DRY looks back at; -1: all, 0: none")
+      ->check(range(-1, 1 << 30));
+  command
+      .add_option(
+          "--dry-sequence-breaker", s.dry_sequence_breakers,
+          "a text that ends repetitions, in place of newline : \" and *; may be repeated; none: no text")
+      ->type_name("TEXT")
+      ->allow_extra_args(false)
+      ->group(kGroup);
+  command.add_option("--logit-bias", biases, "adds to the logit of a token; may be repeated")
+      ->type_name("ID+BIAS")
+      ->allow_extra_args(false)
+      ->group(kGroup);
+}
+
+/// With a blank after each semicolon, where a line may end.
+std::string breakable(std::string text) {
+  for (std::size_t at = 0; (at = text.find(';', at)) != std::string::npos; at += 2) text.replace(at, 1, "; ");
+  return text;
+}
+
+}  // namespace
+
+void SamplingOptions::add_to(CLI::App& command) {
+  command_ = &command;
+  SamplerOptions& s = generate.sampler;
+  add_ends(command, generate);
+  command
+      .add_option_function<std::string>(
+          "--seed", [&s](const std::string& text) { s.seed = parse_seed(text); },
+          "the same seed gives the same answer; -1: another each time, and which is told (default: another)")
+      ->type_name("N")
+      ->group(kGroup);
+  add_filters(command, s);
+  command
+      .add_option_function<std::string>(
+          "--samplers", [&s](const std::string& text) { s.steps = parse_steps(text); },
+          "the steps to take and their order, with semicolons between them (default: " +
+              breakable(sampler_steps_text(s.steps)) + ")")
+      ->type_name("ORDER")
+      ->group(kGroup);
+  add_penalties(command, s, biases);
+}
+
+void SamplingOptions::follow(const GgufFile& file, SamplerOptions& sampler) const {
+  set_sampling_defaults(file, sampler,
+                        [&](std::string_view key) { return command_->count(flag_of(key)) == 0; });
+}
+
+GenerateOptions SamplingOptions::resolve() const {
+  GenerateOptions options = generate;
+  if (options.sampler.dry_sequence_breakers == std::vector<std::string>{"none"})
+    options.sampler.dry_sequence_breakers.clear();
+  for (const std::string& bias : biases) options.sampler.logit_bias.push_back(parse_bias(bias));
+  try {
+    check(options.sampler, std::numeric_limits<std::size_t>::max());
+  } catch (const Error& error) {  // what the options' own ranges let through: NaN
+    throw CLI::ValidationError(std::string(error.what()));
+  }
+  if (!options.sampler.seed) options.sampler.seed = random_seed();
+  return options;
+}
+
+}  // namespace cria::tools

@@ -1,0 +1,228 @@
+#include "tools/options/settings.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include "tools/options/nearest.h"
+
+namespace cria::tools {
+namespace {
+
+constexpr std::string_view kPreset = "preset";
+
+struct BuiltinPreset {
+  std::string_view name, option, value;
+};
+constexpr BuiltinPreset kBuiltin[] = {
+    {"exact", "temp", "0"},     {"creative", "temp", "1.2"},  {"creative", "top-k", "0"},
+    {"creative", "top-p", "1"}, {"creative", "min-p", "0.1"},
+};
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::vector<const CLI::App*> commands_of(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+const CLI::Option* find_option(const CLI::App& command, const std::string& name) {
+  return command.get_option_no_throw("--" + name);
+}
+
+/// The long name that stands for the option in files and variables; "" where nothing does.
+std::string setting_name(const CLI::App& command, const CLI::Option& option) {
+  if (option.get_positional() || option.get_lnames().empty() || &option == command.get_help_ptr()) return "";
+  return option.get_lnames().front();
+}
+
+/// What a preset may hold: how an answer is drawn, and the system message.
+bool belongs_to_preset(const CLI::Option& option) {
+  return option.get_group() == "Sampling" || option.check_lname("system");
+}
+
+std::vector<std::string> keys_of(const CLI::App& app, const std::string& section) {
+  std::vector<std::string> keys;
+  for (const CLI::App* command : commands_of(app)) {
+    const bool is_preset = section.starts_with(std::string(kPreset) + ".");
+    if (!section.empty() && !is_preset && command->get_name() != section) continue;
+    for (const CLI::Option* option : command->get_options())
+      if (const std::string name = setting_name(*command, *option);
+          !name.empty() && (!is_preset || belongs_to_preset(*option)))
+        keys.push_back(name);
+  }
+  return keys;
+}
+
+/// Whether it says that a flag is not wanted, as nothing at all does.
+bool turns_off(const CLI::Option& option, const Setting& setting) {
+  constexpr std::string_view kOff[] = {"0", "false", "no", "off"};
+  return option.get_items_expected_max() == 0 && setting.values.size() == 1 &&
+         std::ranges::find(kOff, setting.values.front()) != std::end(kOff);
+}
+
+ConfigFile::Values preset_values(const std::string& name, const ConfigFile& file) {
+  if (const ConfigFile::Values* own = file.section(std::string(kPreset) + "." + name)) return *own;
+  ConfigFile::Values values;
+  std::vector<std::string> names = file.presets();
+  for (const BuiltinPreset& preset : kBuiltin) {
+    names.emplace_back(preset.name);
+    if (preset.name == name) values[std::string(preset.option)] = {std::string(preset.value)};
+  }
+  if (!values.empty()) return values;
+  std::ranges::sort(names);
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  throw CLI::ValidationError("--preset", "there is no preset " + name + suggestion(name, names) +
+                                             " (there are: " + CLI::detail::join(names, ", ") + ")");
+}
+
+}  // namespace
+
+std::string ConfigFile::default_path() {
+  if (const std::string named = environment("CRIA_CONFIG"); !named.empty()) return named;
+  if (const std::string config = environment("XDG_CONFIG_HOME"); config.starts_with('/'))
+    return config + "/cria/config.toml";
+  const std::string home = environment("HOME");
+  return home.empty() ? "" : home + "/.config/cria/config.toml";
+}
+
+ConfigFile ConfigFile::read(const CLI::App& app, const std::string& path) {
+  ConfigFile file;
+  file.path_ = path;
+  std::error_code error;
+  if (path.empty() || std::filesystem::is_directory(path, error)) return file;
+  std::ifstream in(path);
+  if (!in) {
+    if (!environment("CRIA_CONFIG").empty())
+      throw CLI::ValidationError(path, "the file that CRIA_CONFIG names cannot be opened");
+    return file;
+  }
+  file.found_ = true;
+  try {
+    for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(in)) file.add(app, item);
+  } catch (const CLI::ParseError& problem) {
+    throw CLI::ValidationError(path, problem.what());
+  }
+  return file;
+}
+
+void ConfigFile::add(const CLI::App& app, const CLI::ConfigItem& item) {
+  if (item.name == "++" || item.name == "--") return;  // a section begins, ends
+  std::string section = CLI::detail::join(item.parents, "."), name = item.name;
+  std::ranges::replace(name, '_', '-');
+  const std::vector<std::string> keys = keys_of(app, section);
+  if (keys.empty()) throw CLI::ValidationError("[" + section + "]", "is no command, nor a preset");
+  if (std::ranges::find(keys, name) == keys.end())
+    throw CLI::ValidationError(section.empty() ? name : "[" + section + "] " + name,
+                               "is no option" + suggestion(name, keys));
+  sections_[section][name] = item.inputs;
+}
+
+const ConfigFile::Values* ConfigFile::section(const std::string& name) const {
+  const auto found = sections_.find(name);
+  return found == sections_.end() ? nullptr : &found->second;
+}
+
+std::vector<std::string> ConfigFile::presets() const {
+  std::vector<std::string> names;
+  const std::string beginning = std::string(kPreset) + ".";
+  for (const auto& [name, values] : sections_)
+    if (name.starts_with(beginning)) names.push_back(name.substr(beginning.size()));
+  return names;
+}
+
+std::string environment_name(const std::string& option) {
+  std::string name = "CRIA_";
+  for (const char c : option)
+    name += c == '-' ? '_' : c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return name;
+}
+
+bool takes_settings(const CLI::App& command) {
+  return std::ranges::any_of(command.get_options(), [&](const CLI::Option* option) {
+    return !setting_name(command, *option).empty();
+  });
+}
+
+std::vector<std::string> builtin_preset_names() {
+  std::vector<std::string> names;
+  for (const BuiltinPreset& preset : kBuiltin)
+    if (names.empty() || names.back() != preset.name) names.emplace_back(preset.name);
+  return names;
+}
+
+void add_preset_options(CLI::App& app) {
+  const std::vector<std::string> names = builtin_preset_names();
+  for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    const CLI::Option* temp = find_option(*command, "temp");
+    if (temp == nullptr || find_option(*command, std::string(kPreset)) != nullptr) continue;
+    command
+        ->add_option_function<std::string>(
+            "--preset", [](const std::string&) {},
+            "sampling and system message by name: " + CLI::detail::join(names, ", ") +
+                ", or a section [preset.NAME] of the configuration file")
+        ->type_name("NAME")
+        ->group(temp->get_group());
+  }
+}
+
+CommandSettings settings_for(const CLI::App& command, const std::set<const CLI::Option*>& given,
+                             const std::string& preset, const ConfigFile& file) {
+  CommandSettings settings;
+  const auto from_file = [&](const std::string& name) -> std::optional<Setting> {
+    for (const std::string& section : {command.get_name(), std::string()}) {
+      const ConfigFile::Values* values = file.section(section);
+      if (values == nullptr || !values->contains(name)) continue;
+      return Setting{values->at(name), file.path() + (section.empty() ? "" : " [" + section + "]")};
+    }
+    return std::nullopt;
+  };
+  const auto from_environment = [](const std::string& name) -> std::optional<Setting> {
+    const std::string variable = environment_name(name);
+    const char* value = std::getenv(variable.c_str());
+    if (value == nullptr || *value == '\0') return std::nullopt;
+    return Setting{{value}, variable};
+  };
+  std::string wanted = preset;
+  if (wanted.empty() && find_option(command, std::string(kPreset)) != nullptr)
+    for (const auto& setting : {from_environment(std::string(kPreset)), from_file(std::string(kPreset))})
+      if (wanted.empty() && setting && !setting->values.empty()) wanted = setting->values.front();
+  const ConfigFile::Values of_preset = wanted.empty() ? ConfigFile::Values{} : preset_values(wanted, file);
+
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = setting_name(command, *option);
+    const std::set<CLI::Option*> excluded = option->get_excludes();
+    if (name.empty() || given.contains(option) ||
+        std::ranges::any_of(excluded, [&](const CLI::Option* other) { return given.contains(other); }))
+      continue;
+    std::optional<Setting> setting;
+    if (const auto found = of_preset.find(name); found != of_preset.end() && belongs_to_preset(*option))
+      setting = Setting{found->second, "preset " + wanted};
+    if (!setting) setting = from_environment(name);
+    if (!setting) setting = from_file(name);
+    if (setting && !turns_off(*option, *setting)) settings[name] = std::move(*setting);
+  }
+  return settings;
+}
+
+void apply_settings(CLI::App& command, const CommandSettings& settings) {
+  for (const auto& [name, setting] : settings) {
+    CLI::Option* option = command.get_option("--" + name);
+    if (option->get_excludes().empty() ||
+        std::ranges::none_of(option->get_excludes(),
+                             [](const CLI::Option* other) { return other->count() > 0; }))
+      option->add_result(setting.values);
+  }
+}
+
+std::string with_source(const std::string& message, const CommandSettings& settings) {
+  for (const auto& [name, setting] : settings)
+    if (message.starts_with("--" + name + ":")) return message + " (from " + setting.source + ")";
+  return message;
+}
+
+}  // namespace cria::tools

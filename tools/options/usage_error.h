@@ -1,0 +1,12 @@
+// What was wrong on the command line, in the program's own words.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace cria::tools {
+
+/// CLI11's error said with its subject, what is wrong and what was expected.
+std::string usage_text(const CLI::ParseError& error);
+
+}  // namespace cria::tools

@@ -1,0 +1,29 @@
+// An answer as JSON: what `cria run --json` prints.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string_view>
+
+#include "engine/session.h"
+
+namespace cria::tools {
+
+/// Which answer of which model.
+struct AnswerFacts {
+  const Model& model;
+  std::uint64_t seed = 0;
+  bool chat = true;  ///< a message of a conversation; else a text that goes on
+};
+
+/// "stop", "length", or null where it was interrupted.
+nlohmann::ordered_json finish_reason(StopReason reason);
+
+/// A chat.completion (or text_completion) as OpenAI has it, with choices and usage, and beside these: text,
+/// tokens, stop_reason, seed, and seconds and rates of prompt and answer.
+nlohmann::ordered_json answer_json(const GenerateResult& result, const AnswerFacts& facts);
+
+/// A piece of an answer, as OpenAI's chunks.
+nlohmann::ordered_json piece_json(std::string_view piece, const AnswerFacts& facts);
+
+}  // namespace cria::tools

@@ -1,0 +1,99 @@
+#include "tools/report/bench_report.h"
+
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <string_view>
+
+#include "tools/report/json.h"
+#include "tools/report/table.h"
+
+namespace cria::tools {
+namespace {
+
+std::string number(double value, int digits) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "%.*f", digits, value);
+  return text.data();
+}
+
+constexpr std::array kTitles = {"model",     "type",  ">size",   ">threads", "test",
+                                ">tokens/s", ">GB/s", ">GMAC/s", ">roofline"};
+
+std::vector<std::string> cells(const BenchRow& row) {
+  return {row.model,
+          row.dtype,
+          number(static_cast<double>(row.weight_bytes) / 1e6, 1) + " MB",
+          std::to_string(row.threads),
+          row.test,
+          number(row.tokens_per_second, 2) + " ± " + number(row.stddev, 2),
+          row.gbytes_per_second > 0 ? number(row.gbytes_per_second, 1) : "",
+          number(row.gmac_per_second, 1),
+          row.roofline_fraction < 0 ? "" : number(100 * row.roofline_fraction, 1) + " %"};
+}
+
+void print_table(std::ostream& out, const std::vector<BenchRow>& rows) {
+  Table table({kTitles.begin(), kTitles.end()});
+  for (const BenchRow& row : rows) table.add(cells(row));
+  out << table.text(stdout);
+}
+
+void print_markdown(std::ostream& out, const std::vector<BenchRow>& rows) {
+  std::string rule = "|";
+  for (const std::string_view title : kTitles) {
+    out << "| " << title.substr(title.starts_with('>') ? 1 : 0) << ' ';
+    rule += title.starts_with('>') ? "--:|" : "---|";
+  }
+  out << "|\n" << rule << '\n';
+  for (const BenchRow& row : rows) {
+    for (const std::string& cell : cells(row)) out << "| " << cell << ' ';
+    out << "|\n";
+  }
+}
+
+void print_csv(std::ostream& out, const std::vector<BenchRow>& rows) {
+  out << "model,dtype,threads,test,tokens_per_second,stddev,gbytes_per_second,gmac_per_second,roofline_"
+         "fraction\n";
+  for (const BenchRow& row : rows) {
+    out << row.model << ',' << row.dtype << ',' << row.threads << ',' << row.test << ','
+        << number(row.tokens_per_second, 4) << ',' << number(row.stddev, 4) << ','
+        << number(row.gbytes_per_second, 4) << ',' << number(row.gmac_per_second, 4) << ','
+        << (row.roofline_fraction < 0 ? "" : number(row.roofline_fraction, 4)) << '\n';
+  }
+}
+
+void print_json(std::ostream& out, const std::vector<BenchRow>& rows) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const BenchRow& row : rows) {
+    nlohmann::ordered_json entry = {{"model", row.model},
+                                    {"dtype", row.dtype},
+                                    {"threads", row.threads},
+                                    {"test", row.test},
+                                    {"tokens_per_second", row.tokens_per_second},
+                                    {"stddev", row.stddev},
+                                    {"gbytes_per_second", row.gbytes_per_second},
+                                    {"gmac_per_second", row.gmac_per_second}};
+    entry["roofline_fraction"] =
+        row.roofline_fraction < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(row.roofline_fraction);
+    list.push_back(std::move(entry));
+  }
+  out << json_text(list);
+}
+
+}  // namespace
+
+void print_report(std::ostream& out, BenchFormat format, const std::vector<BenchRow>& rows) {
+  switch (format) {
+    case BenchFormat::Json:
+      return print_json(out, rows);
+    case BenchFormat::Csv:
+      return print_csv(out, rows);
+    case BenchFormat::Table:
+      return print_table(out, rows);
+    case BenchFormat::Markdown:
+      return print_markdown(out, rows);
+  }
+}
+
+}  // namespace cria::tools

@@ -1,0 +1,58 @@
+#include "tools/report/generation.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "model/plural.h"
+#include "tools/report/table.h"
+#include "tools/terminal/progress.h"
+#include "tools/terminal/terminal.h"
+
+namespace cria::tools {
+
+void print_profile(const Session& session, const ModelOptions& options) {
+  if (!options.profile) return;
+  std::vector<std::pair<std::string, double>> sums;  // in the graph's order, layers taken together
+  double total = 0;
+  for (const auto& [node, seconds] : session.profile()) {
+    std::string label = node->name;
+    if (label.starts_with("blk.")) label = "blk.*" + label.substr(std::min(label.find('.', 4), label.size()));
+    label += " (" + std::string(name(node->op)) + ")";
+    const auto found =
+        std::find_if(sums.begin(), sums.end(), [&](const auto& sum) { return sum.first == label; });
+    if (found == sums.end())
+      sums.emplace_back(label, seconds);
+    else
+      found->second += seconds;
+    total += seconds;
+  }
+  Table table({"node", ">ms", ">%"});
+  for (const auto& [label, seconds] : sums)
+    table.add({label, fixed(1e3 * seconds, 2), fixed(100 * seconds / total, 1)});
+  table.add({"all", fixed(1e3 * total, 2), "100.0"});
+  std::fputs(table.text(stderr).c_str(), stderr);
+}
+
+std::string speed_line(const GenerateResult& result) {
+  const auto part = [](std::size_t n, double seconds) {
+    return counted(n, "token") +
+           (seconds > 0 ? ", " + fixed(static_cast<double>(n) / seconds, 1) + " tokens/s" : "");
+  };
+  return part(result.tokens.size(), result.decode_seconds) + "; prompt " +
+         part(result.prompt_tokens, result.prompt_seconds) +
+         (result.cached_tokens > 0 ? " (and " + std::to_string(result.cached_tokens) + " evaluated before)"
+                                   : "");
+}
+
+std::function<void(std::size_t done, std::size_t total)> reading_progress() {
+  return [bar = std::make_shared<std::optional<Progress>>()](std::size_t done, std::size_t total) {
+    if (!*bar) bar->emplace("reading", "tokens", total);
+    (*bar)->update(done);
+    if (done == total) bar->reset();
+  };
+}
+
+}  // namespace cria::tools

@@ -1,0 +1,21 @@
+// Generating as a person sees it: progress while a prompt is read, and what it took.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+
+#include "engine/session.h"
+#include "tools/options/model.h"
+
+namespace cria::tools {
+
+/// For GenerateOptions::progress: a bar on a terminal while a long prompt is read. The bar is wiped at the
+/// end, or with the last copy of what is returned.
+std::function<void(std::size_t done, std::size_t total)> reading_progress();
+/// "12 tokens, 80.1 tokens/s; prompt 20 tokens, 400 tokens/s (and 100 evaluated before)"
+std::string speed_line(const GenerateResult& result);
+/// The time table of --profile on stderr, if it was asked for.
+void print_profile(const Session& session, const ModelOptions& options);
+
+}  // namespace cria::tools

@@ -1,0 +1,75 @@
+#include "tools/report/machine.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "engine/execute/team.h"
+
+namespace cria::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string first_line(const fs::path& file) {
+  std::ifstream in(file);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
+/// "NAME : value" or "NAME: value kB" of such a file of /proc; "" where there is no such line.
+std::string proc_value(const char* file, std::string_view name) {
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with(name)) continue;
+    const std::size_t colon = line.find(':');
+    const std::size_t begin = line.find_first_not_of(" \t", colon + 1);
+    return colon == std::string::npos || begin == std::string::npos ? "" : line.substr(begin);
+  }
+  return "";
+}
+
+/// "1024K", "32M", "12345 kB".
+std::uint64_t size_value(const std::string& text) {
+  char* unit = nullptr;
+  const std::uint64_t number = std::strtoull(text.c_str(), &unit, 10);
+  while (*unit == ' ') ++unit;
+  return *unit == 'K' || *unit == 'k' ? number << 10 : *unit == 'M' ? number << 20 : number;
+}
+
+std::vector<CacheInfo> caches() {
+  std::vector<CacheInfo> list;
+  std::error_code error;
+  for (const fs::directory_entry& entry :
+       fs::directory_iterator("/sys/devices/system/cpu/cpu0/cache", error)) {
+    if (!entry.path().filename().string().starts_with("index")) continue;
+    list.push_back({static_cast<unsigned>(size_value(first_line(entry.path() / "level"))),
+                    first_line(entry.path() / "type"), size_value(first_line(entry.path() / "size"))});
+  }
+  std::ranges::sort(list, [](const CacheInfo& a, const CacheInfo& b) {
+    return a.level != b.level ? a.level < b.level : a.type < b.type;
+  });
+  return list;
+}
+
+}  // namespace
+
+std::string cpu_name() {
+  const std::string name = proc_value("/proc/cpuinfo", "model name");
+  return name.empty() ? "unknown CPU" : name;
+}
+
+MachineInfo this_machine() {
+  return {.cpu = cpu_name(),
+          .cores = usable_cores(),
+          .processors = static_cast<unsigned>(std::max(sysconf(_SC_NPROCESSORS_ONLN), 0L)),
+          .caches = caches(),
+          .memory = size_value(proc_value("/proc/meminfo", "MemTotal")),
+          .available = size_value(proc_value("/proc/meminfo", "MemAvailable"))};
+}
+
+}  // namespace cria::tools

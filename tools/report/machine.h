@@ -1,0 +1,30 @@
+// What this machine is: the processor, its caches, its memory.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace cria::tools {
+
+struct CacheInfo {
+  unsigned level = 0;
+  std::string type;         ///< "Data", "Instruction", "Unified"
+  std::uint64_t bytes = 0;  ///< of one such cache
+};
+
+struct MachineInfo {
+  std::string cpu;                          ///< the model's name; "unknown CPU"
+  unsigned cores = 0;                       ///< physical ones that this process may use
+  unsigned processors = 0;                  ///< logical ones that are online
+  std::vector<CacheInfo> caches;            ///< of the first processor
+  std::uint64_t memory = 0, available = 0;  ///< bytes: all, and what the system would give now
+};
+
+/// As the system tells it (/proc, /sys); what it does not tell stays empty.
+MachineInfo this_machine();
+
+/// The processor's name.
+std::string cpu_name();
+
+}  // namespace cria::tools

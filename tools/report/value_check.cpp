@@ -1,0 +1,152 @@
+#include "tools/report/value_check.h"
+
+#include <tbb/blocked_range.h>
+#include <tbb/parallel_reduce.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tools/terminal/progress.h"
+#include "tools/terminal/terminal.h"
+
+namespace cria::tools {
+namespace {
+
+constexpr std::uint64_t kChunk = std::uint64_t{1} << 16;  // values, whole blocks of any type
+constexpr std::uint64_t kChunksPerLook = 64;              // between looks at the clock
+constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
+
+std::uint64_t value_count(const TensorView& tensor) { return tensor.rows() * tensor.cols(); }
+
+std::vector<float> chunk_values(const TensorView& tensor, std::uint64_t chunk) {
+  const DTypeInfo& type = dtype_info(tensor.dtype);
+  const std::uint64_t begin = chunk * kChunk;
+  std::vector<float> values(std::min(kChunk, value_count(tensor) - begin));
+  type.dequantize(tensor.data + type.bytes(begin), values.data(), values.size());
+  return values;
+}
+
+struct Sums {
+  std::uint64_t zeros = 0, nans = 0, infinities = 0, first_bad = kNever;
+  float min = std::numeric_limits<float>::infinity(), max = -std::numeric_limits<float>::infinity();
+  double sum = 0, squares = 0;
+
+  void look(std::span<const float> values, std::uint64_t index) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const float value = values[i];
+      if (!std::isfinite(value)) {
+        ++(std::isnan(value) ? nans : infinities);
+        first_bad = std::min(first_bad, index + i);
+        continue;
+      }
+      zeros += value == 0 ? 1U : 0U;
+      min = std::min(min, value);
+      max = std::max(max, value);
+      sum += value;
+      squares += double{value} * value;
+    }
+  }
+  [[nodiscard]] Sums join(const Sums& other) const {
+    return {zeros + other.zeros,
+            nans + other.nans,
+            infinities + other.infinities,
+            std::min(first_bad, other.first_bad),
+            std::min(min, other.min),
+            std::max(max, other.max),
+            sum + other.sum,
+            squares + other.squares};
+  }
+};
+
+// Over the chunks of n values, in an order that the number of cores does not change.
+template <class T, class Look, class OnChunks>
+T reduce_chunks(std::uint64_t n, Look&& look, OnChunks&& on_chunks) {
+  const std::uint64_t chunks = (n + kChunk - 1) / kChunk;
+  T total;
+  for (std::uint64_t at = 0; at < chunks; at += kChunksPerLook) {
+    const tbb::blocked_range<std::uint64_t> range(at, std::min(at + kChunksPerLook, chunks), 1);
+    const T part = tbb::parallel_deterministic_reduce(
+        range, T{},
+        [&](const tbb::blocked_range<std::uint64_t>& some, T sum) {
+          for (std::uint64_t chunk = some.begin(); chunk != some.end(); ++chunk) look(sum, chunk);
+          return sum;
+        },
+        [](const T& a, const T& b) { return a.join(b); });
+    total = total.join(part);
+    on_chunks(range.end());
+  }
+  return total;
+}
+
+TensorValues scan(const TensorView& tensor, Progress& progress, std::uint64_t bytes_before) {
+  TensorValues result{.name = std::string(tensor.name), .dtype = tensor.dtype};
+  result.values = value_count(tensor);
+  const DTypeInfo& type = dtype_info(tensor.dtype);
+  const Sums sums = reduce_chunks<Sums>(
+      result.values,
+      [&](Sums& sum, std::uint64_t chunk) { sum.look(chunk_values(tensor, chunk), chunk * kChunk); },
+      [&](std::uint64_t chunks) {
+        progress.update(bytes_before + type.bytes(std::min(chunks * kChunk, result.values)));
+      });
+  result.zeros = sums.zeros;
+  result.nans = sums.nans;
+  result.infinities = sums.infinities;
+  result.first_bad = sums.first_bad == kNever ? 0 : sums.first_bad;
+  const std::uint64_t finite = result.values - sums.nans - sums.infinities;
+  if (finite == 0) return result;
+  result.min = sums.min;
+  result.max = sums.max;
+  result.mean = sums.sum / static_cast<double>(finite);
+  result.rms = std::sqrt(sums.squares / static_cast<double>(finite));
+  return result;
+}
+
+struct DifferenceSums {
+  std::uint64_t different = 0;
+  double largest = 0, squares = 0;
+
+  void look(std::span<const float> a, std::span<const float> b) {
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
+      ++different;
+      const double difference = std::abs(double{a[i]} - double{b[i]});
+      if (!std::isfinite(difference)) continue;
+      largest = std::max(largest, difference);
+      squares += difference * difference;
+    }
+  }
+  [[nodiscard]] DifferenceSums join(const DifferenceSums& other) const {
+    return {different + other.different, std::max(largest, other.largest), squares + other.squares};
+  }
+};
+
+}  // namespace
+
+std::vector<TensorValues> check_values(const GgufFile& file) {
+  Progress progress("checking", "bytes", file.file_bytes());
+  std::vector<TensorValues> all;
+  std::uint64_t bytes = 0;
+  for (const TensorView& tensor : file.tensors()) {
+    if (tensor.data == nullptr) {
+      all.push_back({.name = std::string(tensor.name), .dtype = tensor.dtype, .missing = true});
+      continue;
+    }
+    all.push_back(scan(tensor, progress, bytes));
+    bytes += tensor.bytes;
+  }
+  return all;
+}
+
+ValueDifference compare_values(const TensorView& a, const TensorView& b) {
+  const std::uint64_t n = value_count(a);
+  const DifferenceSums sums = reduce_chunks<DifferenceSums>(
+      n,
+      [&](DifferenceSums& sum, std::uint64_t chunk) {
+        sum.look(chunk_values(a, chunk), chunk_values(b, chunk));
+      },
+      [](std::uint64_t) {});
+  return {n, sums.different, sums.largest, std::sqrt(sums.squares / static_cast<double>(n))};
+}
+
+}  // namespace cria::tools

@@ -1,0 +1,186 @@
+#include "tools/terminal/process.h"
+
+#include <fcntl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <climits>
+#include <csignal>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <new>
+
+namespace cria::tools {
+namespace {
+
+termios found_terminal;
+bool has_terminal = false;
+std::atomic<const char*> last_words{""};
+
+// What a signal handler may do: no allocation, no stdio.
+void write_text(int descriptor, const char* text) {
+  for (std::size_t left = std::strlen(text); left > 0;) {
+    const ssize_t n = write(descriptor, text, left);
+    if (n <= 0) return;
+    text += n;
+    left -= static_cast<std::size_t>(n);
+  }
+}
+
+void error_text(const char* text) { write_text(STDERR_FILENO, text); }
+
+void error_number(std::uint64_t number) {
+  char digits[21] = {};
+  char* at = digits + sizeof digits - 1;
+  do *--at = static_cast<char>('0' + number % 10);
+  while ((number /= 10) != 0);
+  error_text(at);
+}
+
+/// Lines of /proc/self/maps, in memory that is there before anything fails.
+class MapLines {
+ public:
+  MapLines() : descriptor_(open("/proc/self/maps", O_RDONLY | O_CLOEXEC)) {}
+  /// The next line without its newline (cut where it is too long); null at the end.
+  char* next() {
+    std::size_t n = 0;
+    for (char c = 0; get(c);) {
+      if (c == '\n') return line_[n] = '\0', line_;
+      if (n + 1 < sizeof line_) line_[n++] = c;
+    }
+    return nullptr;
+  }
+
+ private:
+  bool get(char& c) {
+    if (at_ == end_) {
+      const ssize_t n = descriptor_ < 0 ? -1 : read(descriptor_, buffer_, sizeof buffer_);
+      if (n <= 0) return false;
+      at_ = 0;
+      end_ = static_cast<std::size_t>(n);
+    }
+    c = buffer_[at_++];
+    return true;
+  }
+
+  static char line_[PATH_MAX + 128], buffer_[4096];
+  int descriptor_;
+  std::size_t at_ = 0, end_ = 0;
+};
+char MapLines::line_[], MapLines::buffer_[];
+
+std::uint64_t hexadecimal(const char*& text) {
+  std::uint64_t value = 0;
+  for (;; ++text) {
+    const char c = *text;
+    const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    if (digit < 0) return value;
+    value = value << 4 | static_cast<unsigned>(digit);
+  }
+}
+
+struct MappedFile {
+  char* path = nullptr;  ///< null: the address is in no file
+  std::uint64_t offset = 0;
+};
+
+/// The file whose mapping holds the address. A line: "begin-end rwxp offset device inode   path" (proc(5)).
+MappedFile find_mapped_file(std::uint64_t address) {
+  MapLines lines;
+  while (char* const line = lines.next()) {
+    const char* at = line;
+    const std::uint64_t begin = hexadecimal(at);
+    const std::uint64_t end = hexadecimal(++at);
+    if (address < begin || address >= end) continue;
+    at = std::strchr(at + 1, ' ');
+    if (at == nullptr) return {};
+    const std::uint64_t offset = hexadecimal(++at);
+    char* const path = std::strchr(line, '/');
+    if (path == nullptr) return {};
+    for (char* c = path; *c != '\0'; ++c) {
+      if (static_cast<unsigned char>(*c) < 0x20 || *c == 0x7F) *c = '?';
+    }
+    return {path, offset + (address - begin)};
+  }
+  return {};
+}
+
+extern "C" void on_bus_error(int number, siginfo_t* info, void*) {
+  static std::atomic<bool> entered{false};
+  if (entered.exchange(true)) {
+    for (;;) pause();  // another thread is about to end the process
+  }
+  const MappedFile file = info->si_code == BUS_ADRERR || info->si_code == BUS_OBJERR
+                              ? find_mapped_file(reinterpret_cast<std::uintptr_t>(info->si_addr))
+                              : MappedFile{};
+  if (file.path == nullptr) {  // not ours: as if there were no handler
+    signal(number, SIG_DFL);
+    raise(number);
+    return;
+  }
+  error_text("cria: error: ");
+  error_text(file.path);
+  error_text(": the file shrank, or its disk failed, while it was in use (at byte ");
+  error_number(file.offset);
+  error_text(")\n");
+  exit_now(1);
+}
+
+[[noreturn]] void on_terminate() {
+  const std::exception_ptr thrown = std::current_exception();
+  if (!thrown) std::abort();
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc&) {
+    error_text("cria: error: out of memory\n");
+  } catch (const std::exception& error) {
+    error_text("cria: error: ");
+    error_text(error.what());
+    error_text("\n");
+  } catch (...) {
+    std::abort();
+  }
+  exit_now(1);
+}
+
+// stdin cannot be read, stdout and stderr cannot be written: their descriptors are of the other kind.
+void open_standard_descriptors() {
+  for (const int wanted : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(wanted, F_GETFD) >= 0) continue;
+    (void)open("/dev/null", wanted == STDIN_FILENO ? O_WRONLY : O_RDONLY);  // the lowest number that is free
+  }
+}
+
+void handle_with_info(int number, void (*handler)(int, siginfo_t*, void*)) {
+  struct sigaction action = {};
+  action.sa_sigaction = handler;
+  action.sa_flags = SA_SIGINFO;
+  sigemptyset(&action.sa_mask);
+  sigaction(number, &action, nullptr);
+}
+
+}  // namespace
+
+void prepare_process() {
+  open_standard_descriptors();
+  has_terminal = tcgetattr(STDIN_FILENO, &found_terminal) == 0;
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
+  handle_with_info(SIGBUS, on_bus_error);
+  std::set_terminate(on_terminate);
+}
+
+void set_last_words(const char* sequence) { last_words = sequence; }
+
+void exit_now(int code) {
+  // From the background this would stop the process; the terminal is somebody else's then.
+  if (has_terminal && tcgetpgrp(STDIN_FILENO) == getpgrp()) {
+    write_text(STDOUT_FILENO, last_words);
+    tcsetattr(STDIN_FILENO, TCSANOW, &found_terminal);
+  }
+  _exit(code);
+}
+
+}  // namespace cria::tools

@@ -1,0 +1,59 @@
+#include "tools/terminal/terminal.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+
+namespace cria::tools {
+
+bool is_terminal(std::FILE* stream) { return isatty(fileno(stream)) != 0; }
+
+std::string styled(std::FILE* stream, Style style, std::string_view text) {
+  const char* no_color = std::getenv("NO_COLOR");
+  const char* term = std::getenv("TERM");
+  const bool plain = !is_terminal(stream) || (no_color != nullptr && *no_color != '\0') || term == nullptr ||
+                     std::string_view(term) == "dumb";
+  if (plain) return std::string(text);
+  constexpr std::string_view kCodes[] = {"\033[1m", "\033[2m", "\033[1;32m"};
+  return std::string(kCodes[static_cast<std::size_t>(style)]).append(text).append("\033[0m");
+}
+
+std::string without_controls(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const bool control = (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7F;
+    out += control ? std::string{'^', static_cast<char>(c ^ 0x40)} : std::string(1, c);
+  }
+  return out;
+}
+
+std::string fixed(double value, int decimals) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "%.*f", decimals, value);
+  return text.data();
+}
+
+std::string significant(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.4g", value);
+  return text.data();
+}
+
+namespace {
+std::string scaled(double value, double base, const std::array<const char*, 5>& units) {
+  std::size_t unit = 0;
+  while (value >= base && unit + 1 < units.size()) value /= base, ++unit;
+  const int decimals = unit == 0 ? 0 : value < 10 ? 2 : value < 100 ? 1 : 0;
+  return fixed(value, decimals) + units[unit];
+}
+}  // namespace
+
+std::string human_bytes(std::uint64_t bytes) {
+  return scaled(static_cast<double>(bytes), 1024, {" B", " KiB", " MiB", " GiB", " TiB"});
+}
+std::string human_count(std::uint64_t count) {
+  return scaled(static_cast<double>(count), 1000, {"", " k", " M", " G", " T"});
+}
+
+}  // namespace cria::tools

@@ -1,0 +1,26 @@
+// What is shown to a person: colour only on a terminal, numbers in units that can be read.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+namespace cria::tools {
+
+bool is_terminal(std::FILE* stream);
+
+enum class Style { Bold, Dim, Prompt };
+/// The text in a style; as it is where the stream is no terminal, NO_COLOR is set or the terminal is dumb.
+std::string styled(std::FILE* stream, Style style, std::string_view text);
+
+/// Text of a stranger (a model, a file) without control characters that could drive the terminal; newlines
+/// and tabs stay.
+std::string without_controls(std::string_view text);
+
+std::string human_bytes(std::uint64_t bytes);   ///< "7.4 MiB"
+std::string human_count(std::uint64_t count);   ///< "7.34 M"
+std::string fixed(double value, int decimals);  ///< "3.14"
+std::string significant(double value);          ///< "0.00123", "1.7e-08": four digits that count
+
+}  // namespace cria::tools
