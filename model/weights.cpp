@@ -14,17 +14,42 @@ std::string shape_text(const Weights::Shape& shape) {
   return view.shape_string();
 }
 
+/// "blk.3.attn_norm.weight" without "blk.3."
+std::string_view without_layer(std::string_view name) {
+  if (!name.starts_with("blk.")) return name;
+  const std::size_t dot = name.find('.', 4);
+  return dot == std::string_view::npos ? name : name.substr(dot + 1);
+}
+
 }  // namespace
 
-Weights::Weights(const GgufFile& file, std::uint32_t n_layers) : file_(file), n_layers_(n_layers) {
-  if (file_.tensors().empty()) throw file_.error("no tensors: the file holds a vocabulary, not a model");
+bool WantedTensors::has(std::string_view name) const { return optional_.contains(without_layer(name)); }
+
+const TensorView& WantedTensors::add(const std::string& name, const std::vector<std::uint64_t>& shape,
+                                     bool matrix) {
+  static constexpr std::byte kNobodyReadsIt{};
+  for (std::size_t i = 0; i < list_.size(); ++i)
+    if (list_[i].name == name) return views_[i];  // the embedding is the output
+  const Wanted& wanted = list_.emplace_back(Wanted{name, shape, matrix});
+  TensorView& view = views_.emplace_back();
+  view.name = wanted.name;
+  view.shape = shape;
+  view.data = &kNobodyReadsIt;
+  return view;
+}
+
+Weights::Weights(const GgufFile& file, std::uint32_t n_layers, WantedTensors* wanted)
+    : file_(file), n_layers_(n_layers), wanted_(wanted) {
+  if (wanted_ == nullptr && file_.tensors().empty())
+    throw file_.error("no tensors: the file holds a vocabulary, not a model");
 }
 
 void Weights::fail(const std::string& message, std::string_view tensor) const {
   throw file_.error(message, "tensor " + std::string(tensor));
 }
 
-const TensorView& Weights::find(const std::string& name, const Shape& shape) {
+const TensorView& Weights::find(const std::string& name, const Shape& shape, bool matrix) {
+  if (wanted_ != nullptr) return wanted_->add(name, shape, matrix);
   const TensorView* const tensor = file_.tensor(name);
   if (tensor == nullptr) fail("missing tensor: expected shape " + shape_text(shape), name);
   if (tensor->shape != shape)
@@ -36,7 +61,7 @@ const TensorView& Weights::find(const std::string& name, const Shape& shape) {
 
 const TensorView& Weights::matrix(const std::string& name, std::uint64_t cols, std::uint64_t rows) {
   const bool flat = rows == 1 && shape_of(name) == Shape{cols};
-  const TensorView& tensor = flat ? find(name, {cols}) : find(name, {cols, rows});
+  const TensorView& tensor = flat ? find(name, {cols}, true) : find(name, {cols, rows}, true);
   if (dtype_info(tensor.dtype).dot == DotClass::None)
     fail("type cannot be a weight matrix: got " + std::string(cria::name(tensor.dtype)), name);
   return tensor;
@@ -44,14 +69,14 @@ const TensorView& Weights::matrix(const std::string& name, std::uint64_t cols, s
 
 const TensorView& Weights::matrices(const std::string& name, std::uint64_t cols, std::uint64_t rows,
                                     std::uint64_t n) {
-  const TensorView& tensor = find(name, {cols, rows, n});
+  const TensorView& tensor = find(name, {cols, rows, n}, true);
   if (dtype_info(tensor.dtype).dot == DotClass::None)
     fail("type cannot be a weight matrix: got " + std::string(cria::name(tensor.dtype)), name);
   return tensor;
 }
 
 const TensorView& Weights::vectors(const std::string& name, const Shape& shape) {
-  const TensorView& tensor = find(name, shape);
+  const TensorView& tensor = find(name, shape, false);
   if (tensor.dtype != DType::F32)
     fail("wrong type: expected F32, got " + std::string(cria::name(tensor.dtype)), name);
   return tensor;
@@ -63,7 +88,8 @@ const TensorView& Weights::vector(const std::string& name, std::uint64_t length)
 
 std::vector<float> Weights::factors(const std::string& name, std::uint64_t length) {
   const TensorView& tensor = vector(name, length);
-  std::vector<float> out(length);
+  std::vector<float> out(length, 1);
+  if (wanted_ != nullptr) return out;
   std::memcpy(out.data(), tensor.data, length * sizeof(float));
   for (std::size_t i = 0; i < out.size(); ++i) {
     if (std::isfinite(out[i]) && out[i] > 0) continue;

@@ -1,7 +1,9 @@
 // The tensors of a model by name, shapes and types checked. Views into the GgufFile.
 #pragma once
 
+#include <deque>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -10,16 +12,41 @@
 
 namespace cria {
 
+/// The tensors of a model that no file holds yet: made up, without data, when a description asks for them.
+class WantedTensors {
+ public:
+  struct Wanted {
+    std::string name;
+    std::vector<std::uint64_t> shape;
+    bool matrix = false;
+  };
+
+  /// optional: which there shall be of those that a description can do without; names without "blk.N.".
+  explicit WantedTensors(std::set<std::string, std::less<>> optional) : optional_(std::move(optional)) {}
+
+  [[nodiscard]] bool has(std::string_view name) const;
+  const TensorView& add(const std::string& name, const std::vector<std::uint64_t>& shape, bool matrix);
+  [[nodiscard]] const std::deque<Wanted>& list() const { return list_; }  ///< in the order of asking
+
+ private:
+  std::set<std::string, std::less<>> optional_;
+  std::deque<Wanted> list_;
+  std::deque<TensorView> views_;
+};
+
 /// Finds tensors by name, checks each, and remembers which of the file's tensors have a use. Every function
 /// that finds throws Error naming the tensor at fault: missing, wrong shape, a type that cannot be a weight.
 class Weights {
  public:
   using Shape = std::vector<std::uint64_t>;
 
-  /// The file outlives this. Throws Error if it has no tensors.
-  Weights(const GgufFile& file, std::uint32_t n_layers);
+  /// The file outlives this. Throws Error if it has no tensors. wanted: instead of being found there, tensors
+  /// are noted.
+  Weights(const GgufFile& file, std::uint32_t n_layers, WantedTensors* wanted = nullptr);
 
-  [[nodiscard]] bool has(const std::string& name) const { return file_.tensor(name) != nullptr; }
+  [[nodiscard]] bool has(const std::string& name) const {
+    return wanted_ != nullptr ? wanted_->has(name) : file_.tensor(name) != nullptr;
+  }
   /// [cols, rows]; a single row may lack the second dimension.
   const TensorView& matrix(const std::string& name, std::uint64_t cols, std::uint64_t rows);
   /// n matrices one after the other: [cols, rows, n]
@@ -43,11 +70,12 @@ class Weights {
   [[noreturn]] void fail(const std::string& message, std::string_view tensor) const;
 
  private:
-  const TensorView& find(const std::string& name, const Shape& shape);
+  const TensorView& find(const std::string& name, const Shape& shape, bool matrix);
   void refuse_contradiction(std::string_view name) const;
 
   const GgufFile& file_;
   std::uint32_t n_layers_;
+  WantedTensors* wanted_;
   std::unordered_set<std::string_view> used_;
   std::vector<std::string> notes_;
 };

@@ -1,12 +1,15 @@
 // The architectures that run here: one row each in table.cpp, described by one file per family.
 #pragma once
 
+#include <deque>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "engine/graph/graph.h"
 #include "model/config.h"
+#include "model/weights.h"
 
 namespace cria {
 
@@ -34,5 +37,10 @@ struct BuiltGraph {
 /// Throws Error naming the key or tensor at fault: missing, of a wrong type or shape, or not supported here.
 /// file and kernels outlive the graph.
 BuiltGraph build_graph(const GgufFile& file, const LlamaConfig& config, const KernelSet& kernels);
+
+/// Every tensor that a model of these metadata has, with those of the optional ones that are listed (names
+/// without "blk.N."). Throws Error as build_graph() does.
+std::deque<WantedTensors::Wanted> wanted_tensors(const GgufFile& metadata,
+                                                 std::set<std::string, std::less<>> optional);
 
 }  // namespace cria

@@ -59,11 +59,11 @@ Experts ModelBuilder::experts_by_keys(Gating usual) {
   return e;
 }
 
-// Of one expert's feed-forward: the tensors say it.
+// Of one expert's feed-forward: the tensors say it, and without them the keys what is missing.
 std::uint64_t ModelBuilder::expert_width() {
   for (const char* name : {"ffn_down_exps.weight", "ffn_down.0.weight"})
     if (const auto shape = weights.shape_of(prefix() + name)) return shape->front();
-  weights.fail("missing tensor: the layer has a router and no experts", prefix() + "ffn_down_exps.weight");
+  return keys.get_or("expert_feed_forward_length", config.n_ff[layer], 1, limits::kFeedForward);
 }
 
 // Stacked in one tensor, or one tensor for each ("ffn_gate.3").

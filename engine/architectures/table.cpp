@@ -80,6 +80,21 @@ LlamaConfig read_config(const GgufFile& file) {
   return LlamaConfig::from_gguf(file, architecture_of(file).norm);
 }
 
+std::deque<WantedTensors::Wanted> wanted_tensors(const GgufFile& metadata,
+                                                 std::set<std::string, std::less<>> optional) {
+  const LlamaConfig config = read_config(metadata);
+  Keys keys(metadata);
+  keys.set_layers(config.n_layers);
+  WantedTensors wanted(std::move(optional));
+  Weights weights(metadata, config.n_layers, &wanted);
+  GraphBuilder graph(*available_kernels().back());
+  const Architecture& architecture = architecture_of(metadata);
+  ModelBuilder model(architecture, config, keys, weights, graph);
+  architecture.build(model);
+  keys.refuse_unread();
+  return wanted.list();
+}
+
 BuiltGraph build_graph(const GgufFile& file, const LlamaConfig& config, const KernelSet& kernels) {
   const Architecture& architecture = architecture_of(file);
   Keys keys(file);

@@ -99,12 +99,9 @@ bool fits(const MixRule& rule, const Mix& mix, const TensorRole& role, const Mod
 
 bool is_float(DType type) { return dtype_info(type).is_float(); }
 
-// Matrices that are multiplied by activations. Norms, biases, routers of experts and tables of positions are
-// small and matter: they keep their values.
-bool is_quantizable(const TensorView& tensor, const TensorRole& role) {
-  constexpr std::array<std::string_view, 3> kKept{"ffn_gate_inp", "position_embd", "token_types"};
-  return tensor.shape.size() >= 2 && tensor.name.ends_with(kWeight) && !role.role.ends_with("norm") &&
-         dtype_info(tensor.dtype).dot != DotClass::None && std::ranges::find(kKept, role.role) == kKept.end();
+bool is_product(const TensorView& tensor) {
+  return tensor.shape.size() >= 2 && dtype_info(tensor.dtype).dot != DotClass::None &&
+         is_quantizable(tensor.name);
 }
 
 class Planner {
@@ -128,7 +125,7 @@ class Planner {
  private:
   PlannedTensor plan_tensor(const TensorView& tensor) {
     const TensorRole role = tensor_role(tensor.name);
-    if (!is_quantizable(tensor, role)) return {&tensor, kept_type(tensor), ""};
+    if (!is_product(tensor)) return {&tensor, kept_type(tensor), ""};
     PlannedTensor planned = choose(tensor, role);
     fall_back(planned);
     require_lossless(planned);
@@ -206,6 +203,12 @@ TensorRole tensor_role(std::string_view name) noexcept {
   role.layer = layer;
   role.role.remove_prefix(static_cast<std::size_t>(end + 1 - name.data()));
   return role;
+}
+
+bool is_quantizable(std::string_view name) noexcept {
+  constexpr std::array<std::string_view, 3> kKept{"ffn_gate_inp", "position_embd", "token_types"};
+  const std::string_view role = tensor_role(name).role;
+  return name.ends_with(kWeight) && !role.ends_with("norm") && std::ranges::find(kKept, role) == kKept.end();
 }
 
 std::string_view advice_without_importance(const Mix& mix) noexcept {

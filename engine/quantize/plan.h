@@ -74,6 +74,9 @@ struct TensorRole {
   std::optional<std::uint32_t> layer;
 };
 TensorRole tensor_role(std::string_view name) noexcept;
+/// Whether a matrix of that name is quantized at all: norms, biases, routers of experts and tables of positions
+/// are small and matter.
+bool is_quantizable(std::string_view name) noexcept;
 
 /// What the user asks for beyond a mix.
 struct QuantizeOptions {

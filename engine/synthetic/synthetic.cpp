@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <functional>
+#include <numeric>
 #include <sstream>
 
+#include "engine/architectures/architecture.h"
 #include "engine/quantize/plan.h"
 #include "engine/synthetic/random_weights.h"
 #include "engine/synthetic/shapes_text.h"
@@ -13,40 +16,25 @@
 namespace cria {
 namespace {
 
-struct Tensor {
-  std::string name;
-  std::vector<std::uint64_t> shape;
-  bool is_matrix;
-};
+using Tensor = WantedTensors::Wanted;
 
-std::vector<Tensor> tensors(const ModelShape& s) {
-  const std::uint64_t embd = s.n_embd, q = std::uint64_t{s.n_heads} * s.head_dim,
-                      kv = std::uint64_t{s.n_kv_heads} * s.head_dim;
-  std::vector<Tensor> list = {{"token_embd.weight", {embd, s.n_vocab}, true},
-                              {"output_norm.weight", {embd}, false},
-                              {"output.weight", {embd, s.n_vocab}, true}};
-  for (std::uint32_t i = 0; i < s.n_layers; ++i) {
-    const std::string layer = "blk." + std::to_string(i) + ".";
-    list.push_back({layer + "attn_norm.weight", {embd}, false});
-    list.push_back({layer + "attn_q.weight", {embd, q}, true});
-    list.push_back({layer + "attn_k.weight", {embd, kv}, true});
-    list.push_back({layer + "attn_v.weight", {embd, kv}, true});
-    list.push_back({layer + "attn_output.weight", {q, embd}, true});
-    list.push_back({layer + "ffn_norm.weight", {embd}, false});
-    list.push_back({layer + "ffn_gate.weight", {embd, s.n_ff}, true});
-    list.push_back({layer + "ffn_up.weight", {embd, s.n_ff}, true});
-    list.push_back({layer + "ffn_down.weight", {s.n_ff, embd}, true});
-  }
-  return list;
+/// What the architecture's description asks for when it is given the metadata.
+std::deque<Tensor> tensors(const ModelShape& shape, const GgufWriter& writer) {
+  const std::string bytes = writer.metadata();
+  const GgufFile metadata =
+      GgufFile::from_bytes(std::as_bytes(std::span(bytes)), writer.path(), {.metadata_only = true});
+  return wanted_tensors(metadata, {shape.tensors.begin(), shape.tensors.end()});
 }
 
-std::uint64_t values(const Tensor& tensor) {
-  return tensor.shape[0] * (tensor.shape.size() > 1 ? tensor.shape[1] : 1);
+std::uint64_t rows(const Tensor& tensor) {
+  return std::accumulate(tensor.shape.begin() + 1, tensor.shape.end(), std::uint64_t{1}, std::multiplies<>());
 }
+
+bool has_wanted_type(const Tensor& tensor) { return tensor.matrix && is_quantizable(tensor.name); }
 
 /// The type that is wanted for matrices, or what stands in for it where rows do not divide into its blocks.
 DType type_of(const Tensor& tensor, DType wanted) {
-  if (!tensor.is_matrix) return DType::F32;
+  if (!has_wanted_type(tensor)) return DType::F32;
   DType type = wanted;
   while (tensor.shape[0] % dtype_info(type).block_values != 0) {
     const auto stand_in = std::ranges::find(fallbacks(), type, &Fallback::from);
@@ -80,20 +68,54 @@ void set_vocabulary(GgufWriter& writer, std::uint32_t n_vocab) {
   writer.set("tokenizer.ggml.unknown_token_id", std::uint32_t{0});
 }
 
+/// "64" is an integer, "1e6" or "0.5" a number.
+GgufData number(const std::string& text) {
+  if (text.find_first_of(".e") == std::string::npos) return static_cast<std::uint32_t>(std::stoul(text));
+  return std::stof(text);
+}
+
 void set_hyper_parameters(GgufWriter& writer, const ModelShape& s, DType type) {
-  writer.set("general.architecture", std::string("llama"));
+  writer.set("general.architecture", s.arch);
   writer.set("general.name", "synthetic " + s.name + " " + std::string(name(type)));
-  writer.set("llama.context_length", s.n_ctx);
-  writer.set("llama.embedding_length", s.n_embd);
-  writer.set("llama.block_count", s.n_layers);
-  writer.set("llama.feed_forward_length", s.n_ff);
-  writer.set("llama.attention.head_count", s.n_heads);
-  writer.set("llama.attention.head_count_kv", s.n_kv_heads);
-  writer.set("llama.attention.key_length", s.head_dim);
-  writer.set("llama.attention.value_length", s.head_dim);
-  writer.set("llama.attention.layer_norm_rms_epsilon", 1e-5F);
-  writer.set("llama.rope.dimension_count", s.head_dim);
-  writer.set("llama.rope.freq_base", 10000.F);
+  const auto set = [&](const std::string& key, GgufData value) { writer.set(s.arch + "." + key, value); };
+  set("vocab_size", s.n_vocab);
+  set("context_length", s.n_ctx);
+  set("embedding_length", s.n_embd);
+  set("block_count", s.n_layers);
+  set("feed_forward_length", s.n_ff);
+  set("attention.head_count", s.n_heads);
+  set("attention.head_count_kv", s.n_kv_heads);
+  set("attention.key_length", s.head_dim);
+  set("attention.value_length", s.head_dim);
+  set("attention.layer_norm_rms_epsilon", 1e-5F);
+  set("rope.dimension_count", s.head_dim);
+  set("rope.freq_base", 10000.F);
+  for (const auto& [key, value] : s.keys) set(key, number(value));
+}
+
+/// Norms do nothing; biases and routers are as small as other weights.
+void write_floats(GgufWriter& writer, const Tensor& tensor, std::uint64_t seed) {
+  std::vector<float> values(tensor.shape[0] * rows(tensor), 1.F);
+  if (!tensor.name.ends_with("norm.weight"))
+    fill_random_weights(DType::F32, values.size(), reinterpret_cast<std::byte*>(values.data()), seed);
+  writer.write(std::as_bytes(std::span(values)));
+}
+
+/// One line of the file.
+ModelShape parse_shape(const std::string& line) {
+  ModelShape s;
+  std::istringstream words(line);
+  words >> s.name >> s.n_layers >> s.n_embd >> s.n_heads >> s.n_kv_heads >> s.head_dim >> s.n_ff >>
+      s.n_vocab >> s.n_ctx >> s.model;
+  if (words >> s.arch) s.tensors.clear();
+  for (std::string word; words >> word;) {
+    const std::size_t equals = word.find('=');
+    if (equals == std::string::npos)
+      s.tensors.push_back(word.substr(1));  // "+"
+    else
+      s.keys.emplace_back(word.substr(0, equals), word.substr(equals + 1));
+  }
+  return s;
 }
 
 }  // namespace
@@ -104,10 +126,7 @@ const std::vector<ModelShape>& model_shapes() {
     std::istringstream text(kShapesText);
     for (std::string line; std::getline(text, line);) {
       if (line.empty() || line[0] == '#') continue;
-      ModelShape s;
-      std::istringstream(line) >> s.name >> s.n_layers >> s.n_embd >> s.n_heads >> s.n_kv_heads >>
-          s.head_dim >> s.n_ff >> s.n_vocab >> s.n_ctx >> s.model;
-      list.push_back(s);
+      list.push_back(parse_shape(line));
     }
     return list;
   }();
@@ -123,13 +142,6 @@ const ModelShape& find_shape(std::string_view name) {
   throw Error("", "unknown shape \"" + std::string(name) + "\": known are" + known);
 }
 
-std::uint64_t synthetic_bytes(const ModelShape& shape, DType type) {
-  std::uint64_t bytes = 0;
-  for (const Tensor& tensor : tensors(shape))
-    bytes += dtype_info(type_of(tensor, type)).bytes(values(tensor));
-  return bytes;
-}
-
 void write_synthetic(const ModelShape& shape, DType type, const std::string& path, std::uint64_t seed) {
   const DTypeInfo& info = dtype_info(type);
   if (info.dot == DotClass::None)
@@ -137,23 +149,22 @@ void write_synthetic(const ModelShape& shape, DType type, const std::string& pat
   GgufWriter writer(path);
   set_hyper_parameters(writer, shape, type);
   set_vocabulary(writer, shape.n_vocab);
-  const std::vector<Tensor> list = tensors(shape);
+  const std::deque<Tensor> list = tensors(shape, writer);
   for (const Tensor& tensor : list) writer.declare(tensor.name, type_of(tensor, type), tensor.shape);
   writer.begin();
-  std::vector<std::byte> rows;
+  std::vector<std::byte> piece;
   for (const Tensor& tensor : list) {
-    if (!tensor.is_matrix) {
-      const std::vector<float> ones(values(tensor), 1.F);
-      writer.write(std::as_bytes(std::span(ones)));
+    const DType own = type_of(tensor, type);
+    if (!has_wanted_type(tensor)) {
+      write_floats(writer, tensor, seed++);
       continue;
     }
-    const DType own = type_of(tensor, type);
     const std::uint64_t per_piece = std::max<std::uint64_t>(1, (std::uint64_t{1} << 20) / tensor.shape[0]);
-    for (std::uint64_t row = 0; row < tensor.shape[1]; row += per_piece) {
-      const std::uint64_t n = std::min(per_piece, tensor.shape[1] - row) * tensor.shape[0];
-      rows.resize(dtype_info(own).bytes(n));
-      fill_random_weights(own, n, rows.data(), seed++);
-      writer.write(rows);
+    for (std::uint64_t row = 0; row < rows(tensor); row += per_piece) {
+      const std::uint64_t n = std::min(per_piece, rows(tensor) - row) * tensor.shape[0];
+      piece.resize(dtype_info(own).bytes(n));
+      fill_random_weights(own, n, piece.data(), seed++);
+      writer.write(piece);
     }
   }
   writer.finish();

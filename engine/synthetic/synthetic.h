@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kernels/formats/dtype.h"
@@ -16,18 +17,18 @@ struct ModelShape {
   std::string name;  ///< "1.1b"
   std::uint32_t n_layers, n_embd, n_heads, n_kv_heads, head_dim, n_ff, n_vocab, n_ctx;
   std::string model;  ///< the model it is the shape of
+  std::string arch = "llama";
+  std::vector<std::pair<std::string, std::string>> keys = {};  ///< beyond the usual ones, without the prefix
+  std::vector<std::string> tensors = {"output.weight"};        ///< those that a description can do without
 };
 /// The shapes known, in the file's order (compiled in).
 const std::vector<ModelShape>& model_shapes();
 /// The shape of that name; throws Error that lists the known ones.
 const ModelShape& find_shape(std::string_view name);
 
-/// Bytes of weights that write_synthetic() will write.
-std::uint64_t synthetic_bytes(const ModelShape& shape, DType type);
-
-/// Writes a `llama` model of the shape, every matrix of the given type (or, where rows do not divide into its
-/// blocks, of the type that stands in for it when a model is quantized), with a vocabulary of placeholder
-/// words. The same seed gives the same bytes. Throws Error if the file cannot be written.
+/// Writes a model of the shape, every matrix of the given type (or, where rows do not divide into its blocks,
+/// of the type that stands in for it when a model is quantized; routers are F32), with a vocabulary of
+/// placeholder words. The same seed gives the same bytes. Throws Error if the file cannot be written.
 void write_synthetic(const ModelShape& shape, DType type, const std::string& path, std::uint64_t seed = 1);
 
 }  // namespace cria

@@ -160,6 +160,12 @@ void GgufWriter::header(Put&& put) const {
   put(out);
 }
 
+std::string GgufWriter::metadata() const {
+  std::string bytes;
+  header([&](const std::string& part) { bytes += part; });
+  return bytes;
+}
+
 std::uint64_t GgufWriter::file_bytes() const {
   std::uint64_t bytes = 0;
   header([&](const std::string& part) { bytes += part.size(); });

@@ -81,6 +81,8 @@ class GgufWriter {
   void finish();
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
+  /// The file so far, without data: keys and declared tensors (GgufFile::from_bytes, metadata_only).
+  [[nodiscard]] std::string metadata() const;
   /// Bytes of the finished file; known once everything is declared.
   [[nodiscard]] std::uint64_t file_bytes() const;
 

@@ -176,5 +176,51 @@ TEST(Synthetic, RowsThatDoNotDivideGetTheTypeThatStandsIn) {
   std::remove(path.c_str());
 }
 
+TEST(Synthetic, EveryArchitectureOfTheShapesRuns) {
+  const std::string path = ::testing::TempDir() + "cria-every-architecture.gguf";
+  for (ModelShape shape : model_shapes()) {
+    shape.n_layers = 2;  // the same layers, smaller
+    shape.n_embd = 256;
+    shape.n_ff = shape.n_vocab = 512;
+    for (auto& [key, value] : shape.keys) {
+      if (key == "expert_feed_forward_length") value = "256";
+    }
+    for (const DType type : {DType::Q4_K, DType::MXFP4}) {
+      write_synthetic(shape, type, path);
+      const auto model = Model::load(path);
+      const GgufFile& file = model->file();
+      EXPECT_TRUE(model->warnings().empty()) << shape.name << ": " << model->warnings().front();
+      EXPECT_EQ(file.tensor("token_embd.weight")->dtype, type);
+      const std::vector<float> logits = all_logits(*model, exact(), random_tokens(20));
+      EXPECT_TRUE(std::ranges::any_of(logits, [](float x) { return std::abs(x) > 0.01F; })) << shape.name;
+      if (file.tensor("blk.0.ffn_gate_inp.weight") == nullptr) continue;
+      EXPECT_EQ(file.tensor("blk.0.ffn_gate_inp.weight")->dtype, DType::F32);
+      EXPECT_EQ(file.tensor("blk.0.ffn_down_exps.weight")->dtype, type);
+    }
+  }
+  std::remove(path.c_str());
+}
+
+TEST(Synthetic, TheMixtureOfExpertsHasThreeBillionParameters) {
+  const ModelShape& moe = find_shape("moe");
+  const std::string path = ::testing::TempDir() + "cria-moe-plan.gguf";
+  ModelShape one = moe;
+  one.n_layers = 1;
+  write_synthetic(one, DType::IQ1_S, path);
+  const auto model = Model::load(path);
+  double all = 0;
+  double used = 0;
+  for (const TensorView& tensor : model->file().tensors()) {
+    const bool layer = tensor.name.starts_with("blk.");
+    if (layer) all += moe.n_layers * static_cast<double>(tensor.cols() * tensor.rows());
+    if (!layer) all += static_cast<double>(tensor.cols() * tensor.rows());
+  }
+  for (const Node& node : model->graph().nodes)
+    used += static_cast<double>(node.macs()) * (node.name.starts_with("blk.") ? moe.n_layers : 1);
+  EXPECT_NEAR(all, 3e9, 0.1e9);
+  EXPECT_NEAR(used, 0.5e9, 0.05e9);
+  std::remove(path.c_str());
+}
+
 }  // namespace
 }  // namespace cria::test
