@@ -26,6 +26,7 @@ namespace cria {
 
 struct KernelSet;
 struct Node;
+struct ExpertRows;
 enum class KvType : std::uint8_t;  // kernels/attention/attention.h; parse_kv_type() gives its values
 
 struct SessionOptions {
@@ -191,6 +192,8 @@ class Session {
   /// Called after every node with the floats that it wrote, one row per token; empty: none.
   void observe(
       std::function<void(const Node& node, std::span<const float> values, std::size_t width)> observer);
+  /// Of the last node that chose experts, so many of them; for observers (engine/execute/executor.h).
+  [[nodiscard]] ExpertRows expert_rows(std::size_t n_experts) const;
 
  private:
   std::unique_ptr<State> state_;

@@ -18,6 +18,12 @@ namespace cria {
 /// Sees the floats that a node has written: [n_tokens][width].
 using NodeObserver = std::function<void(const Node& node, std::span<const float> values, std::size_t width)>;
 
+/// How the rows of a node over experts lie: those of expert e are [begin[e], begin[e + 1]), each of the token of
+/// the batch that token[] says.
+struct ExpertRows {
+  std::span<const std::uint32_t> begin, token;
+};
+
 struct Threads {
   unsigned decode = 1;   ///< for batches of one token
   unsigned prefill = 1;  ///< for larger ones
@@ -58,6 +64,10 @@ class Executor {
   void stop_on(const std::atomic<bool>* flag) { stop_ = flag; }
   /// Called after every node; empty: none.
   void observe(NodeObserver observer) { observer_ = std::move(observer); }
+  /// Of the last node that chose experts.
+  [[nodiscard]] ExpertRows expert_rows(std::size_t n_experts) const {
+    return {{work_.routing.begin, n_experts + 1}, {work_.routing.token, work_.routing.begin[n_experts]}};
+  }
   /// Seconds per node, summed up while profiling is on; in the order of the graph.
   void profile(bool on);
   [[nodiscard]] std::span<const double> node_seconds() const { return seconds_; }

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 
+#include "engine/execute/executor.h"
 #include "engine/execute/non_finite.h"
 #include "engine/model_parts.h"
 #include "engine/session/fingerprint.h"
@@ -13,7 +13,12 @@
 namespace cria {
 namespace {
 
-constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+// Without what heads multiply by parts of a row.
+bool reads_whole_rows(Op op) { return op == Op::MatMul || op == Op::FeedForward || op == Op::Heads; }
+
+void add_squares(double* sums, const float* row, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) sums[i] += double{row[i]} * double{row[i]};
+}
 
 }  // namespace
 
@@ -21,39 +26,84 @@ ImportanceRun::ImportanceRun(Session& session, std::span<const TokenId> text,
                              const PerplexityOptions& windows)
     : session_(session), text_(text), options_(windows), windows_(text.size(), windows) {
   const std::vector<Node>& nodes = session.graph().nodes;
-  std::vector<std::size_t> writer(session.graph().values.size());  // the last node that wrote a value
-  std::vector<std::vector<std::string>> readers(nodes.size());
+  const std::vector<ValueInfo>& values = session.graph().values;
+  std::vector<std::size_t> writer(values.size());  // the last node that wrote a value
+  std::vector<std::vector<Reader>> readers(nodes.size());
+  sources_of_.resize(nodes.size());
+  kept_.resize(nodes.size());
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     for (const Matrix& matrix : nodes[i].matrices) {
-      // Experts see some of the tokens only, and heads parts of a row: their inputs are not summed up.
-      const bool whole =
-          nodes[i].op == Op::MatMul || nodes[i].op == Op::FeedForward || nodes[i].op == Op::Heads;
-      if (!whole || matrix.kernel.run == nullptr) continue;
-      std::vector<std::string>& names = readers[writer[nodes[i].in]];
-      if (std::ranges::find(names, matrix.weight.name) == names.end()) names.emplace_back(matrix.weight.name);
+      if (!reads_whole_rows(nodes[i].op) || matrix.kernel.run == nullptr) continue;
+      std::vector<Reader>& list = readers[writer[nodes[i].in]];
+      const Reader reader{std::string(matrix.weight.name)};
+      if (std::ranges::find(list, reader) == list.end()) list.push_back(reader);
     }
+    if (nodes[i].op == Op::ExpertsUp) add_expert_sources(i, writer[nodes[i].in]);
     for (const ValueId id : nodes[i].writes()) writer[id] = i;
   }
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    source_of_.push_back(readers[i].empty() ? kNone : sources_.size());
-    if (readers[i].empty()) continue;
-    const std::size_t width = session.graph().values[nodes[i].out].width;
-    sources_.push_back(
-        {&nodes[i], std::move(readers[i]), std::vector<double>(width), std::vector<double>(width)});
+    if (!readers[i].empty())
+      add_source(i, nodes[i], std::move(readers[i]), values[nodes[i].out].width, 0, false);
   }
-  session_.observe([this](const Node& node, std::span<const float> values, std::size_t width) {
-    observe(node, values, width);
+  session_.observe([this](const Node& node, std::span<const float> rows, std::size_t width) {
+    observe(node, rows, width);
   });
 }
 
 ImportanceRun::~ImportanceRun() { session_.observe({}); }
 
+void ImportanceRun::add_source(std::size_t place, const Node& node, std::vector<Reader> readers,
+                               std::size_t width, std::size_t experts, bool gathered) {
+  const std::size_t n = experts == 0 ? width : experts * (width + 1);
+  sources_of_[place].push_back(sources_.size());
+  sources_.push_back(
+      {&node, std::move(readers), width, experts, gathered, std::vector<double>(n), std::vector<double>(n)});
+}
+
+// Both are summed up when gates and ups are done, as tokens have been given to experts by then: their input,
+// written by the node `writer`, and their output, which the next node reads.
+void ImportanceRun::add_expert_sources(std::size_t place, std::size_t writer) {
+  const std::vector<Node>& nodes = session_.graph().nodes;
+  const Node &up = nodes[place], &down = nodes[place + 1];
+  const std::size_t experts = up.experts.n;
+  const auto readers = [&](const Node& node) {
+    const std::string_view first = node.matrices.front().weight.name;
+    const bool stacked = node.matrices[experts > 1 ? 1 : 0].weight.name == first;
+    std::vector<Reader> list;
+    for (std::size_t i = 0; i < node.matrices.size(); ++i) {
+      Reader reader{std::string(node.matrices[i].weight.name)};
+      if (!stacked) reader.expert = i % experts;
+      if (std::ranges::find(list, reader) == list.end()) list.push_back(std::move(reader));
+    }
+    return list;
+  };
+  kept_[writer] = true;
+  add_source(place, nodes[writer], readers(up), session_.graph().values[up.in].width, experts, true);
+  add_source(place, up, readers(down), session_.graph().values[up.out].width, experts, false);
+}
+
 void ImportanceRun::observe(const Node& node, std::span<const float> values, std::size_t width) {
   const auto place = static_cast<std::size_t>(&node - session_.graph().nodes.data());
-  if (source_of_[place] == kNone) return;
-  std::vector<double>& sums = sources_[source_of_[place]].window;
-  for (; !values.empty(); values = values.subspan(width)) {
-    for (std::size_t i = 0; i < width; ++i) sums[i] += double{values[i]} * double{values[i]};
+  if (kept_[place]) rows_.assign(values.begin(), values.end());
+  for (const std::size_t i : sources_of_[place]) {
+    Source& source = sources_[i];
+    if (source.experts != 0) {
+      add_experts(source, source.gathered ? rows_ : values);
+      continue;
+    }
+    for (std::size_t row = 0; row < values.size() / width; ++row)
+      add_squares(source.window.data(), values.data() + row * width, width);
+  }
+}
+
+void ImportanceRun::add_experts(Source& source, std::span<const float> values) {
+  const ExpertRows rows = session_.expert_rows(source.experts);
+  for (std::size_t e = 0; e < source.experts; ++e) {
+    for (std::size_t slot = rows.begin[e]; slot < rows.begin[e + 1]; ++slot) {
+      const std::size_t row = source.gathered ? rows.token[slot] : slot;
+      add_squares(source.window.data() + e * source.width, values.data() + row * source.width, source.width);
+      source.window[source.experts * source.width + e] += 1;
+    }
   }
 }
 
@@ -88,7 +138,19 @@ ImportanceMatrix ImportanceRun::result(const std::string& dataset) const {
   matrix.chunk_size = options_.window;
   const double tokens = static_cast<double>(done_) * options_.window;
   for (const Source& source : sources_) {
-    for (const std::string& tensor : source.tensors) matrix.entries[tensor] = {source.sums, {tokens}};
+    const auto counts = source.sums.begin() + static_cast<std::ptrdiff_t>(source.experts * source.width);
+    for (const Reader& reader : source.readers) {
+      ImportanceEntry& entry = matrix.entries[reader.tensor];
+      if (source.experts == 0) {
+        entry = {source.sums, {tokens}};
+      } else if (!reader.expert) {
+        entry = {{source.sums.begin(), counts}, {counts, source.sums.end()}};
+      } else {
+        const auto begin = source.sums.begin() + static_cast<std::ptrdiff_t>(*reader.expert * source.width);
+        entry = {{begin, begin + static_cast<std::ptrdiff_t>(source.width)},
+                 {counts[static_cast<std::ptrdiff_t>(*reader.expert)]}};
+      }
+    }
   }
   return matrix;
 }

@@ -43,13 +43,26 @@ class ImportanceRun {
   void load(const std::string& path);
 
  private:
-  /// What one node computes and several matrices read.
+  /// A matrix, or one of the experts' where each has a tensor of its own.
+  struct Reader {
+    std::string tensor;
+    std::optional<std::size_t> expert = {};
+    bool operator==(const Reader&) const = default;
+  };
+  /// What one node computes and several matrices read. With experts there are sums for each, and behind them
+  /// the tokens that each has got.
   struct Source {
     const Node* node;
-    std::vector<std::string> tensors;
+    std::vector<Reader> readers;
+    std::size_t width, experts;  ///< 0: all read all tokens
+    bool gathered;               ///< experts take rows of a value that was written before they were chosen
     std::vector<double> sums, window;  ///< of the windows done, of the current one
   };
+  void add_source(std::size_t place, const Node& node, std::vector<Reader> readers, std::size_t width,
+                  std::size_t experts, bool gathered);
+  void add_expert_sources(std::size_t place, std::size_t writer);
   void observe(const Node& node, std::span<const float> values, std::size_t width);
+  void add_experts(Source& source, std::span<const float> values);
   [[nodiscard]] std::uint64_t identity() const;
 
   Session& session_;
@@ -57,7 +70,10 @@ class ImportanceRun {
   PerplexityOptions options_;
   TextWindows windows_;
   std::vector<Source> sources_;
-  std::vector<std::size_t> source_of_;  // by the node's place in the graph
+  std::vector<std::vector<std::size_t>>
+      sources_of_;           // by the place in the graph of the node that is observed
+  std::vector<bool> kept_;   // by place: values that experts gather later
+  std::vector<float> rows_;  // the last such values
   std::size_t done_ = 0;
 };
 

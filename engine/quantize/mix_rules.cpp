@@ -28,13 +28,27 @@ constexpr std::string_view kTwoBits = "IQ2_S IQ2_M";
 
 // clang-format off
 constexpr std::array kRules = {
+    // Beside experts of four bits everything that every token passes through has eight.
+    MixRule{"MXFP4", "output", Layers::All, Models::Experts, DType::Q8_0},
+    MixRule{"MXFP4", "token_embd", Layers::All, Models::Experts, DType::Q8_0},
+    MixRule{"MXFP4", "attn_*", Layers::All, Models::Experts, DType::Q8_0},
+    MixRule{"MXFP4", "ffn_gate", Layers::All, Models::Experts, DType::Q8_0},
+    MixRule{"MXFP4", "ffn_up", Layers::All, Models::Experts, DType::Q8_0},
+    MixRule{"MXFP4", "ffn_down", Layers::All, Models::Experts, DType::Q8_0},
+    MixRule{"MXFP4", "ffn_gate_shexp", Layers::All, Models::Experts, DType::Q8_0},
+    MixRule{"MXFP4", "ffn_up_shexp", Layers::All, Models::Experts, DType::Q8_0},
+    MixRule{"MXFP4", "ffn_down_shexp", Layers::All, Models::Experts, DType::Q8_0},
+
     // The output matrix decides every token; the embedding is only looked up.
     MixRule{"Q8_0", "output", Layers::All, Models::All, DType::Q8_0},
     MixRule{"IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ2_M IQ3_XXS", "output", Layers::All, Models::All, DType::Q5_K},
     MixRule{"*", "output", Layers::All, Models::All, DType::Q6_K},
     MixRule{"IQ1_S IQ1_M IQ2_XXS IQ2_XS", "token_embd", Layers::All, Models::All, DType::Q2_K},
+    MixRule{"IQ1_S IQ1_M IQ2_XXS IQ2_XS", "per_layer_token_embd", Layers::All, Models::All, DType::Q2_K},
     MixRule{"IQ2_S IQ2_M IQ3_XXS", "token_embd", Layers::All, Models::All, DType::IQ3_S},
+    MixRule{"IQ2_S IQ2_M IQ3_XXS", "per_layer_token_embd", Layers::All, Models::All, DType::IQ3_S},
     MixRule{"TQ1_0 TQ2_0", "token_embd", Layers::All, Models::All, DType::Q4_K},
+    MixRule{"TQ1_0 TQ2_0", "per_layer_token_embd", Layers::All, Models::All, DType::Q4_K},
 
     // About two bits and less: what is small or early gets more.
     MixRule{kSmallest, "attn_v", Layers::All, Models::GroupedOrExperts, DType::Q4_K},
@@ -61,6 +75,11 @@ constexpr std::array kRules = {
     MixRule{"Q3_K_L", "attn_v", Layers::All, Models::All, DType::Q5_K},
     MixRule{"IQ4_NL IQ4_XS", "attn_v", Layers::All, Models::Grouped, DType::Q5_K},
     MixRule{"Q4_K_S", "attn_v", Layers::First4, Models::All, DType::Q5_K},
+
+    // One matrix for queries, keys and values.
+    MixRule{"Q3_K_M Q3_K_L IQ3_M", "attn_qkv", Layers::All, Models::All, DType::Q4_K},
+    MixRule{"Q4_K_M", "attn_qkv", Layers::All, Models::All, DType::Q5_K},
+    MixRule{"Q5_K_M", "attn_qkv", Layers::All, Models::All, DType::Q6_K},
 
     // Keys and queries are averaged over by the softmax.
     MixRule{"*", "attn_k", Layers::All, Models::EightExperts, DType::Q8_0},
@@ -109,9 +128,14 @@ constexpr std::array kFallbacks = {
 
 constexpr std::array<std::string_view, 7> kLayerNames{"all",       "first 2",    "first 4", "first 1/16",
                                                       "first 1/8", "middle 6/8", "spread"};
-constexpr std::array<std::string_view, 7> kModelNames{
-    "all",          "4+ heads per key", "4+ heads per key or experts", "80+ layers, shared keys", "8 experts",
-    "with imatrix", "without imatrix"};
+constexpr std::array<std::string_view, 8> kModelNames{"all",
+                                                      "4+ heads per key",
+                                                      "4+ heads per key or experts",
+                                                      "80+ layers, shared keys",
+                                                      "experts",
+                                                      "8 experts",
+                                                      "with imatrix",
+                                                      "without imatrix"};
 
 char upper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
 

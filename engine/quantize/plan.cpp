@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <map>
 
 #include "model/file/utf8.h"
 #include "model/limits.h"
@@ -21,13 +22,16 @@ struct ModelFacts {
   bool weighted = false;
 
   ModelFacts(const GgufFile& file, bool with_importance) : weighted(with_importance) {
+    std::map<std::uint32_t, std::uint64_t> experts_by_layer;
     for (const TensorView& tensor : file.tensors()) {
       const TensorRole role = tensor_role(tensor.name);
       if (role.layer) n_layers = std::max(n_layers, *role.layer + 1);
       if (role.role == "output") tied = false;
       if (role.role.ends_with("_exps") && tensor.shape.size() == 3) experts = tensor.shape[2];
+      if (role.role.starts_with("ffn_down.")) ++experts_by_layer[role.layer.value_or(0)];  // one tensor each
       if (role.role == "attn_k") note_group(file, tensor);
     }
+    for (const auto& [layer, n] : experts_by_layer) experts = std::max(experts, n);
   }
 
  private:
@@ -69,6 +73,8 @@ bool holds(Models models, const ModelFacts& facts) {
       return facts.group >= 4 || facts.experts >= 4;
     case Models::Large:
       return facts.n_layers >= 80 && facts.group > 1;
+    case Models::Experts:
+      return facts.experts != 0;
     case Models::EightExperts:
       return facts.experts == 8;
     case Models::Weighted:
@@ -206,7 +212,8 @@ TensorRole tensor_role(std::string_view name) noexcept {
 }
 
 bool is_quantizable(std::string_view name) noexcept {
-  constexpr std::array<std::string_view, 3> kKept{"ffn_gate_inp", "position_embd", "token_types"};
+  constexpr std::array<std::string_view, 5> kKept{"ffn_gate_inp", "ffn_gate_inp_shexp",
+                                                  "per_layer_model_proj", "position_embd", "token_types"};
   const std::string_view role = tensor_role(name).role;
   return name.ends_with(kWeight) && !role.ends_with("norm") && std::ranges::find(kKept, role) == kKept.end();
 }

@@ -159,6 +159,10 @@ std::vector<NodeTime> Session::profile() const {
   return times;
 }
 
+ExpertRows Session::expert_rows(std::size_t n_experts) const {
+  return state_->executor.expert_rows(n_experts);
+}
+
 void Session::observe(std::function<void(const Node&, std::span<const float>, std::size_t)> observer) {
   state_->observer = std::move(observer);
   state_->executor.observe(state_->observer);

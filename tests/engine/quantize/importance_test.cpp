@@ -8,10 +8,12 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <numeric>
 
 #include "engine/evaluate/perplexity.h"
 #include "engine/quantize/importance_run.h"
 #include "model/gguf/writer.h"
+#include "tests/engine/architectures/tiny_architecture.h"
 #include "tests/engine/demo.h"
 
 namespace cria::test {
@@ -230,6 +232,60 @@ TEST(ImportanceRun, GoesOnWhereItStopped) {
   ImportanceRun another(session, other, windows);
   EXPECT_NE(error_of([&] { another.load(state); }).find("state of another run"), std::string::npos);
   fs::remove(state);
+}
+
+ArchitectureCase experts_case(bool stacked) {
+  ArchitectureCase c{"experts", "llama", {{"expert_count", 6U}, {"expert_used_count", 2U}}, {}, 0};
+  c.tensors.push_back({"*.ffn_gate_inp.weight", {64, 6}});
+  for (int e = 0; e < 6 && !stacked; ++e) {
+    const std::string expert = "." + std::to_string(e) + ".weight";
+    c.tensors.push_back({"*.ffn_gate" + expert, {64, 32}});
+    c.tensors.push_back({"*.ffn_up" + expert, {64, 32}});
+    c.tensors.push_back({"*.ffn_down" + expert, {32, 64}});
+  }
+  if (stacked) c.tensors.push_back({"*.ffn_down_exps.weight", {32, 64, 6}});
+  return c;
+}
+
+ImportanceMatrix collect_experts(bool stacked, const SessionOptions& options) {
+  const auto model = TinyArchitecture(experts_case(stacked)).load();
+  Session session(*model, options);
+  std::vector<TokenId> text(96);
+  for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<TokenId>(i * i % 37);
+  ImportanceRun run(session, text, {.window = 48, .stride = 0, .max_windows = 0});
+  while (run.next()) continue;
+  return run.result("text");
+}
+
+// Every token goes to two experts, so theirs add up to twice what the router reads.
+TEST(ImportanceRun, ExpertsHaveTheirOwnTokens) {
+  const ImportanceMatrix matrix = collect_experts(true, {.n_ctx = 48, .n_batch = 48, .threads = 1});
+  const std::vector<double> router = sums_of(matrix, "blk.2.ffn_gate_inp.weight");
+  const ImportanceEntry& gate = matrix.entries.at("blk.2.ffn_gate_exps.weight");
+  const ImportanceEntry& down = matrix.entries.at("blk.2.ffn_down_exps.weight");
+  ASSERT_EQ(gate.sums.size(), 6U * 64);
+  ASSERT_EQ(down.sums.size(), 6U * 32);
+  ASSERT_EQ(gate.counts.size(), 6U);
+  EXPECT_EQ(gate.counts, down.counts);
+  EXPECT_EQ(std::accumulate(gate.counts.begin(), gate.counts.end(), 0.0), 2 * 96);
+  EXPECT_GT(std::ranges::max(gate.counts), std::ranges::min(gate.counts)) << "experts differ";
+  for (std::size_t col = 0; col < 64; ++col) {
+    double sum = 0;
+    for (std::size_t e = 0; e < 6; ++e) sum += gate.sums[e * 64 + col];
+    EXPECT_NEAR(sum, 2 * router[col], 1e-12 * sum);
+  }
+  for (std::size_t e = 0; e < 6; ++e)
+    EXPECT_EQ(gate.counts[e] > 0, gate.sums[e * 64] > 0) << "tokens of expert " << e;
+  EXPECT_EQ(matrix.weights("blk.2.ffn_down_exps.weight", 32, 6).size(), 6U * 32) << "what quantizers take";
+
+  const ImportanceMatrix other = collect_experts(true, {.n_ctx = 48, .n_batch = 5, .threads = 2});
+  const ImportanceMatrix apart = collect_experts(false, {.n_ctx = 48, .n_batch = 48, .threads = 1});
+  EXPECT_EQ(other.entries.at("blk.2.ffn_gate_exps.weight").sums, gate.sums) << "batches, threads";
+  EXPECT_EQ(apart.entries.at("blk.0.ffn_gate.3.weight").sums.size(), 64U);
+  EXPECT_EQ(apart.entries.at("blk.0.ffn_gate.3.weight").counts.size(), 1U);
+  EXPECT_EQ(apart.entries.at("blk.0.ffn_gate.3.weight").sums, apart.entries.at("blk.0.ffn_up.3.weight").sums);
+  EXPECT_NE(apart.entries.at("blk.0.ffn_gate.3.weight").sums,
+            apart.entries.at("blk.0.ffn_gate.2.weight").sums);
 }
 
 }  // namespace

@@ -90,6 +90,35 @@ TEST(QuantizePlan, WhatIsAskedForWins) {
         << tensor.source->name;
 }
 
+TEST(QuantizePlan, ExpertsAreQuantizedAndTheirRouterIsNot) {
+  const PlanModel model({.n_layers = 4, .experts = 8});
+  const QuantizePlan plan = model.plan("Q4_K_M");
+  EXPECT_EQ(type_in(plan, "blk.0.ffn_gate_inp.weight"), DType::F32);
+  EXPECT_EQ(type_in(plan, "blk.1.ffn_gate_exps.weight"), DType::Q4_K);
+  EXPECT_EQ(type_in(plan, "blk.2.ffn_down_exps.weight"), DType::Q6_K) << "one of the layers with more bits";
+  EXPECT_EQ(type_in(plan, "blk.1.attn_v.weight"), DType::Q8_0) << "with eight experts";
+  EXPECT_EQ(type_in(plan, "blk.1.attn_k.weight"), DType::Q8_0);
+  EXPECT_EQ(type_in(plan, "blk.1.attn_output.weight"), DType::Q5_K);
+  const PlanModel many({.n_layers = 4, .experts = 16});
+  EXPECT_EQ(type_in(many.plan("Q4_K_M"), "blk.1.attn_k.weight"), DType::Q4_K);
+  QuantizeOptions options;
+  options.tensor_types.emplace_back(Regex("ffn_(up|gate)_exps"), DType::IQ2_XS);
+  EXPECT_EQ(type_in(many.plan("Q4_K_M", options), "blk.1.ffn_up_exps.weight"), DType::IQ2_XS);
+  EXPECT_EQ(type_in(many.plan("Q4_K_M", options), "blk.2.ffn_down_exps.weight"), DType::Q6_K);
+}
+
+TEST(QuantizePlan, Mxfp4IsForExperts) {
+  const PlanModel model({.n_layers = 2, .experts = 16});
+  const QuantizePlan plan = model.plan("MXFP4");
+  for (const PlannedTensor& tensor : plan.tensors) {
+    if (tensor.type == DType::F32) continue;
+    EXPECT_EQ(tensor.type, tensor.source->shape.size() == 3 ? DType::MXFP4 : DType::Q8_0)
+        << tensor.source->name;
+  }
+  const PlanModel dense({.n_layers = 2});
+  EXPECT_EQ(type_in(dense.plan("MXFP4"), "blk.0.ffn_up.weight"), DType::MXFP4);
+}
+
 TEST(QuantizePlan, RowsThatDoNotDivideFallBackAndSaySo) {
   const PlanModel model({.n_layers = 1, .n_embd = 96, .n_ff = 100});
   const QuantizePlan plan = model.plan("Q4_K_M");
