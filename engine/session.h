@@ -17,17 +17,14 @@
 #include <utility>
 #include <vector>
 
-#include "engine/model.h"
+#include "engine/engine.h"
 #include "engine/sample/options.h"
 #include "model/error.h"
 #include "tokenizer/chat/chat_template.h"
 
 namespace cria {
 
-struct KernelSet;
-struct Node;
 struct ExpertRows;
-enum class KvType : std::uint8_t;  // kernels/attention/attention.h; parse_kv_type() gives its values
 
 struct SessionOptions {
   std::uint32_t n_ctx = 0;  ///< positions of the KV cache; 0: the model's training context, at most 4096
@@ -42,18 +39,8 @@ struct SessionOptions {
   const KernelSet* kernels = nullptr;  ///< null: the best that can run here, or what $CRIA_ISA names
 };
 
-/// "f16", "f32" or "q8_0"; throws Error for other names.
-KvType parse_kv_type(std::string_view name);
-
 /// Memory of a session, in bytes.
-struct SessionMemory {
-  std::size_t file = 0;       ///< the model's file, all of it (shared with other sessions)
-  std::size_t kv = 0;         ///< KV cache of n_ctx positions
-  std::size_t work = 0;       ///< intermediate values, at most 64 MiB; batches are cut as small as that needs
-  std::size_t available = 0;  ///< what the system and the cgroup would give now
-  std::size_t n_batch = 0;    ///< tokens per batch that fit into work
-  [[nodiscard]] std::size_t total() const { return file + kv + work; }
-};
+using SessionMemory = EngineMemory;
 /// What a session would need; nothing is allocated.
 SessionMemory session_memory(const Model& model, const SessionOptions& options);
 
@@ -119,12 +106,6 @@ class ContextOverflow : public Error {
 /// The tokens of the prompt that chat() would make of all these messages.
 std::size_t count_prompt_tokens(const Model& model, const std::vector<ChatMessage>& messages,
                                 const ChatOptions& how = {});
-
-/// Time of one node of the graph.
-struct NodeTime {
-  const Node* node;
-  double seconds;
-};
 
 /// One conversation: positions 0, 1, 2 … with their keys and values. Not for several threads at once. After
 /// an Error the session holds the tokens it held before the call, or fewer.

@@ -6,7 +6,24 @@
 
 namespace cria {
 
-Executor::Executor(const Graph& graph, const KernelSet& kernels, KvCache& cache, const WorkShape& shape,
+namespace {
+
+std::vector<ValueId> live_values(const Graph& graph) {
+  std::vector<ValueId> live, written;
+  const auto has = [](const std::vector<ValueId>& ids, ValueId id) {
+    return std::ranges::count(ids, id) != 0;
+  };
+  for (std::size_t i = graph.first_sparse; i < graph.nodes.size(); ++i) {
+    for (const ValueId id : graph.nodes[i].reads())
+      if (!has(written, id) && !has(live, id)) live.push_back(id);
+    for (const ValueId id : graph.nodes[i].writes()) written.push_back(id);
+  }
+  return live;
+}
+
+}  // namespace
+
+Executor::Executor(const Graph& graph, const KernelSet& kernels, const KvPool& cache, const WorkShape& shape,
                    Threads threads, std::size_t rope_ctx)
     : graph_(graph),
       kernels_(kernels),
@@ -17,29 +34,50 @@ Executor::Executor(const Graph& graph, const KernelSet& kernels, KvCache& cache,
       pages_(WorkMemory::bytes(graph, shape)),
       work_(WorkMemory::place(graph, shape, pages_.data())),
       team_(shape.threads),
+      live_(live_values(graph)),
       seconds_(graph.nodes.size()) {
   assert(std::max(threads.decode, threads.prefill) <= shape.threads);
+  assert(std::ranges::all_of(live_, [&](ValueId id) { return graph.values[id].rows_per_token == 1; }));
 }
 
-void Executor::forward(std::span<const TokenId> tokens, std::size_t first_pos, std::size_t first_wanted) {
-  assert(!tokens.empty() && tokens.size() <= shape_.n_batch && first_wanted <= tokens.size());
-  tokens_ = tokens;
-  first_pos_ = first_pos;
-  begin_ = 0;
-  end_ = tokens.size();
-  cache_.written(first_pos + tokens.size());
-  const auto evaluation = team_.begin(tokens.size() == 1 ? threads_.decode : threads_.prefill);
+void Executor::compute(const BatchRows& rows) {
+  batch_ = &rows;
+  begin_ = rows.begin;
+  end_ = rows.end;
+}
+
+void Executor::forward(const BatchPlan& batch) {
+  assert(batch.all.count() != 0 && batch.all.count() <= shape_.n_batch);
+  compute(batch.all);
+  const auto evaluation = team_.begin(count() == 1 ? threads_.decode : threads_.prefill);
   for (std::size_t i = 0; i + 1 < graph_.nodes.size(); ++i) {
     if (stop_ != nullptr && stop_->load(std::memory_order_relaxed)) throw EvaluationStopped();
-    if (i == graph_.first_sparse) begin_ = first_wanted;
+    if (i == graph_.first_sparse) {
+      move_rows(batch);
+      compute(batch.wanted);
+    }
     if (begin_ < end_) run(graph_.nodes[i]);
   }
 }
 
-std::span<const float> Executor::logits(std::size_t begin, std::size_t end) {
-  assert(begin < end && end <= tokens_.size() && end - begin <= shape_.logit_rows);
-  begin_ = begin;
-  end_ = end;
+// The wanted rows become neighbours, in everything that the nodes still to come read.
+void Executor::move_rows(const BatchPlan& batch) {
+  for (const auto& [from, to, n] : batch.moves) {
+    for (std::size_t i = n; i-- > 0;) {
+      for (const ValueId id : live_) work_[id].copy_row(from + i, to + i);
+      for (std::size_t r = 0; r < graph_.ropes.size(); ++r) {
+        const std::size_t width = graph_.ropes[r].width();
+        std::copy_n(work_.ropes[r] + (from + i) * width, width, work_.ropes[r] + (to + i) * width);
+      }
+    }
+  }
+}
+
+std::span<const float> Executor::logits(const BatchPlan& batch, std::size_t begin, std::size_t end) {
+  assert(begin < end && end <= batch.wanted.count() && end - begin <= shape_.logit_rows);
+  compute(batch.wanted);
+  end_ = begin_ + end;
+  begin_ += begin;
   const auto evaluation = team_.begin(end - begin == 1 ? threads_.decode : threads_.prefill);
   run(graph_.nodes.back());
   const Value& logits = work_[graph_.nodes.back().out];

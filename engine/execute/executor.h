@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/execute/kv_cache.h"
+#include "engine/execute/batch_plan.h"
 #include "engine/execute/team.h"
 #include "engine/execute/work_memory.h"
 #include "engine/graph/graph.h"
@@ -36,24 +36,20 @@ class Executor {
  public:
   /// All of these outlive the executor. Allocates the work memory. rope_ctx: the context length that decides
   /// between RoPE factors, where a model has several.
-  Executor(const Graph& graph, const KernelSet& kernels, KvCache& cache, const WorkShape& shape,
+  Executor(const Graph& graph, const KernelSet& kernels, const KvPool& cache, const WorkShape& shape,
            Threads threads, std::size_t rope_ctx);
 
-  /// Evaluates tokens (at most shape().n_batch) at positions first_pos…; keys and values go into the cache.
-  /// Tokens from first_wanted on will be asked for their logits.
-  void forward(std::span<const TokenId> tokens, std::size_t first_pos, std::size_t first_wanted);
-  /// Logits of tokens [begin, end) of the last batch, at most shape().logit_rows of them:
+  /// Evaluates a batch of at most shape().n_batch tokens; keys and values go into the cache.
+  void forward(const BatchPlan& batch);
+  /// Logits of rows [begin, end) of the wanted ones of the last batch, at most shape().logit_rows of them:
   /// [end-begin][n_vocab], valid until the next call.
-  std::span<const float> logits(std::size_t begin, std::size_t end);
+  std::span<const float> logits(const BatchPlan& batch, std::size_t begin, std::size_t end);
 
   /// f(i, seat) for i in [0, n) on the threads for prompts; see Team::run.
   template <class F>
   void parallel(std::size_t n, F&& f) {
     const auto evaluation = team_.begin(threads_.prefill);
-    for (std::size_t done = 0; done < n; done += Team::kMaxChunks) {
-      team_.run(std::min(Team::kMaxChunks, n - done),
-                [&](std::size_t i, unsigned seat) { f(done + i, seat); });
-    }
+    run_chunks(n, f);
   }
 
   [[nodiscard]] const WorkShape& shape() const { return shape_; }
@@ -94,6 +90,16 @@ class Executor {
   void experts_down(const Node& node, std::size_t row_begin, std::size_t row_end, unsigned seat);
   void rows(const Node& node);
 
+  void compute(const BatchRows& rows);
+  void move_rows(const BatchPlan& batch);
+  /// As Team::run, for any number of chunks.
+  template <class F>
+  void run_chunks(std::size_t n, F&& f) {
+    for (std::size_t done = 0; done < n; done += Team::kMaxChunks) {
+      team_.run(std::min(Team::kMaxChunks, n - done),
+                [&](std::size_t i, unsigned seat) { f(done + i, seat); });
+    }
+  }
   [[nodiscard]] std::size_t count() const { return end_ - begin_; }
   [[nodiscard]] std::byte* scratch(unsigned seat) const {
     return work_.scratch + seat * work_.scratch_stride;
@@ -117,7 +123,7 @@ class Executor {
 
   const Graph& graph_;
   const KernelSet& kernels_;
-  KvCache& cache_;
+  const KvPool& cache_;
   const WorkShape shape_;
   const Threads threads_;
   const std::size_t rope_ctx_;
@@ -125,9 +131,10 @@ class Executor {
   WorkMemory work_;
   Team team_;
 
-  std::span<const TokenId> tokens_;  // of the batch
-  std::size_t first_pos_ = 0;
-  std::size_t begin_ = 0, end_ = 0;  // the tokens of the batch that nodes compute now
+  std::vector<ValueId> live_;  // computed before Graph::first_sparse and read from there on
+  // What nodes compute now.
+  const BatchRows* batch_ = nullptr;
+  std::size_t begin_ = 0, end_ = 0;
 
   const std::atomic<bool>* stop_ = nullptr;
   NodeObserver observer_;

@@ -1,7 +1,6 @@
 // Experts: who takes which, and their products. Every token's sum runs over its experts in ascending order, and
 // an expert's products do not depend on which tokens are computed together.
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
 #include "engine/execute/executor.h"
@@ -39,21 +38,6 @@ void keep_best_groups(const ExpertsSpec& spec, float* scores) {
     }
     std::fill_n(scores + worst * size, size, kTaken);
   }
-}
-
-// Row i of one matrix of activations becomes row j of another of the same shape.
-void copy_row(const Activations& from, std::size_t i, Activations& to, std::size_t j) {
-  if (from.type == ActType::F32) {
-    std::memcpy(const_cast<float*>(to.f32) + j * to.f32_stride, from.f32 + i * from.f32_stride,
-                from.cols * sizeof(float));
-    return;
-  }
-  std::memcpy(to.q + j * to.q_stride(), from.q + i * from.q_stride(), from.q_stride());
-  if (from.d != nullptr)
-    std::memcpy(to.d + j * to.d_stride(), from.d + i * from.d_stride(), from.d_stride() * sizeof(float));
-  if (from.sum != nullptr)
-    std::memcpy(to.sum + j * to.sum_stride(), from.sum + i * from.sum_stride(),
-                from.sum_stride() * sizeof(std::int16_t));
 }
 
 Activations in_scratch(ActType type, std::size_t n_tokens, std::size_t cols, std::byte* memory) {
@@ -157,18 +141,12 @@ void Executor::experts_up(const Node& node) {
   const std::size_t rows = work_[node.out].width;
   const std::size_t step = std::min(round_up(rows, kRowTile), rows_per_chunk(rows * r.n_active));
   const std::size_t parts = divide_up(rows, step);
-  for (std::size_t done = 0, all = r.n_active * parts; done < all; done += Team::kMaxChunks) {
-    team_.run(std::min(Team::kMaxChunks, all - done), [&](std::size_t i, unsigned seat) {
-      const std::size_t chunk = done + i, begin = chunk % parts * step;
-      experts_up(node, r.active[chunk / parts], begin, std::min(rows, begin + step), seat);
-    });
-  }
+  run_chunks(r.n_active * parts, [&](std::size_t chunk, unsigned seat) {
+    const std::size_t begin = chunk % parts * step;
+    experts_up(node, r.active[chunk / parts], begin, std::min(rows, begin + step), seat);
+  });
   if (!node.acts.quantized()) return;
-  const std::size_t slots = r.begin[node.experts.n];
-  for (std::size_t done = 0; done < slots; done += Team::kMaxChunks) {
-    team_.run(std::min(Team::kMaxChunks, slots - done),
-              [&](std::size_t slot, unsigned) { quantize_token(node, done + slot); });
-  }
+  run_chunks(r.begin[node.experts.n], [&](std::size_t slot, unsigned) { quantize_token(node, slot); });
 }
 
 void Executor::experts_up(const Node& node, std::size_t expert, std::size_t row_begin, std::size_t row_end,

@@ -9,9 +9,8 @@ namespace cria {
 namespace {
 
 constexpr std::size_t kChunksPerThread =
-    6;  // enough to fill in for a late thread, few enough to cost nothing
-constexpr std::size_t kAttentionTokens = 16;  // tokens of an attention chunk
-constexpr std::size_t kFewTokens = 8;         // whose values stay in the caches anyway
+    6;                                 // enough to fill in for a late thread, few enough to cost nothing
+constexpr std::size_t kFewTokens = 8;  // whose values stay in the caches anyway
 
 const float* floats(const TensorView& tensor) { return reinterpret_cast<const float*>(tensor.data); }
 
@@ -86,13 +85,13 @@ void Executor::embed(const Node& node) {
   const bool first = &node == graph_.nodes.data();
   team_.run(count(), [&](std::size_t chunk, unsigned) {
     const std::size_t token = begin_ + chunk;
-    const auto row = static_cast<std::size_t>(tokens_[token]);
+    const auto row = static_cast<std::size_t>(batch_->tokens[token]);
     dtype_info(table.dtype).dequantize(table.data + row * table.row_bytes(), out.row(token), out.width);
     if (node.scale != 1) kernels_.scale(out.row(token), node.scale, out.width);
     quantize_token(node, token);
     for (std::size_t i = 0; first && i < graph_.ropes.size(); ++i) {
       const RopeTable& rope = graph_.ropes[i];
-      rope.fill(first_pos_ + token, rope_ctx_, work_.ropes[i] + token * rope.width());
+      rope.fill(batch_->positions[token], rope_ctx_, work_.ropes[i] + token * rope.width());
     }
   });
 }
@@ -133,15 +132,17 @@ void Executor::rotate(const HeadsSpec& spec, ValueId value, std::size_t head) {
 void Executor::store_kv(const Node& node, std::size_t head) {
   KvStoreJob job = cache_.store_job(node.cache);
   const Value& k = work_[node.heads.k];
-  job.k = k.row(begin_);
+  const Value* const v = node.heads.v == kNoValue ? nullptr : &work_[node.heads.v];
   job.k_stride = k.width;
-  if (node.heads.v != kNoValue) {
-    job.v = work_[node.heads.v].row(begin_);
-    job.v_stride = work_[node.heads.v].width;
+  job.v_stride = v == nullptr ? 0 : v->width;
+  for (const BatchSlice& slice : batch_->slices) {
+    job.k = k.row(slice.begin);
+    job.v = v == nullptr ? nullptr : v->row(slice.begin);
+    job.n_tokens = slice.end - slice.begin;
+    job.first_pos = slice.first_pos;
+    job.pages = (*slice.pages)[cache_.group_of(node.cache)].data();
+    kernels_.store_kv(job, head, head + 1);
   }
-  job.n_tokens = count();
-  job.first_pos = first_pos_ + begin_;
-  kernels_.store_kv(job, head, head + 1);
 }
 
 // What happens to a head's query or key between its product and its use.
@@ -159,7 +160,7 @@ void Executor::prepare_head(const Node& node, ValueId value, const std::optional
   if (spec.norm_after_rope) apply_norm();
   if (!query || spec.temperature.scale == 0) return;
   for_each_row([&](float* row, std::size_t token) {
-    kernels_.scale(row, spec.temperature.at(first_pos_ + token), dim);
+    kernels_.scale(row, spec.temperature.at(batch_->positions[token]), dim);
   });
 }
 
@@ -202,25 +203,29 @@ void Executor::heads(const Node& node) {
   });
 }
 
-// A chunk is a kv head with some tokens. Whoever finishes the last head of these tokens quantizes them.
+// A chunk is a kv head with some tokens of a sequence. Whoever finishes the last head of these tokens quantizes
+// them.
 void Executor::attention(const Node& node) {
   const Value& q = work_[node.in];
   const Value& out = work_[node.out];
-  AttentionJob job = cache_.attention_job(node.cache, node.attention);
-  job.q = q.row(begin_);
-  job.q_stride = q.width;
-  job.out = out.row(begin_);
-  job.out_stride = out.width;
-  job.first_pos = first_pos_ + begin_;
-  const std::size_t kv_heads = job.n_kv_heads;
-  team_.run(kv_heads * divide_up(count(), kAttentionTokens), [&](std::size_t chunk, unsigned seat) {
-    const std::size_t block = chunk / kv_heads;
-    const std::size_t token_begin = block * kAttentionTokens;
-    const std::size_t token_end = std::min(count(), token_begin + kAttentionTokens);
-    kernels_.attention(job, chunk % kv_heads, token_begin, token_end, scratch(seat));
-    if (work_.pending[block].fetch_add(1, std::memory_order_acq_rel) + 1 < kv_heads) return;
-    work_.pending[block].store(0, std::memory_order_relaxed);
-    for (std::size_t token = token_begin; token < token_end; ++token) quantize_token(node, begin_ + token);
+  AttentionJob shared = cache_.attention_job(node.cache, node.attention);
+  shared.q_stride = q.width;
+  shared.out_stride = out.width;
+  const std::size_t kv_heads = shared.n_kv_heads, group = cache_.group_of(node.cache);
+  run_chunks(kv_heads * batch_->blocks.size(), [&](std::size_t chunk, unsigned seat) {
+    const AttentionBlock& block = batch_->blocks[chunk / kv_heads];
+    const BatchSlice& slice = batch_->slices[block.slice];
+    AttentionJob job = shared;
+    job.q = q.row(slice.begin);
+    job.out = out.row(slice.begin);
+    job.first_pos = slice.first_pos;
+    job.pages = (*slice.pages)[group].data();
+    kernels_.attention(job, chunk % kv_heads, block.begin - slice.begin, block.end - slice.begin,
+                       scratch(seat));
+    auto& pending = work_.pending[chunk / kv_heads];
+    if (pending.fetch_add(1, std::memory_order_acq_rel) + 1 < kv_heads) return;
+    pending.store(0, std::memory_order_relaxed);
+    for (std::size_t token = block.begin; token < block.end; ++token) quantize_token(node, token);
   });
 }
 

@@ -1,6 +1,7 @@
 #include "engine/execute/work_memory.h"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <numeric>
 
@@ -209,6 +210,28 @@ Activations Value::view(ActType type, std::size_t begin, std::size_t end) const 
   acts.f32 = row(begin);
   acts.f32_stride = width;
   return acts;
+}
+
+void copy_row(const Activations& from, std::size_t i, Activations& to, std::size_t j) {
+  if (from.type == ActType::F32) {
+    std::memcpy(const_cast<float*>(to.f32) + j * to.f32_stride, from.f32 + i * from.f32_stride,
+                from.cols * sizeof(float));
+    return;
+  }
+  std::memcpy(to.q + j * to.q_stride(), from.q + i * from.q_stride(), from.q_stride());
+  if (from.d != nullptr)
+    std::memcpy(to.d + j * to.d_stride(), from.d + i * from.d_stride(), from.d_stride() * sizeof(float));
+  if (from.sum != nullptr)
+    std::memcpy(to.sum + j * to.sum_stride(), from.sum + i * from.sum_stride(),
+                from.sum_stride() * sizeof(std::int16_t));
+}
+
+void Value::copy_row(std::size_t from, std::size_t to) const {
+  std::copy_n(row(from), width, row(to));
+  for (const ActType type : kQuantizedForms) {
+    Activations form = forms[static_cast<std::size_t>(type)];
+    if (form.type != ActType::None) cria::copy_row(form, from, form, to);
+  }
 }
 
 std::size_t WorkMemory::bytes(const Graph& graph, const WorkShape& shape) {

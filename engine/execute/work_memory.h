@@ -20,12 +20,17 @@ struct Value {
   [[nodiscard]] float* row(std::size_t row) const { return f32 + row * width; }
   /// Rows [begin, end) as a product of that type reads them.
   [[nodiscard]] Activations view(ActType type, std::size_t begin, std::size_t end) const;
+  /// Row `from` becomes row `to`, in every form.
+  void copy_row(std::size_t from, std::size_t to) const;
 };
 
 /// A part of quantized activations: tokens [begin, end), columns [col, col+cols) of one token only if cols is
 /// not the whole width.
 Activations token_range(const Activations& acts, std::size_t begin, std::size_t end);
 Activations column_range(const Activations& acts, std::size_t token, std::size_t col, std::size_t cols);
+
+/// Row i of one matrix of activations becomes row j of another of the same shape.
+void copy_row(const Activations& from, std::size_t i, Activations& to, std::size_t j);
 
 struct WorkShape {
   std::size_t n_batch = 0;     ///< tokens of a batch

@@ -42,7 +42,7 @@ class Chat {
 
   // The prompt of the messages that are kept.
   Prompt prompt() {
-    const std::size_t n_ctx = state_.plan.options.n_ctx, room = n_ctx - n_ctx / 4;
+    const std::size_t n_ctx = state_.options.n_ctx, room = n_ctx - n_ctx / 4;
     Prompt out = render();
     while (how_.drop_oldest && out.tokens.size() > room) {
       const std::size_t count = oldest_exchange(messages_);
@@ -58,9 +58,9 @@ class Chat {
   [[nodiscard]] GenerateOptions generate_options(const GenerateOptions& wanted) const {
     GenerateOptions options = wanted;
     options.stop.insert(options.stop.end(), template_.stops().begin(), template_.stops().end());
-    if (state_.plan.options.context_shift)
-      options.keep = std::max(
-          options.keep, system_tokens(state_.model.tokenizer(), template_, messages_, render_options(how_)));
+    if (state_.options.context_shift)
+      options.keep = std::max(options.keep, system_tokens(state_.model().tokenizer(), template_, messages_,
+                                                          render_options(how_)));
     return options;
   }
 
@@ -69,14 +69,14 @@ class Chat {
  private:
   Prompt render() {
     const jinja::Text text = template_.render(messages_, render_options(how_));
-    return {text.bytes(), state_.transcript.encode(state_.model.tokenizer(), text)};
+    return {text.bytes(), state_.transcript.encode(state_.model().tokenizer(), text)};
   }
 
   [[noreturn]] void overflow(std::size_t tokens) {
-    const std::size_t n_ctx = state_.plan.options.n_ctx;
+    const std::size_t n_ctx = state_.options.n_ctx;
     while (const std::size_t count = oldest_exchange(messages_)) drop_oldest(messages_, count);
     const std::size_t alone =
-        template_.encode(state_.model.tokenizer(), messages_, render_options(how_)).size();
+        template_.encode(state_.model().tokenizer(), messages_, render_options(how_)).size();
     throw ContextOverflow("no room for this message: " +
                               (alone >= n_ctx ? "it alone has " + std::to_string(alone)
                                               : "with the conversation it has " + std::to_string(tokens)) +
@@ -97,7 +97,7 @@ class Chat {
 const ChatTemplate* Session::State::template_for(const ChatOptions& how) {
   if (how.chat_template) return how.chat_template.get();
   if (!chat_template)
-    chat_template = std::make_shared<const ChatTemplate>(ChatTemplate::from_vocabulary(model.vocabulary()));
+    chat_template = std::make_shared<const ChatTemplate>(ChatTemplate::from_vocabulary(model().vocabulary()));
   return chat_template.get();
 }
 
@@ -108,7 +108,7 @@ GenerateResult Session::chat(const std::vector<ChatMessage>& messages, const Gen
   if (how.on_prompt) how.on_prompt(prompt.text, prompt.tokens);
   GenerateResult result = generate(prompt.tokens, chat.generate_options(options), sink);
   result.dropped = chat.dropped();
-  state_->transcript.answered(state_->model.tokenizer(), result.tokens, result.text);
+  state_->transcript.answered(state_->model().tokenizer(), result.tokens, result.text);
   return result;
 }
 

@@ -1,7 +1,7 @@
 // Sessions on disk: tokens, and the keys and values of their positions.
 //
 //   magic "CRIASESS" · u32 version · u32 KV type · u64 fingerprint of the model · u64 n · u64 m ·
-//   n token ids (i32) · the bytes of KvCache::for_used_bytes(n) · m bytes of note ·
+//   n token ids (i32) · the bytes of KvPool::for_used_bytes(n) · m bytes of note ·
 //   u64 checksum of all before it                                                      (little-endian)
 #include <cstring>
 
@@ -38,9 +38,9 @@ std::uint64_t session_fingerprint(const Model& model) {
 Header header_of(const Session::State& state, std::uint64_t note_bytes) {
   Header header{{},
                 kVersion,
-                static_cast<std::uint32_t>(state.plan.options.kv_type),
-                session_fingerprint(state.model),
-                state.tokens.size(),
+                static_cast<std::uint32_t>(state.options.kv_type),
+                session_fingerprint(state.model()),
+                state.sequence.tokens().size(),
                 note_bytes};
   std::memcpy(header.magic, kMagic, sizeof kMagic);
   return header;
@@ -49,7 +49,8 @@ Header header_of(const Session::State& state, std::uint64_t note_bytes) {
 // Bytes of a file with n tokens, but for the checksum.
 std::uint64_t content_bytes(const Session::State& state, std::uint64_t n, std::uint64_t note_bytes) {
   std::uint64_t bytes = sizeof(Header) + n * sizeof(TokenId) + note_bytes;
-  state.cache.for_used_bytes(n, [&](const std::byte*, std::size_t size) { bytes += size; });
+  state.engine.state().pool.for_used_bytes(nullptr, n,
+                                           [&](const std::byte*, std::size_t size) { bytes += size; });
   return bytes;
 }
 
@@ -59,10 +60,10 @@ void check_header(const Header& header, const Session::State& state, const Binar
             "at byte 0");
   in.expect_equal("version", own.version, header.version, "at byte 8");
   in.expect_equal("saved with another KV type", own.kv_type, header.kv_type, "at byte 12");
-  in.expect(header.model == own.model, "saved with another model than " + state.model.file().path(),
+  in.expect(header.model == own.model, "saved with another model than " + state.model().file().path(),
             "at byte 16");
-  in.expect(header.n_tokens <= state.plan.options.n_ctx,
-            "does not fit into the context: expected at most " + std::to_string(state.plan.options.n_ctx) +
+  in.expect(header.n_tokens <= state.options.n_ctx,
+            "does not fit into the context: expected at most " + std::to_string(state.options.n_ctx) +
                 " tokens, got " + std::to_string(header.n_tokens),
             "at byte 24");
   in.expect(header.note_bytes <= kNoteBytes,
@@ -82,9 +83,11 @@ void Session::save(const std::string& path, std::string_view note) const {
                           " bytes, got " + std::to_string(note.size()));
   BinaryWriter out(path);
   out.write_number(header_of(*state_, note.size()));
-  out.write(state_->tokens.data(), state_->tokens.size() * sizeof(TokenId));
-  state_->cache.for_used_bytes(state_->tokens.size(),
-                               [&](const std::byte* data, std::size_t size) { out.write(data, size); });
+  const Sequence::State& sequence = state_->sequence.state();
+  out.write(sequence.tokens.data(), sequence.tokens.size() * sizeof(TokenId));
+  sequence.engine.pool.for_used_bytes(
+      &sequence.tables, sequence.tokens.size(),
+      [&](const std::byte* data, std::size_t size) { out.write(data, size); });
   out.write(note.data(), note.size());
   out.write_checksum();
   out.finish();
@@ -97,15 +100,16 @@ std::string Session::load(const std::string& path) {
   check_header(header, *state_, in);
   std::vector<TokenId> tokens(header.n_tokens);
   std::string note(header.note_bytes, '\0');
-  state_->tokens.clear();  // from here on the cache is overwritten
-  (void)state_->cache.rewind(0);
-  state_->cache.written(tokens.size());
+  Sequence::State& sequence = state_->sequence.state();
+  sequence.truncate(0);  // from here on the cache is overwritten
+  sequence.make_room(tokens.size());
   in.read(tokens.data(), tokens.size() * sizeof(TokenId));
-  state_->cache.for_used_bytes(tokens.size(), [&](std::byte* to, std::size_t size) { in.read(to, size); });
+  sequence.engine.pool.for_used_bytes(&sequence.tables, tokens.size(),
+                                      [&](std::byte* to, std::size_t size) { in.read(to, size); });
   in.read(note.data(), note.size());
   in.check_checksum();
-  state_->check_tokens(tokens);
-  state_->tokens.assign(tokens.begin(), tokens.end());
+  sequence.check(tokens);
+  sequence.append(tokens);
   return note;
 }
 

@@ -97,13 +97,13 @@ class Generation {
       : session_(session),
         state_(state),
         options_(options),
-        vocabulary_(state.model.vocabulary()),
-        sampler_(sampler_options(options, vocabulary_), state.model.config().n_vocab,
-                 &state.model.tokenizer()),
-        output_(state.model.tokenizer(), options, sink) {}
+        vocabulary_(state.model().vocabulary()),
+        sampler_(sampler_options(options, vocabulary_), state.model().config().n_vocab,
+                 &state.model().tokenizer()),
+        output_(state.model().tokenizer(), options, sink) {}
 
   GenerateResult run(std::span<const TokenId> prompt) {
-    const StopOn stop_on(state_.executor, options_.interrupt);
+    const StopOn stop_on(state_.engine.state().executor, options_.interrupt);
     std::span<const float> logits;
     const Stopwatch prompt_time;
     try {
@@ -135,8 +135,9 @@ class Generation {
     const std::size_t n_ctx = session_.options().n_ctx;
     while (tokens.size() > n_ctx) {
       if (!session_.options().context_shift || keep_ + 1 >= n_ctx)
-        throw state_.model.file().error("the prompt does not fit: expected at most " + std::to_string(n_ctx) +
-                                        " tokens (the context), got " + std::to_string(tokens.size()));
+        throw state_.model().file().error("the prompt does not fit: expected at most " +
+                                          std::to_string(n_ctx) + " tokens (the context), got " +
+                                          std::to_string(tokens.size()));
       tokens = shifted(tokens);
     }
     return tokens;

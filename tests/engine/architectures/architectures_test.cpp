@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "tests/engine/architectures/tiny_architecture.h"
+#include "tests/engine/session/batch_mix.h"
 
 namespace cria::test {
 namespace {
@@ -91,6 +92,26 @@ TEST_P(Architectures, BitsDependOnNothingElse) {
   expect_same({.n_batch = 64, .threads = 2}, "chunks of 64, two threads");
   for (const KernelSet* set : available_kernels())
     expect_same({.n_batch = 32, .threads = 1, .kernels = set}, std::string(set->isa));
+}
+
+// Windows longer than a page, so that pages are let go and found again in part.
+TEST_P(Architectures, BatchesChangeNothing) {
+  ArchitectureCase c = GetParam();
+  const auto window = c.keys.find("attention.sliding_window");
+  for (const std::uint32_t width : {8U, 70U}) {
+    if (window != c.keys.end()) window->second = width;
+    const auto model = TinyArchitecture(c).load();
+    EngineOptions options;
+    options.n_ctx = 400;
+    options.rope_ctx = 256;
+    options.n_batch = 40;
+    options.threads = 2;
+    options.sequences = 5;
+    BatchMix mix(*model, options, width);
+    mix.run(60);
+    mix.check();
+    if (window == c.keys.end()) return;
+  }
 }
 
 // The file is refused, or what is wrong does not matter; in any case nothing worse happens.

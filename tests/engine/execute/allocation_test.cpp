@@ -66,5 +66,31 @@ TEST(Allocation, NonePerPromptChunk) {
   EXPECT_EQ(allocations, before);
 }
 
+// Sequences that fill page after page, found prefixes that make room, one batch for all.
+TEST(Allocation, NonePerBatchOfManySequences) {
+  EngineOptions options;
+  options.n_ctx = 512;
+  options.threads = 2;
+  options.sequences = 4;
+  options.positions = 1024;
+  Engine engine(demo_model(), options);
+  std::vector<Sequence> sequences;
+  for (std::uint64_t i = 0; i < 4; ++i) sequences.emplace_back(engine, i);
+  Batch batch(engine);
+  const std::vector<TokenId> tokens = many_tokens(256);
+  const auto step = [&](std::size_t i) {
+    batch.clear();
+    for (Sequence& sequence : sequences) batch.add(sequence, std::span(tokens).subspan(i, 1), 0);
+    batch.forward();
+    (void)batch.logits(0, 4);
+  };
+  step(0);
+  const long before = allocations;
+  for (std::size_t i = 1; i < 150; ++i) step(i);
+  for (Sequence& sequence : sequences) sequence.truncate(100);
+  for (std::size_t i = 100; i < 250; ++i) step(i);
+  EXPECT_EQ(allocations, before);
+}
+
 }  // namespace
 }  // namespace cria::test

@@ -1,0 +1,125 @@
+#include "engine/execute/kv_pool.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+namespace cria {
+
+KvPool::Group KvPool::group_for(const CacheSpec& spec, const KvShape& shape) {
+  const std::size_t all = round_up(shape.n_ctx, kKeyTile) / kKeyTile;
+  const std::size_t total = std::max(all, round_up(shape.positions, kKeyTile) / kKeyTile);
+  // A batch is stored before its first query looks back; both ends may lie inside a page.
+  const std::size_t held = round_up(spec.window + shape.n_batch - 1, kKeyTile) / kKeyTile + 1;
+  if (spec.window == 0 || held >= all) return {spec.latent, 0, all, total, {}, {}};
+  const std::size_t wanted = held * shape.sequences * (shape.keeps_prefixes ? 2 : 1);
+  return {spec.latent, spec.window, held, std::min(wanted, std::max(total, held * shape.sequences)), {}, {}};
+}
+
+KvPool::Layout KvPool::layout(const Graph& graph, const KvShape& shape) {
+  Layout out;
+  for (const CacheSpec& spec : graph.caches) {
+    const Group group = group_for(spec, shape);
+    const auto same = [&](const Group& g) { return g.latent == group.latent && g.window == group.window; };
+    const auto at = std::ranges::find_if(out.groups, same);
+    const auto index = static_cast<std::size_t>(at - out.groups.begin());
+    if (at == out.groups.end()) out.groups.push_back(group);
+    Layer layer{spec, index, nullptr, nullptr, key_tile_bytes(shape.type, spec.dim_k), 0, 0, 0};
+    layer.k_head_bytes = group.n_pages * layer.k_page_bytes;
+    if (!spec.latent) {
+      layer.v_page_bytes = kKeyTile * value_row_bytes(shape.type, spec.dim_v);
+      layer.v_head_bytes = group.n_pages * layer.v_page_bytes;
+    }
+    out.layers.push_back(layer);
+  }
+  return out;
+}
+
+std::size_t KvPool::Layout::bytes() const {
+  return std::accumulate(layers.begin(), layers.end(), std::size_t{0},
+                         [](std::size_t sum, const Layer& layer) { return sum + layer.bytes(); });
+}
+
+std::size_t KvPool::bytes(const Graph& graph, const KvShape& shape) { return layout(graph, shape).bytes(); }
+
+KvPool::KvPool(const Graph& graph, const KvShape& shape) : type_(shape.type), memory_(bytes(graph, shape)) {
+  Layout parts = layout(graph, shape);
+  groups_ = std::move(parts.groups);
+  layers_ = std::move(parts.layers);
+  std::byte* next = memory_.data();
+  for (Layer& layer : layers_) {
+    layer.k = next;
+    if (!layer.spec.latent) layer.v = next + layer.spec.n_kv_heads * layer.k_head_bytes;
+    next += layer.bytes();
+  }
+  for (Group& group : groups_) {
+    group.references.resize(group.n_pages);
+    group.free.resize(group.n_pages);
+    std::iota(group.free.rbegin(), group.free.rend(), PageId{0});
+  }
+}
+
+PageId KvPool::take(std::size_t group) {
+  Group& g = groups_[group];
+  if (g.free.empty()) return kNoPage;
+  const PageId page = g.free.back();
+  g.free.pop_back();
+  g.references[page] = 1;
+  return page;
+}
+
+void KvPool::release(std::size_t group, PageId page) {
+  Group& g = groups_[group];
+  assert(g.references[page] > 0);
+  if (--g.references[page] == 0) g.free.push_back(page);
+}
+
+void KvPool::copy(std::size_t group, PageId from, PageId to) {
+  for (const Layer& layer : layers_) {
+    if (layer.group != group) continue;
+    const auto copy_page = [&](std::byte* head, std::size_t bytes) {
+      std::memcpy(head + to * bytes, head + from * bytes, bytes);
+    };
+    for (std::size_t head = 0; head < layer.spec.n_kv_heads; ++head) {
+      copy_page(layer.k + head * layer.k_head_bytes, layer.k_page_bytes);
+      if (layer.v != nullptr) copy_page(layer.v + head * layer.v_head_bytes, layer.v_page_bytes);
+    }
+  }
+}
+
+KvStoreJob KvPool::store_job(std::uint32_t cache) const {
+  const Layer& layer = layers_[cache];
+  KvStoreJob job{};
+  job.head_dim = layer.spec.dim_k;
+  job.value_dim = layer.spec.dim_v;
+  job.kv_type = type_;
+  job.k_cache = layer.k;
+  job.v_cache = layer.v;
+  job.k_head_bytes = layer.k_head_bytes;
+  job.v_head_bytes = layer.v_head_bytes;
+  return job;
+}
+
+AttentionJob KvPool::attention_job(std::uint32_t cache, const AttentionSpec& attention) const {
+  const Layer& layer = layers_[cache];
+  AttentionJob job{};
+  job.n_heads = attention.n_heads;
+  job.n_kv_heads = layer.spec.latent ? attention.kv_groups : layer.spec.n_kv_heads;
+  job.head_dim = layer.spec.dim_k;
+  job.value_dim = layer.spec.dim_v;
+  job.window = attention.window;
+  job.chunk = attention.chunk;
+  job.scale = attention.scale;
+  job.softcap = attention.softcap;
+  if (attention.sinks) job.sinks = reinterpret_cast<const float*>(attention.sinks->data);
+  job.kv_type = type_;
+  job.k = layer.k;
+  job.v = layer.v;
+  job.k_head_bytes = layer.spec.latent ? 0 : layer.k_head_bytes;
+  job.v_head_bytes = layer.v_head_bytes;
+  return job;
+}
+
+}  // namespace cria

@@ -1,0 +1,118 @@
+// Keys and values of many sequences, one cache for each CacheSpec of a graph, in the layout of
+// kernels/attention/kv_layout.h. Positions lie in pages of kKeyTile, counted from 0. Caches whose positions come
+// and go together (of one kind and window) form a group: a page of a group is its place in all of them. Pages
+// are counted by reference; who holds them, and which positions they are of, is the sequences' affair.
+#pragma once
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "engine/execute/pages.h"
+#include "engine/graph/graph.h"
+#include "kernels/attention/kv_layout.h"
+
+namespace cria {
+
+using PageId = std::uint32_t;
+inline constexpr PageId kNoPage = ~PageId{0};
+
+/// The pages of a sequence: of each group, by position / kKeyTile. kNoPage: let go behind a window.
+using PageTables = std::vector<std::vector<PageId>>;
+
+/// What a pool must hold.
+struct KvShape {
+  KvType type{};
+  std::size_t n_ctx = 0;      ///< positions of the longest sequence
+  std::size_t n_batch = 0;    ///< tokens of a batch
+  std::size_t sequences = 1;  ///< that are alive together
+  std::size_t positions = 0;  ///< of all sequences; at least n_ctx
+  bool keeps_prefixes = false;
+};
+
+class KvPool {
+ public:
+  static std::size_t bytes(const Graph& graph, const KvShape& shape);
+  KvPool(const Graph& graph, const KvShape& shape);
+
+  [[nodiscard]] std::size_t groups() const { return groups_.size(); }
+  [[nodiscard]] std::size_t group_of(std::uint32_t cache) const { return layers_[cache].group; }
+  [[nodiscard]] std::size_t pages(std::size_t group) const { return groups_[group].n_pages; }
+  [[nodiscard]] std::size_t free_pages(std::size_t group) const { return groups_[group].free.size(); }
+  /// Pages of the group that a sequence may hold: all of its positions, or those of the window and a batch.
+  [[nodiscard]] std::size_t most_held(std::size_t group) const { return groups_[group].most_held; }
+  /// The page of the earliest position that position n may still look at.
+  [[nodiscard]] std::size_t first_page(std::size_t group, std::size_t n) const {
+    const std::size_t window = groups_[group].window;
+    return window == 0 || n < window ? 0 : (n + 1 - window) / kKeyTile;
+  }
+
+  /// A free page, now with one reference; kNoPage: there is none.
+  PageId take(std::size_t group);
+  void share(std::size_t group, PageId page) { ++groups_[group].references[page]; }
+  void release(std::size_t group, PageId page);
+  [[nodiscard]] std::uint32_t references(std::size_t group, PageId page) const {
+    return groups_[group].references[page];
+  }
+  void copy(std::size_t group, PageId from, PageId to);
+
+  /// What the kernels must know to write to and read from a cache; the caller adds tokens and pages.
+  [[nodiscard]] KvStoreJob store_job(std::uint32_t cache) const;
+  [[nodiscard]] AttentionJob attention_job(std::uint32_t cache, const AttentionSpec& attention) const;
+
+  /// visit(pointer, bytes) for what positions from n on need of 0 … n-1, in an order and in sizes that depend on
+  /// the model and n only. tables: hold all these pages, or are null: then the pointers are, too.
+  template <class Visitor>
+  void for_used_bytes(const PageTables* tables, std::size_t n, Visitor&& visit) const {
+    for (const Layer& layer : layers_) {
+      const auto each_page = [&](std::byte* memory, std::size_t head_bytes, std::size_t row_bytes,
+                                 bool whole) {
+        for (std::size_t page = first_page(layer.group, n); memory != nullptr && page * kKeyTile < n;
+             ++page) {
+          const std::size_t rows = whole ? kKeyTile : std::min(kKeyTile, n - page * kKeyTile);
+          std::byte* const at =
+              tables == nullptr ? nullptr
+                                : memory + head_bytes + (*tables)[layer.group][page] * kKeyTile * row_bytes;
+          visit(at, rows * row_bytes);
+        }
+      };
+      for (std::size_t head = 0; head < layer.spec.n_kv_heads; ++head) {
+        each_page(layer.k, head * layer.k_head_bytes, layer.k_page_bytes / kKeyTile, true);
+        each_page(layer.v, head * layer.v_head_bytes, layer.v_page_bytes / kKeyTile, false);
+      }
+    }
+  }
+  /// All of its memory, for tests.
+  [[nodiscard]] std::span<std::byte> memory() const { return {memory_.data(), memory_.size()}; }
+
+ private:
+  struct Group {
+    bool latent;
+    std::size_t window;  // 0: positions are never let go
+    std::size_t most_held, n_pages;
+    std::vector<PageId> free;  // the next to be taken last
+    std::vector<std::uint32_t> references;
+  };
+  struct Layer {
+    CacheSpec spec;
+    std::size_t group;
+    std::byte* k;  // into memory_
+    std::byte* v;  // null: latent
+    std::size_t k_page_bytes, v_page_bytes, k_head_bytes, v_head_bytes;
+    [[nodiscard]] std::size_t bytes() const { return spec.n_kv_heads * (k_head_bytes + v_head_bytes); }
+  };
+  struct Layout {
+    std::vector<Group> groups;
+    std::vector<Layer> layers;
+    [[nodiscard]] std::size_t bytes() const;
+  };
+  static Group group_for(const CacheSpec& spec, const KvShape& shape);
+  static Layout layout(const Graph& graph, const KvShape& shape);
+
+  KvType type_;
+  std::vector<Group> groups_;
+  std::vector<Layer> layers_;
+  Pages memory_;
+};
+
+}  // namespace cria

@@ -1,0 +1,110 @@
+#include "engine/engine.h"
+
+#include <bit>
+#include <utility>
+
+#include "engine/execute/non_finite.h"
+#include "engine/session/engine_state.h"
+
+namespace cria {
+namespace {
+
+EnginePlan checked(EnginePlan plan, const Model& model) {
+  plan.check(model);
+  return plan;
+}
+
+}  // namespace
+
+KvType parse_kv_type(std::string_view name) {
+  if (name == "f16") return KvType::F16;
+  if (name == "f32") return KvType::F32;
+  if (name == "q8_0") return KvType::Q8_0;
+  throw Error("no such type of keys and values: expected f16, f32 or q8_0, got " + std::string(name));
+}
+static_assert(KvType{} == KvType::F16, "the default of EngineOptions");
+
+Engine::State::State(const Model& m, EnginePlan p)
+    : owner(m.shared_from_this()),
+      model(m),
+      plan(std::move(p)),
+      pool(plan.graph, plan.kv),
+      executor(plan.graph, *plan.options.kernels, pool, plan.shape,
+               {plan.options.threads, plan.options.threads_prefill}, plan.options.rope_ctx) {
+  if (plan.options.keep_prefixes) index.emplace(pool);
+}
+
+bool Engine::State::make_free(std::size_t group) {
+  return pool.free_pages(group) != 0 || (index && index->evict(group));
+}
+
+PageId Engine::State::take_page(std::size_t group) {
+  if (make_free(group)) return pool.take(group);
+  throw model.file().error("no room for keys and values: expected at most " +
+                           std::to_string(pool.pages(group) * kKeyTile) + " positions in all sequences");
+}
+
+Engine::Engine(const Model& model, const EngineOptions& options)
+    : state_(std::make_unique<State>(model, checked(EnginePlan::of(model, options), model))) {}
+Engine::~Engine() = default;
+
+const Model& Engine::model() const noexcept { return state_->model; }
+const EngineOptions& Engine::options() const noexcept { return state_->plan.options; }
+std::size_t Engine::memory_bytes() const noexcept {
+  return state_->plan.memory.kv + state_->plan.memory.work;
+}
+const Graph& Engine::graph() const noexcept { return state_->plan.graph; }
+std::size_t Engine::logit_rows() const noexcept { return state_->plan.shape.logit_rows; }
+
+std::size_t Engine::pages() const noexcept { return (options().positions + kKeyTile - 1) / kKeyTile; }
+
+void Engine::parallel(std::size_t n, const std::function<void(std::size_t)>& f) {
+  state_->executor.parallel(n, [&f](std::size_t i, unsigned) { f(i); });
+}
+
+// A loop that vectorizes: whether no exponent is all ones.
+bool all_finite(std::span<const float> logits) {
+  std::uint32_t bad = 0;
+  for (const float value : logits)
+    bad |= static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(value) & 0x7F800000U) == 0x7F800000U);
+  return bad == 0;
+}
+
+// Evaluates everything again from position 0, looking at each node's result. Only a model or a token sequence
+// that cannot be used any more gets here, so the time does not matter.
+Error Engine::not_finite(Sequence& sequence) {
+  state_->executor.stop_on(nullptr);
+  const std::vector<TokenId> all(sequence.tokens().begin(), sequence.tokens().end());
+  sequence.truncate(0);
+  std::optional<Error> found;
+  const GgufFile& file = state_->model.file();
+  state_->executor.observe([&](const Node& node, std::span<const float> values, std::size_t) {
+    if (!found && !all_finite(values)) found = cria::not_finite(file, graph(), node, values);
+  });
+  Batch batch(*this);
+  for (std::size_t done = 0; done < all.size() && !found; done += batch.size()) {
+    batch.clear();
+    batch.add(sequence, std::span(all).subspan(done, std::min(batch.room(), all.size() - done)), 0);
+    batch.forward();
+    for (std::size_t i = 0; i < batch.size() && !found; ++i) (void)batch.logits(i, i + 1);
+  }
+  state_->executor.observe(state_->observer);
+  sequence.truncate(0);
+  return found ? *found : cria::not_finite(file, graph(), graph().nodes.back(), {});
+}
+
+void Engine::profile(bool on) { state_->executor.profile(on); }
+
+std::vector<NodeTime> Engine::profile() const {
+  std::vector<NodeTime> times;
+  const std::span<const double> seconds = state_->executor.node_seconds();
+  for (std::size_t i = 0; i < seconds.size(); ++i) times.push_back({&graph().nodes[i], seconds[i]});
+  return times;
+}
+
+void Engine::observe(std::function<void(const Node&, std::span<const float>, std::size_t)> observer) {
+  state_->observer = std::move(observer);
+  state_->executor.observe(state_->observer);
+}
+
+}  // namespace cria

@@ -1,0 +1,70 @@
+// What an engine costs, known before it is allocated.
+#include "engine/architectures/architecture.h"
+#include "engine/session/engine_state.h"
+
+namespace cria {
+namespace {
+
+constexpr std::uint32_t kDefaultContext = 4096;
+constexpr std::uint32_t kMaxContext = 1U << 24;
+constexpr std::uint32_t kMaxBatch = 4096;
+constexpr std::uint32_t kMaxSequences = 1024;
+constexpr unsigned kMaxThreads = 1024;
+
+Error too_many(const char* what, std::uint64_t most, std::uint64_t got) {
+  return Error("too many " + std::string(what) + ": expected at most " + std::to_string(most) + ", got " +
+               std::to_string(got));
+}
+
+}  // namespace
+
+EnginePlan EnginePlan::of(const Model& model, const EngineOptions& wanted) {
+  EnginePlan plan;
+  EngineOptions& o = plan.options = wanted;
+  const LlamaConfig& config = model.config();
+  if (o.kernels == nullptr) o.kernels = active_kernels();
+  if (o.rope_ctx == 0) o.rope_ctx = o.n_ctx == 0 ? config.n_ctx_train : o.n_ctx;
+  if (o.n_ctx == 0) o.n_ctx = std::min(config.n_ctx_train, kDefaultContext);
+  if (o.n_ctx > kMaxContext)
+    throw model.file().error("context too long: expected at most " + std::to_string(kMaxContext) +
+                             " positions, got " + std::to_string(o.n_ctx));
+  if (o.threads == 0) o.threads = usable_cores();
+  if (o.threads_prefill == 0) o.threads_prefill = o.threads;
+  const unsigned threads = std::max(o.threads, o.threads_prefill);
+  if (threads > kMaxThreads) throw too_many("threads", kMaxThreads, threads);
+  o.sequences = std::max(o.sequences, 1U);
+  if (o.sequences > kMaxSequences) throw too_many("sequences", kMaxSequences, o.sequences);
+  const std::uint64_t all = std::uint64_t{round_up(o.n_ctx, kKeyTile)} * o.sequences;
+  o.positions = o.positions == 0 ? all : std::max<std::uint64_t>(o.positions, o.n_ctx);
+  if (o.positions > std::uint64_t{kMaxContext} * 16)
+    throw too_many("positions", std::uint64_t{kMaxContext} * 16, o.positions);
+  o.n_batch = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
+      o.n_batch, 1, std::min<std::uint64_t>(std::uint64_t{o.n_ctx} * o.sequences, kMaxBatch)));
+  plan.graph =
+      o.kernels == active_kernels() ? model.graph() : build_graph(model.file(), config, *o.kernels).graph;
+  plan.shape = fit_work(plan.graph, o.n_batch, threads);
+  o.n_batch = static_cast<std::uint32_t>(plan.shape.n_batch);
+  plan.kv = {o.kv_type, o.n_ctx, plan.shape.n_batch, o.sequences, o.positions, o.keep_prefixes};
+  plan.memory = {model.file().file_bytes(), KvPool::bytes(plan.graph, plan.kv),
+                 WorkMemory::bytes(plan.graph, plan.shape), available_memory(), plan.shape.n_batch};
+  return plan;
+}
+
+EngineMemory engine_memory(const Model& model, const EngineOptions& options) {
+  return EnginePlan::of(model, options).memory;
+}
+
+void EnginePlan::check(const Model& model) const {
+  const auto mib = [](std::size_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB"; };
+  const std::size_t file =
+      model.pinned() ? 0 : memory.file;  // what is pinned is no longer counted as available
+  const std::size_t needed = file + memory.kv + memory.work;
+  if (needed <= memory.available) return;
+  const std::uint64_t positions = options.sequences == 1 ? options.n_ctx : options.positions;
+  throw model.file().error("not enough memory: expected " + mib(needed) + " available (file " + mib(file) +
+                           ", KV cache of " + std::to_string(positions) + " positions " + mib(memory.kv) +
+                           ", work " + mib(memory.work) + "), got " + mib(memory.available) +
+                           "; a shorter context or another KV type needs less");
+}
+
+}  // namespace cria

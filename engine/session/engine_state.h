@@ -1,0 +1,82 @@
+// What engines, sequences and batches hold; shared by the files that implement them.
+#pragma once
+
+#include <optional>
+
+#include "engine/engine.h"
+#include "engine/execute/executor.h"
+#include "engine/model_parts.h"
+#include "engine/session/prefix_index.h"
+
+namespace cria {
+
+/// Everything decided about an engine before anything is allocated.
+struct EnginePlan {
+  EngineOptions options;  ///< with the defaults filled in
+  Graph graph;
+  WorkShape shape;
+  KvShape kv;
+  EngineMemory memory;
+
+  static EnginePlan of(const Model& model, const EngineOptions& wanted);
+  /// Throws Error if the machine has not enough memory.
+  void check(const Model& model) const;
+};
+
+struct Engine::State {
+  const std::shared_ptr<const Model> owner;  // keeps the model alive
+  const Model& model;
+  const EnginePlan plan;
+  KvPool pool;
+  std::optional<PrefixIndex> index;  // where prefixes are kept
+  Executor executor;
+  NodeObserver observer;
+  std::size_t n_sequences = 0;
+  const Batch::State* last = nullptr;  // whose values the work memory holds
+
+  State(const Model& m, EnginePlan p);
+
+  /// A page with one reference; kept prefixes make room. Throws Error if all are in use.
+  PageId take_page(std::size_t group);
+  /// Whether a page would be free, where kept prefixes make room.
+  [[nodiscard]] bool make_free(std::size_t group);
+};
+
+struct Sequence::State {
+  Engine::State& engine;
+  const std::uint64_t scope;
+  std::vector<TokenId> tokens;           // positions in use; capacity n_ctx from the start
+  PageTables tables;                     // pages of at least these positions
+  std::vector<PrefixIndex::Ref> prefix;  // of full pages, where prefixes are kept
+
+  State(Engine::State& e, std::uint64_t s);
+  State(const State& other);
+  State& operator=(const State&) = delete;
+  ~State();
+
+  /// Throws Error for tokens that the vocabulary has not or that do not fit into the context.
+  void check(std::span<const TokenId> added) const;
+  /// Pages of its own for n positions more. Throws Error if the pool has not enough.
+  void make_room(std::size_t n);
+  /// Their keys and values have been written.
+  void append(std::span<const TokenId> added);
+  std::size_t truncate(std::size_t n);
+  std::size_t reuse(std::span<const TokenId> wanted);
+
+ private:
+  void own_last_page(std::size_t group);
+  void release_from(std::size_t group, std::size_t page);
+  [[nodiscard]] bool has_window(std::size_t n) const;
+  [[nodiscard]] std::size_t usable(std::span<const PrefixIndex::Ref> found) const;
+};
+
+struct Batch::State {
+  Engine::State& engine;
+  BatchPlan plan;
+  std::vector<Sequence::State*> sequences;  // of the slices
+  std::size_t n_wanted = 0;
+
+  explicit State(Engine::State& e);
+};
+
+}  // namespace cria

@@ -1,0 +1,125 @@
+#include "engine/session/prefix_index.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+
+#include "model/file/hash.h"
+
+namespace cria {
+namespace {
+
+constexpr std::uint32_t kNone = ~std::uint32_t{0};
+
+}  // namespace
+
+PrefixIndex::PrefixIndex(KvPool& pool) : pool_(pool), free_(0) {
+  std::size_t n = 0;
+  for (std::size_t group = 0; group < pool.groups(); ++group) n += pool.pages(group);
+  entries_.resize(n);
+  places_.resize(n * pool.groups(), kNoPage);
+  buckets_.resize(std::bit_ceil(n + 1), kNone);
+  for (std::size_t i = 0; i < n; ++i)
+    entries_[i].next = i + 1 < n ? static_cast<std::uint32_t>(i + 1) : kNone;
+}
+
+std::size_t PrefixIndex::bucket(std::uint64_t scope, std::uint64_t parent,
+                                std::span<const TokenId> tokens) const {
+  Hash hash;
+  hash.add_number(scope);
+  hash.add_number(parent);
+  hash.add(tokens.data(), tokens.size_bytes());
+  return hash.value() & (buckets_.size() - 1);
+}
+
+PrefixIndex::Ref PrefixIndex::find(std::uint64_t scope, Ref parent, std::span<const TokenId> tokens) const {
+  assert(tokens.size() == kKeyTile);
+  for (std::uint32_t i = buckets_[bucket(scope, parent.serial, tokens)]; i != kNone; i = entries_[i].next) {
+    const Entry& e = entries_[i];
+    if (e.scope == scope && e.parent == parent.serial && std::ranges::equal(e.tokens, tokens))
+      return {i, e.serial};
+  }
+  return {};
+}
+
+PrefixIndex::Ref PrefixIndex::add(std::uint64_t scope, Ref parent, std::span<const TokenId> tokens,
+                                  PageTables& tables, std::size_t index) {
+  Ref ref = find(scope, parent, tokens);
+  if (ref.serial == 0) {
+    assert(free_ != kNone);
+    ref = {free_, ++last_serial_};
+    Entry& e = entries_[free_];
+    free_ = e.next;
+    e.serial = ref.serial;
+    e.scope = scope;
+    e.parent = parent.serial;
+    e.depth = static_cast<std::uint32_t>(index);
+    std::ranges::copy(tokens, e.tokens.begin());
+    std::uint32_t& first = buckets_[bucket(scope, parent.serial, tokens)];
+    e.next = first;
+    first = ref.entry;
+  }
+  for (std::size_t group = 0; group < pool_.groups(); ++group) {
+    PageId &kept = place(ref.entry, group), &own = tables[group][index];
+    if (own == kNoPage || kept == own) continue;
+    if (kept == kNoPage) {
+      kept = own;
+      pool_.share(group, kept);
+    } else {  // the same bytes
+      pool_.release(group, own);
+      own = kept;
+      pool_.share(group, own);
+    }
+  }
+  entries_[ref.entry].used = ++clock_;
+  return ref;
+}
+
+PageId PrefixIndex::page(Ref ref, std::size_t group) const {
+  if (ref.serial == 0 || entries_[ref.entry].serial != ref.serial) return kNoPage;
+  return places_[ref.entry * pool_.groups() + group];
+}
+
+void PrefixIndex::touch(std::span<const Ref> prefix) {
+  ++clock_;
+  for (const Ref& ref : prefix)
+    if (entries_[ref.entry].serial == ref.serial) entries_[ref.entry].used = clock_;
+}
+
+bool PrefixIndex::evict(std::size_t group) {
+  std::uint32_t oldest = kNone;
+  for (std::uint32_t i = 0; i < entries_.size(); ++i) {
+    const PageId page = place(i, group);
+    if (page == kNoPage || pool_.references(group, page) > 1) continue;
+    const Entry& e = entries_[i];
+    if (oldest == kNone || e.used < entries_[oldest].used ||
+        (e.used == entries_[oldest].used && e.depth > entries_[oldest].depth))
+      oldest = i;
+  }
+  if (oldest == kNone) return false;
+  drop(oldest, group);
+  return true;
+}
+
+void PrefixIndex::forget(std::size_t group, PageId page) {
+  for (std::uint32_t i = 0; i < entries_.size(); ++i) {
+    if (place(i, group) == page) return drop(i, group);
+  }
+}
+
+// The entry lets go of its page of the group; with the last one it is gone.
+void PrefixIndex::drop(std::uint32_t entry, std::size_t group) {
+  pool_.release(group, place(entry, group));
+  place(entry, group) = kNoPage;
+  for (std::size_t g = 0; g < pool_.groups(); ++g)
+    if (place(entry, g) != kNoPage) return;
+  Entry& e = entries_[entry];
+  std::uint32_t* link = &buckets_[bucket(e.scope, e.parent, e.tokens)];
+  while (*link != entry) link = &entries_[*link].next;
+  *link = e.next;
+  e.serial = 0;
+  e.next = free_;
+  free_ = entry;
+}
+
+}  // namespace cria

@@ -1,0 +1,173 @@
+// Sequences: whose pages are whose.
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "engine/session/common_prefix.h"
+#include "engine/session/engine_state.h"
+
+namespace cria {
+
+Sequence::State::State(Engine::State& e, std::uint64_t s) : engine(e), scope(s), tables(e.pool.groups()) {
+  if (engine.n_sequences == engine.plan.options.sequences)
+    throw Error("too many sequences: expected at most " + std::to_string(engine.n_sequences));
+  const std::size_t n_ctx = engine.plan.options.n_ctx;
+  tokens.reserve(n_ctx);
+  for (auto& table : tables) table.reserve(n_ctx / kKeyTile + 1);
+  if (engine.index) prefix.reserve(n_ctx / kKeyTile);
+  ++engine.n_sequences;
+}
+
+Sequence::State::State(const State& other) : State(other.engine, other.scope) {
+  tokens.assign(other.tokens.begin(), other.tokens.end());
+  prefix.assign(other.prefix.begin(), other.prefix.end());
+  const auto used = static_cast<std::ptrdiff_t>((tokens.size() + kKeyTile - 1) / kKeyTile);
+  for (std::size_t group = 0; group < tables.size(); ++group) {
+    const auto begin = other.tables[group].begin();
+    tables[group].assign(begin, begin + used);
+    for (const PageId page : tables[group])
+      if (page != kNoPage) engine.pool.share(group, page);
+  }
+}
+
+Sequence::State::~State() {
+  if (engine.index) engine.index->touch(prefix);
+  for (std::size_t group = 0; group < tables.size(); ++group) release_from(group, 0);
+  --engine.n_sequences;
+}
+
+void Sequence::State::check(std::span<const TokenId> added) const {
+  const GgufFile& file = engine.model.file();
+  const auto n_vocab = static_cast<TokenId>(engine.model.config().n_vocab);
+  for (const TokenId token : added) {
+    if (token < 0 || token >= n_vocab)
+      throw file.error("no such token: expected 0 to " + std::to_string(n_vocab - 1) + ", got " +
+                       std::to_string(token));
+  }
+  const std::size_t n_ctx = engine.plan.options.n_ctx, left = n_ctx - tokens.size();
+  if (added.size() > left)
+    throw file.error("context is full: expected at most " + std::to_string(left) +
+                     " more tokens (context of " + std::to_string(n_ctx) + "), got " +
+                     std::to_string(added.size()));
+}
+
+void Sequence::State::release_from(std::size_t group, std::size_t page) {
+  std::vector<PageId>& table = tables[group];
+  for (; table.size() > page; table.pop_back())
+    if (table.back() != kNoPage) engine.pool.release(group, table.back());
+}
+
+// The page that the next position lies in, if others see it too.
+void Sequence::State::own_last_page(std::size_t group) {
+  PageId& page = tables[group][tokens.size() / kKeyTile];
+  if (engine.pool.references(group, page) == 1) return;
+  if (!engine.make_free(group) && engine.index) engine.index->forget(group, page);
+  if (engine.pool.references(group, page) == 1) return;
+  const PageId own = engine.take_page(group);
+  engine.pool.copy(group, page, own);
+  engine.pool.release(group, std::exchange(page, own));
+}
+
+void Sequence::State::make_room(std::size_t n) {
+  for (std::size_t group = 0; group < tables.size(); ++group) {
+    std::vector<PageId>& table = tables[group];
+    if (tokens.size() % kKeyTile != 0) own_last_page(group);
+    const std::size_t most = engine.pool.most_held(group);
+    while (table.size() * kKeyTile < tokens.size() + n) {
+      if (table.size() >= most && table[table.size() - most] != kNoPage)
+        engine.pool.release(group, std::exchange(table[table.size() - most], kNoPage));
+      table.push_back(engine.take_page(group));
+    }
+  }
+}
+
+void Sequence::State::append(std::span<const TokenId> added) {
+  tokens.insert(tokens.end(), added.begin(), added.end());
+  if (!engine.index) return;
+  while ((prefix.size() + 1) * kKeyTile <= tokens.size()) {
+    const std::size_t page = prefix.size();
+    const PrefixIndex::Ref parent = page == 0 ? PrefixIndex::Ref{} : prefix.back();
+    prefix.push_back(
+        engine.index->add(scope, parent, std::span(tokens).subspan(page * kKeyTile, kKeyTile), tables, page));
+  }
+}
+
+// Whether all pages are there that position n may look at.
+bool Sequence::State::has_window(std::size_t n) const {
+  for (std::size_t group = 0; group < tables.size(); ++group) {
+    for (std::size_t page = engine.pool.first_page(group, n); page * kKeyTile < n; ++page)
+      if (tables[group][page] == kNoPage) return false;
+  }
+  return true;
+}
+
+std::size_t Sequence::State::truncate(std::size_t n) {
+  if (n >= tokens.size()) return tokens.size();
+  if (!has_window(n)) n = 0;
+  if (engine.index) engine.index->touch(prefix);
+  for (std::size_t group = 0; group < tables.size(); ++group)
+    release_from(group, (n + kKeyTile - 1) / kKeyTile);
+  prefix.resize(std::min(prefix.size(), n / kKeyTile));
+  tokens.resize(n);
+  return n;
+}
+
+// How many of these pages can be gone on from: what lies in a window must be there still.
+std::size_t Sequence::State::usable(std::span<const PrefixIndex::Ref> found) const {
+  const auto complete = [&](std::size_t n, std::size_t group) {
+    for (std::size_t page = engine.pool.first_page(group, n * kKeyTile); page < n; ++page)
+      if (engine.index->page(found[page], group) == kNoPage) return false;
+    return true;
+  };
+  std::size_t n = found.size();
+  for (std::size_t group = 0; group < tables.size();) {
+    if (complete(n, group)) {
+      ++group;
+    } else {
+      --n;
+      group = 0;
+    }
+  }
+  return n;
+}
+
+std::size_t Sequence::State::reuse(std::span<const TokenId> wanted) {
+  const std::size_t common = common_prefix(tokens, wanted);
+  std::vector<PrefixIndex::Ref> found;
+  while (engine.index && (found.size() + 1) * kKeyTile <= wanted.size()) {
+    const PrefixIndex::Ref parent = found.empty() ? PrefixIndex::Ref{} : found.back();
+    const auto ref = engine.index->find(scope, parent, wanted.subspan(found.size() * kKeyTile, kKeyTile));
+    if (ref.serial == 0) break;
+    found.push_back(ref);
+  }
+  found.resize(usable(found));
+  if (found.size() * kKeyTile <= common) return truncate(common);
+  const std::size_t n = found.size() * kKeyTile;
+  truncate(0);
+  for (std::size_t group = 0; group < tables.size(); ++group) {
+    release_from(group, 0);
+    for (std::size_t page = 0; page < found.size(); ++page) {
+      const bool seen = page >= engine.pool.first_page(group, n);
+      tables[group].push_back(seen ? engine.index->page(found[page], group) : kNoPage);
+      if (seen) engine.pool.share(group, tables[group].back());
+    }
+  }
+  engine.index->touch(found);
+  prefix.assign(found.begin(), found.end());
+  tokens.assign(wanted.begin(), wanted.begin() + static_cast<std::ptrdiff_t>(n));
+  return n;
+}
+
+Sequence::Sequence(Engine& engine, std::uint64_t scope)
+    : state_(std::make_unique<State>(engine.state(), scope)) {}
+Sequence::Sequence(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Sequence::~Sequence() = default;
+Sequence::Sequence(Sequence&&) noexcept = default;
+Sequence& Sequence::operator=(Sequence&&) noexcept = default;
+
+std::span<const TokenId> Sequence::tokens() const noexcept { return state_->tokens; }
+std::size_t Sequence::truncate(std::size_t n) { return state_->truncate(n); }
+Sequence Sequence::fork() const { return Sequence(std::make_unique<State>(*state_)); }
+std::size_t Sequence::reuse(std::span<const TokenId> tokens) { return state_->reuse(tokens); }
+
+}  // namespace cria

@@ -1,0 +1,129 @@
+// Many sequences in one engine: each has the bytes that it has alone.
+#include "tests/engine/session/batch_mix.h"
+#include "tests/engine/tiny_model.h"
+
+namespace cria::test {
+namespace {
+
+const Model& plain_model() {
+  static const std::shared_ptr<const Model> model = TinyModel().load();
+  return *model;
+}
+
+EngineOptions mixed_options(std::uint32_t sequences, std::uint32_t threads) {
+  EngineOptions options;
+  options.n_ctx = 400;
+  options.n_batch = 48;
+  options.threads = threads;
+  options.sequences = sequences;
+  return options;
+}
+
+// Everything lies in the pool again, or is kept by the index alone.
+void expect_no_page_lost(const Engine& engine) {
+  KvPool& pool = engine.state().pool;
+  for (std::size_t group = 0; group < pool.groups(); ++group) {
+    while (engine.state().index && engine.state().index->evict(group)) continue;
+    EXPECT_EQ(pool.free_pages(group), pool.pages(group)) << group;
+  }
+}
+
+TEST(Batches, MixesHaveTheBytesOfEachAlone) {
+  std::size_t reused = 0, forked = 0;
+  for (std::uint32_t seed = 1; seed <= 12; ++seed) {
+    EngineOptions options = mixed_options(seed, 1 + seed % 3);
+    options.kv_type = static_cast<KvType>(seed % 3);
+    BatchMix mix(plain_model(), options, seed);
+    mix.run(120);
+    mix.check();
+    reused += mix.reused();
+    forked += mix.forked();
+    mix.end();
+    expect_no_page_lost(mix.engine());
+  }
+  EXPECT_GT(reused, 1000U);
+  EXPECT_GT(forked, 20U);
+}
+
+// So few pages that prefixes must go, and sequences are refused.
+TEST(Batches, ATightPoolChangesNothing) {
+  std::size_t refused = 0;
+  for (std::uint32_t seed = 20; seed < 24; ++seed) {
+    EngineOptions options = mixed_options(8, 2);
+    options.positions = 700;
+    BatchMix mix(plain_model(), options, seed);
+    mix.run(200);
+    mix.check();
+    refused += mix.refused();
+    mix.end();
+    expect_no_page_lost(mix.engine());
+  }
+  EXPECT_GT(refused, 0U);
+}
+
+TEST(Batches, TheDemoModel) {
+  EngineOptions options = mixed_options(6, 2);
+  options.n_ctx = 300;
+  BatchMix mix(demo_model(), options, 5);
+  mix.run(40);
+  mix.check();
+}
+
+TEST(Batches, APrefixIsFoundByItsTokensAndScope) {
+  Engine engine(plain_model(), mixed_options(3, 1));
+  std::vector<TokenId> text;
+  for (int i = 0; i < 200; ++i) text.push_back(i * 7 % 290 + 3);
+  const auto read = [&](Sequence& sequence) {
+    Batch batch(engine);
+    while (sequence.tokens().size() < text.size()) {
+      batch.clear();
+      const auto rest = std::span(text).subspan(sequence.tokens().size());
+      batch.add(sequence, rest.first(std::min(rest.size(), batch.room())), 0);
+      batch.forward();
+    }
+  };
+  {
+    Sequence first(engine, 7);
+    read(first);
+    Sequence while_it_lives(engine, 7);
+    EXPECT_EQ(while_it_lives.reuse(text), 192U) << "three pages are full";
+  }
+  Sequence later(engine, 7);
+  EXPECT_EQ(later.reuse(std::span(text).first(150)), 128U);
+  Sequence other(engine, 8);
+  EXPECT_EQ(other.reuse(text), 0U) << "another scope";
+  text[64] += 1;
+  EXPECT_EQ(later.reuse(text), 64U) << "another text after the first page";
+}
+
+TEST(Batches, RefusalsChangeNothing) {
+  EngineOptions options = mixed_options(2, 1);
+  options.n_ctx = 100;
+  Engine engine(plain_model(), options);
+  Sequence a(engine), b(engine);
+  EXPECT_NE(error_of([&] { Sequence c(engine); }).find("too many sequences: expected at most 2"),
+            std::string::npos);
+  Batch batch(engine);
+  const std::vector<TokenId> bad = {1, 300}, good = {1, 2, 3};
+  EXPECT_NE(error_of([&] { batch.add(a, bad, 0); }).find("no such token"), std::string::npos);
+  EXPECT_EQ(batch.size(), 0U);
+  EXPECT_EQ(batch.add(a, good, 2), 0U);
+  EXPECT_EQ(batch.add(b, good, 1), 1U);
+  batch.forward();
+  EXPECT_EQ(a.tokens().size(), 3U);
+  EXPECT_TRUE(same_bytes(copy(batch.logits(0, 1)), copy(batch.logits(2, 3)))) << "the same text";
+}
+
+TEST(Batches, MemoryIsSaidBefore) {
+  EngineOptions options = mixed_options(5, 1);
+  const EngineMemory memory = engine_memory(plain_model(), options);
+  const Engine engine(plain_model(), options);
+  EXPECT_EQ(engine.memory_bytes(), memory.kv + memory.work);
+  EXPECT_EQ(engine.pages(), 5U * 7);  // 400 positions are seven pages
+  options.sequences = 1025;
+  EXPECT_NE(error_of([&] { (void)engine_memory(plain_model(), options); }).find("too many sequences"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace cria::test
