@@ -32,6 +32,7 @@ set(CRIA_PUBLIC_HEADERS
     engine/sample/options.h=sampler_options.h
     model/error.h=error.h
     model/token_id.h=token_id.h
+    tokenizer/chat/answer_format.h=answer_format.h
     tokenizer/chat/chat_template.h=chat_template.h
     tokenizer/tokenizer.h=tokenizer.h)
 configure_file(cmake/install_headers.cmake.in ${PROJECT_BINARY_DIR}/install_headers.cmake @ONLY)

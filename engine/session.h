@@ -20,6 +20,7 @@
 #include "engine/engine.h"
 #include "engine/sample/options.h"
 #include "model/error.h"
+#include "tokenizer/chat/answer_format.h"
 #include "tokenizer/chat/chat_template.h"
 
 namespace cria {
@@ -47,11 +48,15 @@ SessionMemory session_memory(const Model& model, const SessionOptions& options);
 enum class StopReason : std::uint8_t { EndOfGeneration, StopString, Length, ContextFull, Interrupted };
 std::string_view name(StopReason reason) noexcept;
 
+/// Receives complete pieces of text; returning false stops. Empty: nobody listens.
+using TextSink = std::function<bool(std::string_view)>;
+
 struct GenerateOptions {
   SamplerOptions sampler;
-  std::int64_t max_tokens = -1;   ///< -1: until something else stops it
-  std::vector<std::string> stop;  ///< texts that end the answer; not emitted, also when they arrive in pieces
-  bool ignore_eos = false;        ///< end-of-generation tokens are never chosen
+  std::int64_t max_tokens = -1;  ///< -1: until something else stops it
+  /// Texts that end the answer; not emitted, also when they arrive in pieces. Thinking may hold them.
+  std::vector<std::string> stop;
+  bool ignore_eos = false;  ///< end-of-generation tokens are never chosen
   std::size_t keep = 0;  ///< tokens at the front that a context shift keeps; at least a leading BOS is kept
   std::optional<std::size_t> logprobs;  ///< log-probabilities of the answer's tokens, and so many likeliest
   /// Set it (from a signal handler, say) to stop after the current node of the graph.
@@ -59,6 +64,9 @@ struct GenerateOptions {
   /// Called while the prompt is read: tokens evaluated and tokens to evaluate, first with 0, then after every
   /// batch. Both are equal at the end, before the first text; an interrupted prompt has no such end.
   std::function<void(std::size_t done, std::size_t total)> progress;
+  AnswerFormat format;           ///< what is thinking and what the answer; chat() knows it from the template
+  bool thinking_opened = false;  ///< the prompt ends inside of thinking; chat() sees that
+  TextSink on_thinking;          ///< gets the thinking; the other sink gets the answer alone
 };
 
 /// How a conversation becomes a prompt.
@@ -81,8 +89,10 @@ struct TokenLogprobs {
 struct GenerateResult {
   StopReason reason = StopReason::EndOfGeneration;
   std::string text;                     ///< the answer: all that the sink was given
-  std::vector<TokenId> tokens;          ///< without the end-of-generation token
-  std::vector<TokenLogprobs> logprobs;  ///< of these tokens, if they were asked for
+  std::string reasoning;                ///< what the model thought before it: all that on_thinking was given
+  std::vector<TokenId> tokens;          ///< of thinking and answer, without the end-of-generation token
+  std::size_t reasoning_tokens = 0;     ///< how many of these are thinking, its markers included
+  std::vector<TokenLogprobs> logprobs;  ///< of the tokens of the answer, if they were asked for
   std::string stop;                     ///< the stop text met, if any
   std::size_t prompt_tokens = 0;        ///< prompt tokens evaluated now (cached ones are not)
   std::size_t cached_tokens = 0;        ///< prompt tokens that the KV cache held already
@@ -90,9 +100,6 @@ struct GenerateResult {
   std::size_t dropped = 0;  ///< messages after the system message that chat() left out, the oldest
   double prompt_seconds = 0, decode_seconds = 0;
 };
-
-/// Receives complete pieces of text; returning false stops. Empty: nobody listens.
-using TextSink = std::function<bool(std::string_view)>;
 
 /// A conversation that does not fit into the context.
 class ContextOverflow : public Error {
@@ -150,7 +157,7 @@ class Session {
   /// Renders the conversation with the template and answers it. Where it goes on from the last one and its
   /// answer, only what is new is evaluated. With how.drop_oldest, exchanges after the system message are left
   /// out, the oldest first, until a quarter of the context is free for the answer. A context shift keeps the
-  /// system message. Throws ContextOverflow where there is no room for the last message and a token of its
+  /// system message. How the template's models write thinking and answer is known from it. Throws ContextOverflow where there is no room for the last message and a token of its
   /// answer, Error where the template fails.
   GenerateResult chat(const std::vector<ChatMessage>& messages, const GenerateOptions& options,
                       const TextSink& sink = {}, const ChatOptions& how = {});

@@ -55,8 +55,10 @@ class Chat {
     return out;
   }
 
-  [[nodiscard]] GenerateOptions generate_options(const GenerateOptions& wanted) const {
+  [[nodiscard]] GenerateOptions generate_options(const GenerateOptions& wanted, const Prompt& prompt) const {
     GenerateOptions options = wanted;
+    options.format = template_.answer_format();
+    options.thinking_opened = options.format.opened_by(prompt.text);
     options.stop.insert(options.stop.end(), template_.stops().begin(), template_.stops().end());
     if (state_.options.context_shift)
       options.keep = std::max(options.keep, system_tokens(state_.model().tokenizer(), template_, messages_,
@@ -106,7 +108,7 @@ GenerateResult Session::chat(const std::vector<ChatMessage>& messages, const Gen
   Chat chat(*state_, messages, how);
   const Prompt prompt = chat.prompt();
   if (how.on_prompt) how.on_prompt(prompt.text, prompt.tokens);
-  GenerateResult result = generate(prompt.tokens, chat.generate_options(options), sink);
+  GenerateResult result = generate(prompt.tokens, chat.generate_options(options, prompt), sink);
   result.dropped = chat.dropped();
   state_->transcript.answered(state_->model().tokenizer(), result.tokens, result.text);
   return result;

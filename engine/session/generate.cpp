@@ -3,9 +3,9 @@
 #include <limits>
 
 #include "engine/sample/sampler.h"
+#include "engine/session/answer_output.h"
 #include "engine/session/common_prefix.h"
 #include "engine/session/state.h"
-#include "engine/session/stop_scanner.h"
 #include "engine/session/token_logprobs.h"
 
 namespace cria {
@@ -20,35 +20,6 @@ class Stopwatch {
  private:
   using Clock = std::chrono::steady_clock;
   Clock::time_point start_ = Clock::now();
-};
-
-// Tokens as text for the sink, up to a stop text.
-class Output {
- public:
-  Output(const Tokenizer& tokenizer, const GenerateOptions& options, const TextSink& sink)
-      : decoder_(tokenizer, true), scanner_(options.stop), sink_(sink) {}
-
-  void push(TokenId token) { show(scanner_.push(decoder_.push(token))); }
-  void finish() {
-    if (!scanner_.found().empty()) return;
-    show(scanner_.push(decoder_.finish()));
-    show(scanner_.finish());
-  }
-  [[nodiscard]] const std::string& stop() const { return scanner_.found(); }
-  [[nodiscard]] bool refused() const { return refused_; }
-  [[nodiscard]] std::string& text() { return text_; }
-
- private:
-  void show(const std::string& piece) {
-    if (piece.empty() || refused_) return;
-    text_ += piece;
-    refused_ = sink_ && !sink_(piece);
-  }
-  StreamDecoder decoder_;
-  StopScanner scanner_;
-  const TextSink& sink_;
-  std::string text_;
-  bool refused_ = false;
 };
 
 SamplerOptions sampler_options(const GenerateOptions& options, const Vocabulary& vocabulary) {
@@ -118,9 +89,7 @@ class Generation {
     } catch (const EvaluationStopped&) {
       result_.reason = StopReason::Interrupted;
     }
-    output_.finish();
-    result_.text = std::move(output_.text());
-    result_.stop = output_.stop();
+    output_.finish(result_);
     if (!result_.stop.empty()) result_.reason = StopReason::StopString;
     result_.decode_seconds = decode_time.seconds();
     return std::move(result_);
@@ -170,8 +139,9 @@ class Generation {
       const TokenId token = sampler_.next(logits, session_.tokens());
       if (std::ranges::count(vocabulary_.end_of_generation, token) != 0) return StopReason::EndOfGeneration;
       result_.tokens.push_back(token);
-      if (options_.logprobs) result_.logprobs.push_back(token_logprobs(logits, token, *options_.logprobs));
       output_.push(token);
+      if (options_.logprobs && output_.in_answer())
+        result_.logprobs.push_back(token_logprobs(logits, token, *options_.logprobs));
       if (!output_.stop().empty()) return StopReason::StopString;
       if (output_.refused()) return StopReason::Interrupted;
       if (session_.tokens().size() < session_.options().n_ctx) {
@@ -206,7 +176,7 @@ class Generation {
   const GenerateOptions& options_;
   const Vocabulary& vocabulary_;
   Sampler sampler_;
-  Output output_;
+  AnswerOutput output_;
   std::size_t keep_ = 0;
   GenerateResult result_;
 };

@@ -28,6 +28,7 @@ struct TinyModel {
   bool biases = false, tied = false;
   std::vector<float> rope_freqs;
   std::vector<std::pair<std::string, GgufData>> keys;                               ///< more metadata
+  std::vector<std::pair<std::string, TokenType>> pieces;                            ///< tokens from id 3 on
   std::function<void(const std::string& tensor, std::vector<float>& values)> edit;  ///< changes F32 data
   std::function<void(const std::string& tensor, std::span<std::byte> blocks)> edit_blocks;  ///< and others'
 
@@ -131,6 +132,10 @@ struct TinyModel {
     tokens.resize(std::min<std::size_t>(tokens.size(), n_vocab));
     while (tokens.size() < n_vocab) tokens.push_back("w" + std::to_string(tokens.size()));
     types.resize(n_vocab, 1);
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      tokens[3 + i] = pieces[i].first;
+      types[3 + i] = static_cast<std::int32_t>(pieces[i].second);
+    }
     writer.set("tokenizer.ggml.model", std::string("llama"));
     writer.set("tokenizer.ggml.tokens", GgufArray::of(tokens));
     writer.set("tokenizer.ggml.scores", GgufArray::of(scores));

@@ -8,6 +8,12 @@
 
 namespace cria {
 
+enum class AnswerPart : std::uint8_t {
+  Thinking,
+  Answer,
+  Call,  ///< a call's arguments, in a channel that has a receiver
+};
+
 struct AnswerFormat {
   enum class Kind : std::uint8_t {
     Plain,     ///< all is the answer

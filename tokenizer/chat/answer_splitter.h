@@ -1,7 +1,6 @@
 // Tells thinking from answer while both arrive in pieces.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -9,12 +8,6 @@
 #include "tokenizer/chat/answer_format.h"
 
 namespace cria {
-
-enum class AnswerPart : std::uint8_t {
-  Thinking,
-  Answer,
-  Call,  ///< a call's arguments, in a channel that has a receiver
-};
 
 /// Markers are found across the pieces' boundaries; none is ever emitted, nor what only looked like the
 /// beginning of one before that is clear. White space around thinking, and before an answer that follows
@@ -35,6 +28,11 @@ class AnswerSplitter {
   /// Whether what comes next is thinking, as far as can be told.
   [[nodiscard]] bool thinking() const {
     return state_ == State::Thinking || (state_ == State::Text && part_ == AnswerPart::Thinking);
+  }
+  /// Likewise whether it is the answer: neither thinking, nor a call, nor something between them.
+  [[nodiscard]] bool answering() const {
+    return state_ == State::Start || state_ == State::Answer || state_ == State::Wrapped ||
+           (state_ == State::Text && part_ == AnswerPart::Answer);
   }
 
  private:

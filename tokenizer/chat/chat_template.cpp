@@ -49,13 +49,23 @@ Dict parse_object(const std::string& json, const char* what) {
   throw Error("", std::string(what) + ": expected a JSON object");
 }
 
-Value message_value(const ChatMessage& message, bool knows_parts) {
+/// What the model thought, where the template knows it by the name that gpt-oss has for it. There it is no
+/// part of a message that has a content.
+void rename_reasoning(Dict& message) {
+  const Value* const thought = message.find(std::string_view("reasoning_content"));
+  const Value* const content = message.find(std::string_view("content"));
+  const bool silent = content == nullptr || content->text() == nullptr || content->text()->bytes().empty();
+  if (thought != nullptr && silent) message.set("thinking", *thought);
+}
+
+Value message_value(const ChatMessage& message, bool knows_parts, bool names_thinking) {
   Dict out;
   if (!message.json.empty()) {
     out = parse_object(message.json, "message");
     const Value* content = out.find(std::string_view("content"));
     if (content != nullptr && content->list() != nullptr && !knows_parts)
       out.set("content", joined_parts(*content->list()));
+    if (names_thinking) rename_reasoning(out);
   } else {
     out.set("role", {});
     out.set("content", Text(message.content, false));
@@ -97,10 +107,10 @@ ChatTemplate ChatTemplate::from_vocabulary(const Vocabulary& vocabulary) {
 ChatTemplate ChatTemplate::parse(std::string_view source, std::string name, TemplateTokens tokens) {
   ChatTemplate out(std::make_shared<const jinja::Template>(jinja::Template::parse(source, std::move(name))),
                    std::move(tokens));
+  out.source_ = std::make_shared<const std::string>(source);
+  out.format_ = AnswerFormat::of_template(source);
   // Whoever goes through the parts of a content asks for their text.
-  out.knows_parts_ = source.find("'text'") != std::string_view::npos ||
-                     source.find("\"text\"") != std::string_view::npos ||
-                     source.find(".text") != std::string_view::npos;
+  out.knows_parts_ = out.names("'text'") || out.names("\"text\"") || out.names(".text");
   return out;
 }
 
@@ -121,7 +131,9 @@ std::string ChatTemplate::builtin_names() {
 
 Text ChatTemplate::render(const std::vector<ChatMessage>& messages, const RenderOptions& options) const {
   std::vector<Value> values;
-  for (const ChatMessage& message : messages) values.push_back(message_value(message, knows_parts_));
+  const bool names_thinking = names("thinking") && !names("reasoning_content");
+  for (const ChatMessage& message : messages)
+    values.push_back(message_value(message, knows_parts_, names_thinking));
   Dict variables = parse_object(options.variables, "variables of the template");
   variables.set("messages", List(std::move(values)));
   variables.set("add_generation_prompt", options.add_generation_prompt);

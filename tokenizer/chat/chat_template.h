@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tokenizer/chat/answer_format.h"
 #include "tokenizer/tokenizer.h"
 
 namespace cria::jinja {
@@ -20,8 +21,8 @@ namespace cria {
 struct ChatMessage {
   std::string role;  ///< "system", "user", "assistant", …
   std::string content;
-  /// A message that says more (tool calls, a content of several parts): all of it as a JSON object, which the
-  /// template sees instead of the content above. "" otherwise.
+  /// A message that says more (tool calls, a content of several parts, "reasoning_content"): all of it as a
+  /// JSON object, which the template sees instead of the content above. "" otherwise.
   std::string json = {};
 };
 
@@ -47,7 +48,7 @@ class ChatTemplate {
   static ChatTemplate from_vocabulary(const Vocabulary& vocabulary);
   /// name: the file's, for errors.
   static ChatTemplate parse(std::string_view source, std::string name, TemplateTokens tokens);
-  /// chatml, llama2, llama3, mistral, zephyr, phi3, gemma, deepseek or plain; nothing for other names.
+  /// One of builtin_names(); nothing for other names.
   static std::optional<ChatTemplate> builtin(std::string_view name, TemplateTokens tokens);
   static std::string builtin_names();  ///< "chatml, llama2, …"
 
@@ -64,6 +65,10 @@ class ChatTemplate {
   void set_tokens(TemplateTokens tokens) { tokens_ = std::move(tokens); }
   /// Texts that end an answer although the model has no token for it.
   [[nodiscard]] const std::vector<std::string>& stops() const { return stops_; }
+  /// How the answers of the template's models are built, known by the markers that it names.
+  [[nodiscard]] const AnswerFormat& answer_format() const { return format_; }
+  /// Whether the template's text has this word, a variable's name say.
+  [[nodiscard]] bool names(std::string_view word) const { return source_->find(word) != std::string::npos; }
   /// What the user should know about the choice of this template, or "".
   [[nodiscard]] const std::string& note() const { return note_; }
 
@@ -73,6 +78,8 @@ class ChatTemplate {
 
   std::shared_ptr<const jinja::Template> template_;
   TemplateTokens tokens_;
+  std::shared_ptr<const std::string> source_;
+  AnswerFormat format_;
   bool knows_parts_ = true;  // of a content that is a list
   std::vector<std::string> stops_;
   std::string note_;

@@ -5,10 +5,10 @@
 #include "tools/commands/chat_session.h"
 #include "tools/commands/commands.h"
 #include "tools/options/chat_template.h"
+#include "tools/terminal/answer_view.h"
 #include "tools/terminal/interrupt.h"
 #include "tools/terminal/line_reader.h"
 #include "tools/terminal/terminal.h"
-#include "tools/terminal/word_wrap.h"
 
 namespace cria::tools {
 namespace {
@@ -21,8 +21,19 @@ class Dialogue {
         interactive_(interactive),
         verbose_(verbose),
         reader_(LineReader::create(interactive, complete_command)),
+        view_(interactive),
         state_{chat, *reader_, interactive, sampling,
-               [this](std::string_view piece) { return show(piece); }} {}
+               [this](std::string_view piece) { return show(AnswerPart::Answer, piece); }} {}
+
+  /// A piece of an answer, or of the thinking before it.
+  bool show(AnswerPart part, std::string_view piece) {
+    say_notes();
+    if (part == AnswerPart::Answer)
+      view_.answer(piece);
+    else
+      view_.think(piece);
+    return true;
+  }
 
   int run() {
     TypedText typed;
@@ -77,22 +88,20 @@ class Dialogue {
     return true;
   }
 
-  bool show(std::string_view piece) {
-    say_note(chat_.note());
-    write_stdout(interactive_ ? wrap_.push(without_controls(piece)) : std::string(piece));
-    flush_stdout();
-    return true;
+  void say_notes() {
+    for (std::string& note : chat_.notes()) say_note(note);
   }
 
   void end_answer(const GenerateResult& result) {
-    say_note(chat_.note());
+    say_notes();
     const bool nothing_began = result.text.empty() && result.reason == StopReason::Interrupted;
-    if (interactive_) write_stdout(wrap_.finish());
-    wrap_ = WordWrap([] { return columns_of(stdout); });
+    view_.finish();
     if (!nothing_began) write_stdout("\n");
     flush_stdout();
     if (nothing_began) say("interrupted: the message is taken back");
-    if (result.text.empty() && !nothing_began) say("the model ended its answer at once");
+    if (result.text.empty() && !nothing_began)
+      say(result.reasoning.empty() ? "the model ended its answer at once"
+                                   : "the model was still thinking at the end");
     if (verbose_) say(speed_line(result));
     if (result.reason == StopReason::ContextFull) say("the answer ends here: " + chat_.full_text());
   }
@@ -100,8 +109,8 @@ class Dialogue {
   ChatSession& chat_;
   bool interactive_, verbose_, idle_interrupt_ = false;
   std::atomic<bool>& interrupted_ = catch_interrupts();
-  WordWrap wrap_{[] { return columns_of(stdout); }};
   std::unique_ptr<LineReader> reader_;
+  AnswerView view_;
   ChatState state_;
   int code_ = 0;
 };
@@ -142,9 +151,12 @@ int run(const ChatArguments& options) {
   if (has_session_file(options.session_file)) resume(chat, options);
   if (interactive) {
     say(chat.greeting());
-    say_note(chat.note());
+    for (std::string& note : chat.notes()) say_note(note);
   }
-  const int code = Dialogue(chat, sampling, interactive, options.model.verbose).run();
+  Dialogue dialogue(chat, sampling, interactive, options.model.verbose);
+  if (options.show_thinking || (interactive && !options.hide_thinking))
+    chat.on_thinking([&](std::string_view piece) { return dialogue.show(AnswerPart::Thinking, piece); });
+  const int code = dialogue.run();
   if (!options.session_file.empty()) chat.keep(options.session_file);
   print_profile(*session, options.model);
   return code;
@@ -159,6 +171,13 @@ void add_chat(CLI::App& app) {
   command->add_flag("--no-template", options->no_template,
                     "plain text instead of the model's chat template: it goes on where you end");
   add_template_option(*command, options->chat_template);
+  options->variables.add_to(*command);
+  CLI::Option* const shown = command->add_flag("--show-thinking", options->show_thinking,
+                                               "show what the model thinks before it answers (default on a "
+                                               "terminal); it is no part of what it reads later, "
+                                               "unless its template says so");
+  command->add_flag("--hide-thinking", options->hide_thinking, "show the answers only (default in a pipe)")
+      ->excludes(shown);
   command->add_flag("--show-prompt", options->show_prompt,
                     "the exact text and ids of every prompt on stderr");
   add_session_option(

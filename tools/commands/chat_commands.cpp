@@ -1,7 +1,5 @@
 #include "tools/commands/chat_commands.h"
 
-#include <sys/ioctl.h>
-
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
@@ -9,6 +7,7 @@
 #include <iostream>
 
 #include "tools/terminal/terminal.h"
+#include "tools/terminal/width.h"
 #include "tools/terminal/word_wrap.h"
 
 namespace cria::tools {
@@ -210,20 +209,15 @@ std::vector<std::string> option_names() {
 
 }  // namespace
 
-std::size_t columns_of(std::FILE* stream) {
-  winsize size = {};
-  return ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
-}
-
 void say(const std::string& text, std::size_t indent) {
-  WordWrap wrap([] { return columns_of(stderr); }, indent);
+  WordWrap wrap([] { return terminal_columns(stderr); }, indent);
   std::string lines = wrap.push(text);
   lines += wrap.finish();
   std::cerr << styled(stderr, Style::Dim, lines) << '\n';
 }
 
 void say_error(const std::string& text) {
-  WordWrap wrap([] { return columns_of(stderr); });
+  WordWrap wrap([] { return terminal_columns(stderr); });
   std::string lines = wrap.push("cria: error: " + text);
   lines += wrap.finish();
   std::cerr << lines << '\n';

@@ -1,7 +1,6 @@
 // What begins with a slash in a chat.
 #pragma once
 
-#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -10,8 +9,6 @@
 
 namespace cria::tools {
 
-/// The terminal's columns as they are now; 0: it is none.
-std::size_t columns_of(std::FILE* stream);
 /// Lines of the program's own, on stderr, wrapped to the terminal. indent: of what goes on in a new line.
 void say(const std::string& text, std::size_t indent = 0);
 void say_error(const std::string& text);

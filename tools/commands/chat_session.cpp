@@ -10,14 +10,14 @@ namespace cria::tools {
 
 ChatSession::ChatSession(const Model& model, Session& session, const ChatArguments& arguments,
                          const GenerateOptions& generate, bool forget)
-    : model_(model), session_(session), generate_(generate) {
+    : model_(model), session_(session), variables_(arguments.variables), generate_(generate) {
   how_.chat_template = std::make_shared<const ChatTemplate>(
       arguments.no_template
           ? ChatTemplate::parse("{% for message in messages %}{{ message.content }}{% endfor %}",
                                 "--no-template", TemplateTokens::of(model.vocabulary()))
           : choose_template(arguments.chat_template, model.vocabulary()));
   how_.drop_oldest = forget || arguments.model.session.context_shift;
-  note_ = how_.chat_template->note();
+  notes_ = {how_.chat_template->note(), variables_.note(*how_.chat_template)};
   set_system(arguments.system);
 }
 
@@ -37,9 +37,10 @@ GenerateResult ChatSession::answer(const std::string& message, const TextSink& s
 
 /// Answers the message that ends the conversation.
 GenerateResult ChatSession::answer_last(const GenerateOptions& options, const TextSink& sink) {
-  how_.variables = talk_.variables;
+  how_.variables = variables_.over(talk_.variables);
   GenerateOptions wanted = options;
   wanted.progress = reading_progress();
+  wanted.on_thinking = on_thinking_;
   last_ = session_.chat(talk_.messages, wanted, sink, how_);
   const auto oldest = talk_.messages.begin() + (has_system() ? 1 : 0);
   talk_.messages.erase(oldest, oldest + static_cast<std::ptrdiff_t>(last_->dropped));
@@ -48,7 +49,7 @@ GenerateResult ChatSession::answer_last(const GenerateOptions& options, const Te
   if (last_->text.empty() && last_->reason == StopReason::Interrupted)
     talk_.messages.pop_back();
   else
-    talk_.messages.push_back({"assistant", last_->text});
+    talk_.messages.push_back(answer_message(*last_));
   return *last_;
 }
 
@@ -131,7 +132,7 @@ void ChatSession::resume(const std::string& path) {
 std::size_t ChatSession::tokens() const {
   if (evaluated_all_) return session_.tokens().size();
   ChatOptions how = how_;
-  how.variables = talk_.variables;
+  how.variables = variables_.over(talk_.variables);
   const bool empty = talk_.messages.size() == (has_system() ? 1U : 0U);  // templates want a message
   return empty ? 0 : count_prompt_tokens(model_, talk_.messages, how);
 }

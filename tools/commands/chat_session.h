@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/session.h"
+#include "tools/options/chat_template.h"
 #include "tools/options/common.h"
 #include "tools/options/conversation.h"
 #include "tools/options/sampling.h"
@@ -15,8 +16,9 @@ namespace cria::tools {
 struct ChatArguments {
   ModelOptions model;
   SamplingOptions sampling;
+  TemplateVariables variables;
   std::string system, chat_template, session_file;
-  bool no_template = false, show_prompt = false;
+  bool no_template = false, show_prompt = false, show_thinking = false, hide_thinking = false;
 };
 
 class ChatSession {
@@ -26,8 +28,8 @@ class ChatSession {
   ChatSession(const Model& model, Session& session, const ChatArguments& arguments,
               const GenerateOptions& generate, bool forget);
 
-  /// Answers a message; both join the conversation, or neither does where the answer was interrupted before
-  /// it began. Throws Error, and forgets the message, where there is no room for it.
+  /// Answers a message; both join the conversation (with what the model thought, which its template leaves out
+  /// again), or neither does where the answer was interrupted before it began. Throws Error, and forgets the message, where there is no room for it.
   GenerateResult answer(const std::string& message, const TextSink& sink);
   /// Answers the last message anew, with another seed. Throws Error where there is none.
   GenerateResult retry(const TextSink& sink);
@@ -48,12 +50,14 @@ class ChatSession {
   /// How answers are drawn from now on.
   void generate_with(const GenerateOptions& options) { generate_ = options; }
 
+  /// Who gets what the model thinks.
+  void on_thinking(TextSink sink) { on_thinking_ = std::move(sink); }
   /// Calls observer with every prompt before it is evaluated.
   void observe_prompts(decltype(ChatOptions::on_prompt) observer) { how_.on_prompt = std::move(observer); }
 
   [[nodiscard]] const std::vector<ChatMessage>& messages() const { return talk_.messages; }
   [[nodiscard]] std::string greeting() const;
-  std::string& note() { return note_; }  ///< of the template, for say_note()
+  std::vector<std::string>& notes() { return notes_; }  ///< of the template, for say_note()
   [[nodiscard]] std::string stats() const;
   [[nodiscard]] std::string full_text() const;     ///< what a full context means, and the ways out
   [[nodiscard]] std::string context_text() const;  ///< "120 of 512 tokens"
@@ -69,7 +73,9 @@ class ChatSession {
   const Model& model_;
   Session& session_;
   ChatOptions how_;
-  std::string note_;
+  TemplateVariables variables_;
+  TextSink on_thinking_;
+  std::vector<std::string> notes_;
   GenerateOptions generate_;
   Conversation talk_;
   std::optional<GenerateResult> last_;

@@ -12,6 +12,7 @@
 #include "tools/options/sampling.h"
 #include "tools/report/answer_json.h"
 #include "tools/report/generation.h"
+#include "tools/terminal/answer_view.h"
 #include "tools/terminal/interrupt.h"
 #include "tools/terminal/terminal.h"
 
@@ -22,9 +23,11 @@ struct RunOptions {
   ModelOptions model;
   SamplingOptions sampling;
   TextInput prompt;
+  TemplateVariables variables;
   std::string messages, system, chat_template, session_file;
   std::size_t logprobs = 0;
   bool chat = false, raw = false, escapes = false, with_logprobs = false, json = false, stream_json = false;
+  bool show_thinking = false;
 };
 
 /// What is answered: a conversation by a template, or without one the tokens of a text that goes on.
@@ -32,7 +35,7 @@ struct Prompt {
   std::vector<ChatMessage> messages;
   ChatOptions how;
   std::vector<TokenId> tokens;
-  std::string note;  // of the template
+  std::vector<std::string> notes;  // of the template
 };
 
 /// A text of the command line in which \n, \t, \r, \\, \" and \' are what C means by them.
@@ -72,7 +75,7 @@ Prompt read_prompt(const Model& model, const RunOptions& options) {
   }
   prompt.how.chat_template =
       std::make_shared<const ChatTemplate>(choose_template(options.chat_template, model.vocabulary()));
-  prompt.note = prompt.how.chat_template->note();
+  prompt.notes = {prompt.how.chat_template->note(), options.variables.note(*prompt.how.chat_template)};
   Conversation talk;
   if (options.messages.empty())
     talk.messages.push_back({"user", read_message(options)});
@@ -80,7 +83,7 @@ Prompt read_prompt(const Model& model, const RunOptions& options) {
     talk = read_conversation(options.messages);
   if (!options.system.empty()) talk.messages.insert(talk.messages.begin(), {"system", options.system});
   prompt.messages = std::move(talk.messages);
-  prompt.how.variables = std::move(talk.variables);
+  prompt.how.variables = options.variables.over(talk.variables);
   prompt.how.drop_oldest = options.model.session.context_shift;
   return prompt;
 }
@@ -106,22 +109,25 @@ std::uint32_t context_for(const LlamaConfig& config, std::size_t prompt, std::in
 }
 
 /// Where the answer goes, piece by piece and at its end.
-class AnswerOutput {
+class RunOutput {
  public:
-  AnswerOutput(const RunOptions& options, const AnswerFacts& facts, std::string& note)
-      : options_(options), facts_(facts), note_(note) {}
+  RunOutput(const RunOptions& options, const AnswerFacts& facts, std::vector<std::string>& notes)
+      : options_(options), facts_(facts), notes_(notes) {}
 
-  void show(std::string_view piece) {
-    say_note(note_);
+  void show(AnswerPart part, std::string_view piece) {
+    say_notes();
     if (options_.stream_json)
-      write_line(piece_json(piece, facts_), -1);
-    else if (!options_.json)
-      write_stdout(piece);
+      write_line(piece_json(part, piece, facts_), -1);
+    else if (!options_.json && part == AnswerPart::Answer)
+      view_.answer(piece);
+    else if (!options_.json && options_.show_thinking)
+      view_.think(piece);
     flush_stdout();
   }
 
   void finish(const GenerateResult& result) {
-    say_note(note_);
+    say_notes();
+    view_.finish();
     if (options_.json || options_.stream_json)
       write_line(answer_json(result, facts_), options_.stream_json ? -1 : 2);
     else if (is_terminal(stdout) && !result.text.ends_with('\n'))
@@ -130,6 +136,9 @@ class AnswerOutput {
   }
 
  private:
+  void say_notes() {
+    for (std::string& note : notes_) say_note(note);
+  }
   /// indent: -1: all in one line.
   static void write_line(const nlohmann::ordered_json& json, int indent) {
     write_stdout(json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
@@ -137,7 +146,8 @@ class AnswerOutput {
 
   const RunOptions& options_;
   const AnswerFacts& facts_;
-  std::string& note_;
+  std::vector<std::string>& notes_;
+  AnswerView view_{false};
 };
 
 /// Whether what goes to stderr now would be seen behind an answer that did not end its line.
@@ -155,7 +165,9 @@ void print_notes(const GenerateResult& result, const Session& session, const Run
   if (result.reason == StopReason::ContextFull)
     notes += "cria: the answer ends here: the context of " + std::to_string(session.options().n_ctx) +
              " tokens is full (-c N makes it larger, --context-shift forgets the oldest tokens)\n";
-  if (result.text.empty() && result.reason == StopReason::EndOfGeneration)
+  if (result.text.empty() && !result.reasoning.empty())
+    notes += no_answer_note(result) + "\n";
+  else if (result.text.empty() && result.reason == StopReason::EndOfGeneration)
     notes +=
         "cria: note: the answer is empty: the model ended it at once (--ignore-eos makes it go on, "
         "another wording may help)\n";
@@ -184,11 +196,15 @@ int run(RunOptions options) {
   if (has_session_file(options.session_file)) session->load(options.session_file);
 
   const AnswerFacts facts{*model, *wanted.sampler.seed, prompt.how.chat_template != nullptr};
-  AnswerOutput output(options, facts, prompt.note);
-  const GenerateResult result = answer(*session, prompt, wanted, [&](std::string_view piece) {
-    output.show(piece);
-    return true;
-  });
+  RunOutput output(options, facts, prompt.notes);
+  const auto sink_of = [&output](AnswerPart part) {
+    return [&output, part](std::string_view piece) {
+      output.show(part, piece);
+      return true;
+    };
+  };
+  wanted.on_thinking = sink_of(AnswerPart::Thinking);
+  const GenerateResult result = answer(*session, prompt, wanted, sink_of(AnswerPart::Answer));
   output.finish(result);
   if (!options.session_file.empty()) session->save(options.session_file);
   print_notes(result, *session, options);
@@ -227,6 +243,9 @@ void add_template_options(CLI::App& command, RunOptions& options) {
   command.add_option("-s,--system", options.system, "system message")->type_name("TEXT")->excludes(raw);
   add_template_option(command, options.chat_template);
   raw->excludes("--chat-template")->excludes("--messages");
+  for (CLI::Option* const variable : options.variables.add_to(command)) raw->excludes(variable);
+  command.add_flag("--show-thinking", options.show_thinking,
+                   "print what the model thinks too, before its answer");
 }
 
 }  // namespace
@@ -261,6 +280,7 @@ void add_run(CLI::App& app) {
       "  cria run -m model.gguf --raw -p \"The river rises in\" -n 64 --temp 0\n"
       "  cria run \"Tell me a story.\" --temp 1.2 --min-p 0.1 --dry-multiplier 0.8 --xtc-probability 0.5\n"
       "  cria run -e \"Write one line.\\nThen another.\" --seed 7\n"
+      "  cria run -m qwen3.gguf \"How many days has a leap year?\" --no-think\n"
       "  cria run --messages talk.json --json --logprobs 3");
   on_run(command, [options, logprobs] {
     options->with_logprobs = logprobs->count() > 0;

@@ -17,6 +17,7 @@ namespace {
 struct TemplateOptions {
   std::string model, file, messages, date;
   std::string bos, eos;
+  TemplateVariables variables;
   bool no_generation_prompt = false;
 };
 
@@ -53,7 +54,7 @@ int run(const TemplateOptions& options) {
   render.add_generation_prompt = !options.no_generation_prompt;
   const ChatTemplate chat_template = find_template(options);
   const Conversation conversation = read_conversation(options.messages);
-  render.variables = conversation.variables;
+  render.variables = options.variables.over(conversation.variables);
   write_stdout(chat_template.render(conversation.messages, render).bytes());
   flush_stdout();
   return 0;
@@ -80,6 +81,7 @@ void add_template(CLI::App& app) {
       ->required();
   command->add_flag("--no-generation-prompt", options->no_generation_prompt,
                     "end with the last message, not with the opening of an answer");
+  options->variables.add_to(*command);
   command->add_option("--bos-token", options->bos, "what the template calls bos_token (default: the model's)")
       ->type_name("TEXT");
   command->add_option("--eos-token", options->eos, "what the template calls eos_token (default: the model's)")

@@ -1,9 +1,25 @@
 #include "tools/options/chat_template.h"
 
+#include <nlohmann/json.hpp>
+
 #include "tools/options/input.h"
 #include "tools/terminal/messages.h"
 
 namespace cria::tools {
+namespace {
+
+using TemplateJson = nlohmann::ordered_json;
+
+// What templates call the switch for thinking.
+constexpr const char* kThinkingSwitches[] = {"enable_thinking", "thinking"};
+
+/// For CLI11: what is wrong with it, or "".
+std::string object_error(const std::string& text) {
+  const TemplateJson json = TemplateJson::parse(text, nullptr, false);
+  return json.is_object() ? "" : "expected a JSON object, got " + text;
+}
+
+}  // namespace
 
 void add_template_option(CLI::App& command, std::string& wanted) {
   command
@@ -11,6 +27,48 @@ void add_template_option(CLI::App& command, std::string& wanted) {
                   "Jinja2 file, or a built-in one by name: " + ChatTemplate::builtin_names() +
                       " (default: the model's own)")
       ->type_name("FILE");
+}
+
+std::vector<CLI::Option*> TemplateVariables::add_to(CLI::App& command) {
+  CLI::Option* const yes = command.add_flag(
+      "--think", think, "the model thinks before it answers, where its template has a switch");
+  CLI::Option* const no =
+      command.add_flag("--no-think", no_think, "the model answers without thinking, likewise");
+  yes->excludes(no);
+  CLI::Option* const how_much =
+      command
+          .add_option("--reasoning-effort", effort,
+                      "how much it thinks: low, medium or high, where its template asks")
+          ->type_name("LEVEL")
+          ->check(CLI::IsMember({"low", "medium", "high"}));
+  CLI::Option* const more = command
+                                .add_option("--chat-template-kwargs", others,
+                                            "what else the chat template may ask for: a JSON object, "
+                                            "\"{\\\"enable_thinking\\\": false}\" say")
+                                ->type_name("JSON")
+                                ->check(CLI::Validator(object_error, "", "object"));
+  return {yes, no, how_much, more};
+}
+
+std::string TemplateVariables::over(const std::string& own) const {
+  TemplateJson all = own.empty() ? TemplateJson::object() : TemplateJson::parse(own);
+  if (!others.empty()) all.update(TemplateJson::parse(others));
+  if (think || no_think) {
+    for (const char* const name : kThinkingSwitches) all[name] = think;
+  }
+  if (!effort.empty()) all["reasoning_effort"] = effort;
+  return all.empty() ? "" : all.dump();
+}
+
+std::string TemplateVariables::note(const ChatTemplate& chat_template) const {
+  const bool has_switch =
+      std::ranges::any_of(kThinkingSwitches, [&](const char* name) { return chat_template.names(name); });
+  if ((think || no_think) && !has_switch)
+    return std::string(think ? "--think" : "--no-think") +
+           " changes nothing: the chat template has no switch for thinking";
+  if (!effort.empty() && !chat_template.names("reasoning_effort"))
+    return "--reasoning-effort changes nothing: the chat template does not ask for it";
+  return "";
 }
 
 ChatTemplate choose_template(const std::string& wanted, const Vocabulary& vocabulary) {

@@ -12,6 +12,20 @@ namespace cria::tools {
 /// --chat-template FILE|NAME
 void add_template_option(CLI::App& command, std::string& wanted);
 
+/// What the command line tells the template beside the messages.
+struct TemplateVariables {
+  bool think = false, no_think = false;
+  std::string effort;  ///< "low" …, or ""
+  std::string others;  ///< a JSON object, or ""
+
+  /// --think, --no-think, --reasoning-effort, --chat-template-kwargs. Returns them.
+  std::vector<CLI::Option*> add_to(CLI::App& command);
+  /// A conversation's own variables (a JSON object, or "") with these over them.
+  [[nodiscard]] std::string over(const std::string& own) const;
+  /// What of these the template never looks at, in words, or "".
+  [[nodiscard]] std::string note(const ChatTemplate& chat_template) const;
+};
+
 /// The wanted template (a built-in's name or a file); where none is wanted that of the model, with a note()
 /// if it has none. Throws Error.
 ChatTemplate choose_template(const std::string& wanted, const Vocabulary& vocabulary);

@@ -85,6 +85,15 @@ Conversation parse_conversation(const std::string& json, const std::string& path
   }
 }
 
+ChatMessage answer_message(const GenerateResult& answer) {
+  ChatMessage message{"assistant", answer.text};
+  if (answer.reasoning.empty()) return message;
+  const Json json = {
+      {"role", message.role}, {"content", answer.text}, {"reasoning_content", answer.reasoning}};
+  message.json = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return message;
+}
+
 std::string conversation_json(const Conversation& conversation) {
   Json list = Json::array();
   for (const ChatMessage& message : conversation.messages) list.push_back(message_json(message));

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tokenizer/chat/chat_template.h"
+#include "engine/session.h"
 
 namespace cria::tools {
 
@@ -18,6 +18,8 @@ struct Conversation {
 Conversation read_conversation(const std::string& path);
 /// The same for JSON that comes from elsewhere; path: for errors.
 Conversation parse_conversation(const std::string& json, const std::string& path);
+/// What a model answered, as a message of the conversation.
+ChatMessage answer_message(const GenerateResult& answer);
 /// An array, or an object where there are variables.
 std::string conversation_json(const Conversation& conversation);
 void write_conversation(const std::string& path, const Conversation& conversation);

@@ -36,10 +36,19 @@ std::size_t drawn_tokens(const GenerateResult& result) {
 
 Json usage_json(const GenerateResult& result) {
   const std::size_t prompt = result.prompt_tokens + result.cached_tokens, drawn = drawn_tokens(result);
-  return {{"prompt_tokens", prompt},
-          {"completion_tokens", drawn},
-          {"total_tokens", prompt + drawn},
-          {"prompt_tokens_details", {{"cached_tokens", result.cached_tokens}}}};
+  Json usage = {{"prompt_tokens", prompt},
+                {"completion_tokens", drawn},
+                {"total_tokens", prompt + drawn},
+                {"prompt_tokens_details", {{"cached_tokens", result.cached_tokens}}}};
+  if (result.reasoning_tokens > 0)
+    usage["completion_tokens_details"] = {{"reasoning_tokens", result.reasoning_tokens}};
+  return usage;
+}
+
+Json answered_message(const GenerateResult& result) {
+  Json message = {{"role", "assistant"}, {"content", result.text}};
+  if (!result.reasoning.empty()) message["reasoning_content"] = result.reasoning;
+  return message;
 }
 
 double rate(std::size_t n, double seconds) { return seconds > 0 ? static_cast<double>(n) / seconds : 0.0; }
@@ -63,30 +72,32 @@ Json finish_reason(StopReason reason) {
 Json answer_json(const GenerateResult& result, const AnswerFacts& facts) {
   Json choice = {{"index", 0}};
   if (facts.chat)
-    choice["message"] = {{"role", "assistant"}, {"content", result.text}};
+    choice["message"] = answered_message(result);
   else
     choice["text"] = result.text;
   choice["logprobs"] = logprobs_json(facts.model.tokenizer(), result);
   choice["finish_reason"] = finish_reason(result.reason);
-  return {{"object", facts.chat ? "chat.completion" : "text_completion"},
-          {"model", facts.model.config().name},
-          {"text", result.text},
-          {"tokens", result.tokens},
-          {"stop_reason", name(result.reason)},
-          {"seed", facts.seed},
-          {"prompt_tokens", result.prompt_tokens},
-          {"prompt_seconds", result.prompt_seconds},
-          {"prompt_tokens_per_second", rate(result.prompt_tokens, result.prompt_seconds)},
-          {"decode_seconds", result.decode_seconds},
-          {"tokens_per_second", rate(result.tokens.size(), result.decode_seconds)},
-          {"choices", Json::array({std::move(choice)})},
-          {"usage", usage_json(result)}};
+  Json json = {{"object", facts.chat ? "chat.completion" : "text_completion"},
+               {"model", facts.model.config().name},
+               {"text", result.text}};
+  if (!result.reasoning.empty()) json["reasoning_content"] = result.reasoning;
+  json.update({{"tokens", result.tokens},
+               {"stop_reason", name(result.reason)},
+               {"seed", facts.seed},
+               {"prompt_tokens", result.prompt_tokens},
+               {"prompt_seconds", result.prompt_seconds},
+               {"prompt_tokens_per_second", rate(result.prompt_tokens, result.prompt_seconds)},
+               {"decode_seconds", result.decode_seconds},
+               {"tokens_per_second", rate(result.tokens.size(), result.decode_seconds)},
+               {"choices", Json::array({std::move(choice)})},
+               {"usage", usage_json(result)}});
+  return json;
 }
 
-Json piece_json(std::string_view piece, const AnswerFacts& facts) {
+Json piece_json(AnswerPart part, std::string_view piece, const AnswerFacts& facts) {
   Json choice = {{"index", 0}};
   if (facts.chat)
-    choice["delta"] = {{"content", piece}};
+    choice["delta"] = {{part == AnswerPart::Thinking ? "reasoning_content" : "content", piece}};
   else
     choice["text"] = piece;
   choice["finish_reason"] = nullptr;

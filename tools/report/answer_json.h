@@ -20,10 +20,10 @@ struct AnswerFacts {
 nlohmann::ordered_json finish_reason(StopReason reason);
 
 /// A chat.completion (or text_completion) as OpenAI has it, with choices and usage, and beside these: text,
-/// tokens, stop_reason, seed, and seconds and rates of prompt and answer.
+/// reasoning_content (of models that think), tokens, stop_reason, seed, and seconds and rates of prompt and answer.
 nlohmann::ordered_json answer_json(const GenerateResult& result, const AnswerFacts& facts);
 
-/// A piece of an answer, as OpenAI's chunks.
-nlohmann::ordered_json piece_json(std::string_view piece, const AnswerFacts& facts);
+/// A piece of an answer or of thinking, as OpenAI's chunks.
+nlohmann::ordered_json piece_json(AnswerPart part, std::string_view piece, const AnswerFacts& facts);
 
 }  // namespace cria::tools

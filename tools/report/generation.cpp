@@ -47,6 +47,12 @@ std::string speed_line(const GenerateResult& result) {
                                    : "");
 }
 
+std::string no_answer_note(const GenerateResult& result) {
+  const bool cut = result.reason == StopReason::Length;
+  return "cria: note: there is no answer: the model was still thinking at its end" +
+         std::string(cut ? " (-n N allows more tokens, --no-think may make it answer at once)" : "");
+}
+
 std::function<void(std::size_t done, std::size_t total)> reading_progress() {
   return [bar = std::make_shared<std::optional<Progress>>()](std::size_t done, std::size_t total) {
     if (!*bar) bar->emplace("reading", "tokens", total);

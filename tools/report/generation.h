@@ -15,6 +15,8 @@ namespace cria::tools {
 std::function<void(std::size_t done, std::size_t total)> reading_progress();
 /// "12 tokens, 80.1 tokens/s; prompt 20 tokens, 400 tokens/s (and 100 evaluated before)"
 std::string speed_line(const GenerateResult& result);
+/// Why an answer has thinking and nothing else.
+std::string no_answer_note(const GenerateResult& result);
 /// The time table of --profile on stderr, if it was asked for.
 void print_profile(const Session& session, const ModelOptions& options);
 

@@ -9,12 +9,15 @@ namespace cria::tools {
 
 bool is_terminal(std::FILE* stream) { return isatty(fileno(stream)) != 0; }
 
-std::string styled(std::FILE* stream, Style style, std::string_view text) {
+bool shows_styles(std::FILE* stream) {
   const char* no_color = std::getenv("NO_COLOR");
   const char* term = std::getenv("TERM");
-  const bool plain = !is_terminal(stream) || (no_color != nullptr && *no_color != '\0') || term == nullptr ||
-                     std::string_view(term) == "dumb";
-  if (plain) return std::string(text);
+  return is_terminal(stream) && (no_color == nullptr || *no_color == '\0') && term != nullptr &&
+         std::string_view(term) != "dumb";
+}
+
+std::string styled(std::FILE* stream, Style style, std::string_view text) {
+  if (!shows_styles(stream)) return std::string(text);
   constexpr std::string_view kCodes[] = {"\033[1m", "\033[2m", "\033[1;32m"};
   return std::string(kCodes[static_cast<std::size_t>(style)]).append(text).append("\033[0m");
 }

@@ -11,7 +11,9 @@ namespace cria::tools {
 bool is_terminal(std::FILE* stream);
 
 enum class Style { Bold, Dim, Prompt };
-/// The text in a style; as it is where the stream is no terminal, NO_COLOR is set or the terminal is dumb.
+/// Whether styles can be seen: the stream is a terminal that is not dumb, and NO_COLOR is not set.
+bool shows_styles(std::FILE* stream);
+/// The text in a style, where that can be seen.
 std::string styled(std::FILE* stream, Style style, std::string_view text);
 
 /// Text of a stranger (a model, a file) without control characters that could drive the terminal; newlines

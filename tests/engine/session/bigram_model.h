@@ -9,10 +9,9 @@ namespace cria::test {
 /// feed-forward are multiplied by zero; a row of the embedding is 1024 in one column, whose RMS is 128
 /// exactly, so that the normalized value times the norm's weight of 1/8 is 1 and the logits
 /// are the table's floats.
-inline std::shared_ptr<const Model> bigram_model(
-    const std::function<double(std::size_t last, std::size_t next)>& logit) {
+inline TinyModel bigram_file(const std::function<double(std::size_t last, std::size_t next)>& logit) {
   TinyModel tiny;
-  tiny.edit = [&](const std::string& tensor, std::vector<float>& values) {
+  tiny.edit = [logit](const std::string& tensor, std::vector<float>& values) {
     if (tensor.ends_with("attn_output.weight") || tensor.ends_with("ffn_down.weight"))
       std::ranges::fill(values, 0.0F);
     if (tensor == "output_norm.weight") std::ranges::fill(values, 0.125F);
@@ -23,7 +22,12 @@ inline std::shared_ptr<const Model> bigram_model(
       for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(logit(i % 64, i / 64));
     }
   };
-  return tiny.load();
+  return tiny;
+}
+
+inline std::shared_ptr<const Model> bigram_model(
+    const std::function<double(std::size_t last, std::size_t next)>& logit) {
+  return bigram_file(logit).load();
 }
 
 }  // namespace cria::test

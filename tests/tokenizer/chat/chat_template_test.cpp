@@ -126,15 +126,89 @@ TEST(ChatTemplate, BuiltInFormats) {
        "<s><start_of_turn>user\nBe kind.\n\nHi<end_of_turn>\n<start_of_turn>model\nHello<end_of_turn>\n"
        "<start_of_turn>user\nBye<end_of_turn>\n<start_of_turn>model\n"},
       {"deepseek", "<s>Be kind.<｜User｜>Hi<｜Assistant｜>Hello</s><｜User｜>Bye<｜Assistant｜>"},
+      {"command-r",
+       "<s><|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>Be kind.<|END_OF_TURN_TOKEN|>"
+       "<|START_OF_TURN_TOKEN|><|USER_TOKEN|>Hi<|END_OF_TURN_TOKEN|>"
+       "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>Hello<|END_OF_TURN_TOKEN|>"
+       "<|START_OF_TURN_TOKEN|><|USER_TOKEN|>Bye<|END_OF_TURN_TOKEN|><|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|"
+       ">"},
+      {"granite",
+       "<|start_of_role|>system<|end_of_role|>Be kind.<|end_of_text|>\n"
+       "<|start_of_role|>user<|end_of_role|>Hi<|end_of_text|>\n"
+       "<|start_of_role|>assistant<|end_of_role|>Hello<|end_of_text|>\n"
+       "<|start_of_role|>user<|end_of_role|>Bye<|end_of_text|>\n<|start_of_role|>assistant<|end_of_role|>"},
+      {"gpt-oss",
+       "<|start|>system<|message|>You are ChatGPT, a large language model trained by OpenAI.\n"
+       "Knowledge cutoff: 2024-06\nCurrent date: 2026-11-20\n\nReasoning: medium\n\n"
+       "# Valid channels: analysis, commentary, final. Channel must be included for every message.<|end|>"
+       "<|start|>developer<|message|># Instructions\n\nBe kind.<|end|><|start|>user<|message|>Hi<|end|>"
+       "<|start|>assistant<|channel|>final<|message|>Hello<|end|><|start|>user<|message|>Bye<|end|>"
+       "<|start|>assistant"},
+      {"qwen3",
+       "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
+       "<|im_start|>assistant\nHello<|im_end|>\n<|im_start|>user\nBye<|im_end|>\n<|im_start|>assistant\n"},
+      {"deepseek-r1", "<s>Be kind.<｜User｜>Hi<｜Assistant｜>Hello</s><｜User｜>Bye<｜Assistant｜><think>\n"},
+      {"phi4",
+       "<|im_start|>system<|im_sep|>Be kind.<|im_end|><|im_start|>user<|im_sep|>Hi<|im_end|>"
+       "<|im_start|>assistant<|im_sep|>Hello<|im_end|><|im_start|>user<|im_sep|>Bye<|im_end|>"
+       "<|im_start|>assistant<|im_sep|>"},
+      {"phi4-mini",
+       "<|system|>Be kind.<|end|><|user|>Hi<|end|><|assistant|>Hello<|end|><|user|>Bye<|end|><|assistant|>"},
+      {"llama4",
+       "<s><|header_start|>system<|header_end|>\n\nBe kind.<|eot|><|header_start|>user<|header_end|>\n\nHi"
+       "<|eot|><|header_start|>assistant<|header_end|>\n\nHello<|eot|><|header_start|>user<|header_end|>\n\n"
+       "Bye<|eot|><|header_start|>assistant<|header_end|>\n\n"},
+      {"mistral-v7", "<s>[SYSTEM_PROMPT]Be kind.[/SYSTEM_PROMPT][INST]Hi[/INST]Hello</s>[INST]Bye[/INST]"},
+      {"glm4", "[gMASK]<sop><|system|>\nBe kind.<|user|>\nHi<|assistant|>\nHello<|user|>\nBye<|assistant|>"},
+      {"exaone",
+       "[|system|]Be kind.[|endofturn|]\n[|user|]Hi\n[|assistant|]Hello[|endofturn|]\n[|user|]Bye\n"
+       "[|assistant|]"},
       {"plain", "Be kind.\n\nUser: Hi\nAssistant: Hello\nUser: Bye\nAssistant:"},
   };
   for (const auto& [name, text] : cases) {
     const auto chat = ChatTemplate::builtin(name, {"<s>", "</s>"});
     ASSERT_TRUE(chat) << name;
-    EXPECT_EQ(chat->render(talk, {}).bytes(), text) << name;
+    RenderOptions options;
+    options.now = std::tm{};
+    options.now->tm_year = 126, options.now->tm_mon = 10, options.now->tm_mday = 20;
+    EXPECT_EQ(chat->render(talk, options).bytes(), text) << name;
     EXPECT_NE(ChatTemplate::builtin_names().find(name), std::string::npos);
   }
   EXPECT_FALSE(ChatTemplate::builtin("nope", {}));
+}
+
+// As the models' makers print it.
+TEST(ChatTemplate, BuiltInToolsAndThinking) {
+  const auto qwen = ChatTemplate::builtin("qwen3", {});
+  EXPECT_EQ(qwen->answer_format().open, "<think>");
+  const std::vector<ChatMessage> talk{
+      {"user", "Hi"},
+      {"assistant", "Hello", R"({"content": "Hello", "reasoning_content": "greet"})"},
+      {"user", "Rome?"},
+      {"assistant", "",
+       R"({"content": "", "reasoning_content": "look", "tool_calls": [{"type": "function",
+           "function": {"name": "weather", "arguments": {"city": "Rome"}}}]})"},
+      {"tool", "12"},
+      {"tool", "13"}};
+  RenderOptions options;
+  options.variables = R"({"enable_thinking": false, "tools": [{"type": "function"}]})";
+  EXPECT_EQ(
+      qwen->render(talk, options).bytes(),
+      "<|im_start|>system\n# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
+      "You are provided with function signatures within <tools></tools> XML tags:\n<tools>\n"
+      "{\"type\": \"function\"}\n</tools>\n\nFor each function call, return a json object with function name "
+      "and arguments within <tool_call></tool_call> XML tags:\n<tool_call>\n"
+      "{\"name\": <function-name>, \"arguments\": <args-json-object>}\n</tool_call><|im_end|>\n"
+      "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHello<|im_end|>\n<|im_start|>user\nRome?<|im_"
+      "end|>\n"
+      "<|im_start|>assistant\n<think>\nlook\n</think>\n\n<tool_call>\n"
+      "{\"name\": \"weather\", \"arguments\": {\"city\": \"Rome\"}}\n</tool_call><|im_end|>\n"
+      "<|im_start|>user\n<tool_response>\n12\n</tool_response>\n<tool_response>\n13\n</"
+      "tool_response><|im_end|>\n"
+      "<|im_start|>assistant\n<think>\n\n</think>\n\n");
+  EXPECT_EQ(ChatTemplate::builtin("gpt-oss", {})->answer_format().kind, AnswerFormat::Kind::Channels);
+  EXPECT_TRUE(ChatTemplate::builtin("deepseek-r1", {})->answer_format().thinks());
+  EXPECT_FALSE(ChatTemplate::builtin("chatml", {})->answer_format().thinks());
 }
 
 TEST(ChatTemplate, SystemTokensEndBeforeTheQuestion) {

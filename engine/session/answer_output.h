@@ -1,0 +1,44 @@
+// What becomes of an answer's tokens: text for whoever listens, up to a stop text.
+#pragma once
+
+#include "engine/session.h"
+#include "engine/session/stop_scanner.h"
+#include "tokenizer/chat/answer_reader.h"
+
+namespace cria {
+
+/// Stop texts are looked for in the answer alone: what a model thinks, or calls a tool with, may hold them.
+class AnswerOutput {
+ public:
+  /// Options and sink must outlive it.
+  AnswerOutput(const Tokenizer& tokenizer, const GenerateOptions& options, const TextSink& sink)
+      : options_(options),
+        sink_(sink),
+        reader_(tokenizer, options.format, options.thinking_opened),
+        scanner_(options.stop) {}
+
+  void push(TokenId token);
+  /// Gives out what was held back, and writes text, reasoning and stop text to the result. Log-probabilities
+  /// there are those of tokens after which in_answer().
+  void finish(GenerateResult& result);
+  [[nodiscard]] const std::string& stop() const { return scanner_.found(); }
+  /// A sink wants no more.
+  [[nodiscard]] bool refused() const { return refused_; }
+  /// Whether the last token belongs to the answer, as far as can be told.
+  [[nodiscard]] bool in_answer() const { return in_answer_; }
+
+ private:
+  void take(AnswerPart part, std::string_view text);
+  void show(std::string_view piece, std::string& all, const TextSink& sink);
+
+  const GenerateOptions& options_;
+  const TextSink& sink_;
+  AnswerReader reader_;
+  StopScanner scanner_;
+  std::string text_, reasoning_;
+  std::size_t reasoning_tokens_ = 0;
+  std::size_t answer_tokens_ = 0, not_answer_ = 0;  // the first of those turned out to open the thinking
+  bool in_answer_ = false, refused_ = false;
+};
+
+}  // namespace cria
