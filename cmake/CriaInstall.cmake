@@ -27,6 +27,7 @@ install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 # The public interface, as it is named in the tree and as it is installed: #include <cria/session.h>.
 set(CRIA_PUBLIC_HEADERS
     engine/engine.h=engine.h
+    engine/scheduler.h=scheduler.h
     engine/session.h=session.h
     engine/model.h=model.h
     engine/sample/options.h=sampler_options.h

@@ -97,7 +97,8 @@ struct GenerateResult {
   std::size_t prompt_tokens = 0;        ///< prompt tokens evaluated now (cached ones are not)
   std::size_t cached_tokens = 0;        ///< prompt tokens that the KV cache held already
   std::size_t shifts = 0;               ///< how often the oldest half of the context was dropped
-  std::size_t dropped = 0;  ///< messages after the system message that chat() left out, the oldest
+  std::size_t dropped = 0;            ///< messages after the system message that chat() left out, the oldest
+  std::size_t drafted = 0, kept = 0;  ///< tokens that were guessed and evaluated ahead, and that were drawn
   double prompt_seconds = 0, decode_seconds = 0;
 };
 

@@ -1,0 +1,142 @@
+#include "engine/session/answer.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "engine/model_parts.h"
+#include "engine/session/token_logprobs.h"
+
+namespace cria {
+namespace {
+
+SamplerOptions sampler_options(const GenerateOptions& options, const Vocabulary& vocabulary) {
+  SamplerOptions sampler = options.sampler;
+  if (options.ignore_eos) {
+    for (const TokenId id : vocabulary.end_of_generation)
+      sampler.logit_bias.emplace_back(id, -std::numeric_limits<float>::infinity());
+  }
+  return sampler;
+}
+
+}  // namespace
+
+std::string_view name(StopReason reason) noexcept {
+  switch (reason) {
+    case StopReason::EndOfGeneration:
+      return "end of generation";
+    case StopReason::StopString:
+      return "stop text";
+    case StopReason::Length:
+      return "length";
+    case StopReason::ContextFull:
+      return "context full";
+    case StopReason::Interrupted:
+      return "interrupted";
+  }
+  return "";
+}
+
+Answer::Answer(const Model& model, const Limits& limits, std::span<const TokenId> prompt,
+               const GenerateOptions& options, const TextSink& sink)
+    : options_(options),
+      sink_(sink),
+      model_(model),
+      limits_(limits),
+      sampler_(sampler_options(options, model.vocabulary()), model.config().n_vocab, &model.tokenizer()),
+      output_(model.tokenizer(), options_, sink_),
+      text_(prompt.begin(), prompt.end()) {
+  if (prompt.empty()) throw Error("nothing to continue: the prompt has no tokens");
+  keep_ = std::max<std::size_t>(options_.keep, model.vocabulary().bos == prompt.front() ? 1 : 0);
+  while (text_.size() > limits_.n_ctx) {
+    if (!limits_.context_shift || keep_ + 1 >= limits_.n_ctx)
+      throw model.file().error("the prompt does not fit: expected at most " + std::to_string(limits_.n_ctx) +
+                               " tokens (the context), got " + std::to_string(text_.size()));
+    shift();
+  }
+  n_prompt_ = text_.size();
+}
+
+// Without the oldest half of what follows the kept prefix. Keys and values depend on their positions and on all
+// that came before: they are computed anew, so that the answer is that of a text which never had the dropped part.
+void Answer::shift() {
+  const std::size_t dropped = std::max<std::size_t>(1, (text_.size() - keep_) / 2);
+  const auto begin = text_.begin() + static_cast<std::ptrdiff_t>(keep_);
+  text_.erase(begin, begin + static_cast<std::ptrdiff_t>(dropped));
+  ++result_.shifts;
+}
+
+bool Answer::interrupted() const { return options_.interrupt != nullptr && *options_.interrupt; }
+
+// Since the last call.
+double Answer::seconds() {
+  const auto now = Clock::now();
+  const double passed = std::chrono::duration<double>(now - since_).count();
+  since_ = now;
+  return passed;
+}
+
+std::size_t Answer::tokens_left() const {
+  const std::size_t room = limits_.n_ctx - text_.size() + 1;
+  if (options_.max_tokens < 0) return room;
+  const auto most = static_cast<std::size_t>(options_.max_tokens);
+  return std::min(room, most - std::min(most, result_.tokens.size()));
+}
+
+void Answer::found(std::size_t n) {
+  result_.cached_tokens = n;
+  if (options_.progress) options_.progress(0, n_prompt_ - n);
+}
+
+void Answer::evaluated(std::size_t n) {
+  result_.prompt_tokens += n;
+  if (options_.progress) options_.progress(result_.prompt_tokens, n_prompt_ - result_.cached_tokens);
+}
+
+void Answer::count_drafts(std::size_t drafted, std::size_t kept) {
+  result_.drafted += drafted;
+  result_.kept += kept;
+}
+
+void Answer::take(std::span<const float> logits) {
+  if (!drawing_) result_.prompt_seconds = seconds();
+  drawing_ = true;
+  if (interrupted()) return end(StopReason::Interrupted);
+  if (options_.max_tokens >= 0 && result_.tokens.size() >= static_cast<std::size_t>(options_.max_tokens))
+    return end(StopReason::Length);
+  const TokenId token = sampler_.next(logits, text_);
+  if (std::ranges::count(model_.vocabulary().end_of_generation, token) != 0)
+    return end(StopReason::EndOfGeneration);
+  push(token, logits);
+  if (!output_.stop().empty()) return end(StopReason::StopString);
+  if (output_.refused()) return end(StopReason::Interrupted);
+  append(token);
+}
+
+void Answer::push(TokenId token, std::span<const float> logits) {
+  result_.tokens.push_back(token);
+  output_.push(token);
+  if (options_.logprobs && output_.in_answer())
+    result_.logprobs.push_back(token_logprobs(logits, token, *options_.logprobs));
+}
+
+void Answer::append(TokenId token) {
+  if (text_.size() == limits_.n_ctx) {
+    if (!limits_.context_shift || keep_ + 1 >= limits_.n_ctx) return end(StopReason::ContextFull);
+    shift();
+  }
+  text_.push_back(token);
+}
+
+void Answer::end(StopReason reason) {
+  result_.reason = reason;
+  ended_ = true;
+}
+
+GenerateResult Answer::result() {
+  (drawing_ ? result_.decode_seconds : result_.prompt_seconds) = seconds();
+  output_.finish(result_);
+  if (!result_.stop.empty()) result_.reason = StopReason::StopString;
+  return std::move(result_);
+}
+
+}  // namespace cria

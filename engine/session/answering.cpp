@@ -1,0 +1,57 @@
+#include "engine/session/answering.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "engine/session/common_prefix.h"
+
+namespace cria {
+
+// The last token is evaluated again where all are known: its logits are wanted.
+std::size_t Answering::missing() {
+  const std::span<const TokenId> text = answer_.text(), wanted = text.first(text.size() - 1);
+  const std::size_t known =
+      begun_ ? sequence_.truncate(common_prefix(sequence_.tokens(), wanted)) : sequence_.reuse(wanted);
+  return text.size() - known;
+}
+
+std::size_t Answering::add_to(Batch& batch, std::size_t most, std::span<const TokenId> draft) {
+  const std::span<const TokenId> text = answer_.text();
+  const std::size_t left = missing(), known = text.size() - left;
+  of_text_ = std::min({left, most, batch.room()});
+  const bool all = of_text_ == left;
+  added_.assign(text.begin() + static_cast<std::ptrdiff_t>(known),
+                text.begin() + static_cast<std::ptrdiff_t>(known + of_text_));
+  if (all) {
+    draft = draft.first(std::min(draft.size(), batch.room() - of_text_));
+    added_.insert(added_.end(), draft.begin(), draft.end());
+  }
+  rows_ = all ? added_.size() - of_text_ + 1 : 0;
+  taken_ = 0;
+  taking_ = true;
+  first_row_ = batch.add(sequence_, added_, added_.size() - rows_);
+  if (!begun_) answer_.found(known);
+  begun_ = true;
+  of_prompt_ = decoding_ ? 0 : of_text_;
+  return added_.size();
+}
+
+void Answering::passed() {
+  if (of_prompt_ != 0) answer_.evaluated(of_prompt_);
+  decoding_ = decoding_ || rows_ != 0;
+}
+
+void Answering::take(std::size_t row, std::span<const float> logits) {
+  if (!taking_ || row != first_row_ + taken_) return;
+  const std::size_t before = answer_.text().size();
+  answer_.take(logits);
+  ++taken_;
+  // The next row counts where this draw is the draft's token.
+  const std::size_t next = of_text_ + taken_ - 1;
+  taking_ = !answer_.ended() && answer_.text().size() == before + 1 && next < added_.size() &&
+            answer_.text().back() == added_[next];
+}
+
+void Answering::finish() { sequence_.truncate(common_prefix(sequence_.tokens(), answer_.text())); }
+
+}  // namespace cria

@@ -1,0 +1,58 @@
+// An answer on its sequence, pass by pass: what it puts into a batch and what it takes from it.
+#pragma once
+
+#include "engine/engine.h"
+#include "engine/session/answer.h"
+
+namespace cria {
+
+class Answering {
+ public:
+  /// The answer begins on what the sequence holds and the engine has kept of its prompt.
+  Answering(Sequence& sequence, Answer& answer) : sequence_(sequence), answer_(answer) {}
+
+  /// Tokens of the text that are not evaluated. The sequence lets go of what is not of the text.
+  [[nodiscard]] std::size_t missing();
+  /// Whether the prompt has been read.
+  [[nodiscard]] bool decoding() const { return decoding_; }
+  /// Adds at most `most` of the missing tokens; behind the last a draft, of which logits are wanted too. Returns how
+  /// many tokens it has added. Throws Error as Batch::add().
+  std::size_t add_to(Batch& batch, std::size_t most, std::span<const TokenId> draft = {});
+  /// After the pass: counts what was read.
+  void passed();
+
+  /// Rows of the batch that are its own: [first, first + count).
+  [[nodiscard]] std::size_t first_row() const { return first_row_; }
+  [[nodiscard]] std::size_t rows() const { return rows_; }
+  /// The logits of one of its rows, in ascending order. A row behind a draft token that was not drawn is not
+  /// looked at.
+  void take(std::size_t row, std::span<const float> logits);
+  /// Of the last pass: how many of the draft's tokens were drawn.
+  [[nodiscard]] std::size_t kept() const { return taken_ == 0 ? 0 : taken_ - 1; }
+
+  /// Brings the sequence to the text once the answer has ended.
+  void finish();
+
+ private:
+  Sequence& sequence_;
+  Answer& answer_;
+  std::vector<TokenId> added_;  // in this pass: of the text, then the draft
+  std::size_t of_prompt_ = 0, of_text_ = 0;
+  std::size_t first_row_ = 0, rows_ = 0, taken_ = 0;
+  bool begun_ = false, decoding_ = false, taking_ = false;
+};
+
+/// Calls take(row, logits) for rows 0 … rows-1 of a batch, computed in pieces of what the engine holds at once.
+template <class Take>
+void for_each_row(const Engine& engine, Batch& batch, std::size_t rows, Take&& take) {
+  const std::size_t n_vocab = engine.model().vocabulary_size();
+  for (std::size_t begin = 0; begin < rows;) {
+    const std::size_t end = std::min(rows, begin + engine.logit_rows());
+    const std::span<const float> logits = batch.logits(begin, end);
+    for (std::size_t row = begin; row < end; ++row)
+      take(row, logits.subspan((row - begin) * n_vocab, n_vocab));
+    begin = end;
+  }
+}
+
+}  // namespace cria

@@ -1,0 +1,187 @@
+// Many answers at once: each has the bytes that it has alone, whoever comes, goes or fails beside it.
+#include "engine/scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/engine/demo.h"
+#include "tests/engine/tiny_model.h"
+
+namespace cria::test {
+namespace {
+
+struct Wanted {
+  std::vector<TokenId> prompt;
+  GenerateOptions options;
+};
+
+struct Ended {
+  std::string text, streamed, error;
+  std::vector<TokenId> tokens;
+  StopReason reason{};
+  std::size_t cached = 0;
+  int times = 0;
+};
+
+Wanted random_wanted(Random& random, std::size_t n_vocab) {
+  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random.next() % n); };
+  Wanted wanted;
+  const std::size_t shared = below(3) * 70;  // what some begin with
+  for (std::size_t i = 0; i < shared; ++i) wanted.prompt.push_back(static_cast<TokenId>(3 + i * 11 % 200));
+  for (std::size_t i = 0, n = 1 + below(60); i < n; ++i)
+    wanted.prompt.push_back(static_cast<TokenId>(3 + below(n_vocab - 3)));
+  wanted.options.max_tokens = static_cast<std::int64_t>(below(40));
+  SamplerOptions& sampler = wanted.options.sampler;
+  sampler.seed = random.next();
+  sampler.temperature = std::vector<float>{0, 0.7F, 2}[below(3)];
+  sampler.repeat_penalty = below(2) == 0 ? 1 : 1.2F;
+  sampler.dry_multiplier = below(3) == 0 ? 0.8F : 0;
+  sampler.mirostat = below(4) == 0 ? 2 : 0;
+  return wanted;
+}
+
+AnswerRequest request_of(const Wanted& wanted, Ended& ended) {
+  AnswerRequest request;
+  request.prompt = wanted.prompt;
+  request.options = wanted.options;
+  request.sink = [&ended](std::string_view piece) { return ended.streamed += piece, true; };
+  request.on_end = [&ended](const GenerateResult& result, const std::optional<Error>& error) {
+    ended.text = result.text;
+    ended.tokens = result.tokens;
+    ended.reason = result.reason;
+    ended.cached = result.cached_tokens;
+    ended.error = error ? error->what() : "";
+    ++ended.times;
+  };
+  return request;
+}
+
+void expect_as_alone(const Model& model, std::uint32_t n_ctx, const Wanted& wanted, const Ended& ended) {
+  Session alone(model, {.n_ctx = n_ctx, .threads = 1});
+  Text text;
+  const GenerateResult result = alone.generate(wanted.prompt, wanted.options, text.sink());
+  EXPECT_EQ(ended.times, 1);
+  EXPECT_EQ(ended.tokens, result.tokens);
+  EXPECT_EQ(ended.text, result.text);
+  EXPECT_EQ(ended.streamed, result.text);
+  EXPECT_EQ(ended.reason, result.reason);
+  EXPECT_EQ(ended.error, "");
+}
+
+EngineOptions engine_options(std::uint32_t sequences, std::uint32_t threads) {
+  EngineOptions options;
+  options.n_ctx = 256;
+  options.n_batch = 64;
+  options.sequences = sequences;
+  options.threads = threads;
+  return options;
+}
+
+TEST(Scheduler, AnswersAreThoseOfEachAlone) {
+  for (const bool tiny : {true, false}) {
+    const auto small = TinyModel().load();
+    const Model& model = tiny ? *small : demo_model();
+    Random random(tiny ? 1 : 2);
+    EngineOptions options = engine_options(5, 2);
+    options.positions = tiny ? 600 : 0;  // few pages: some must wait
+    Engine engine(model, options);
+    Scheduler scheduler(engine, {.prompt_tokens = 20});
+    std::vector<Wanted> wanted(tiny ? 60 : 20);
+    std::vector<Ended> ended(wanted.size());
+    std::size_t added = 0, cached = 0;
+    while (added < wanted.size() || scheduler.active() + scheduler.waiting() > 0) {
+      for (std::size_t i = 0; i < 3 && added < wanted.size(); ++i, ++added) {
+        wanted[added] = random_wanted(random, model.vocabulary_size());
+        scheduler.add(request_of(wanted[added], ended[added]));
+      }
+      scheduler.step();
+    }
+    EXPECT_FALSE(scheduler.step());
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      expect_as_alone(model, 256, wanted[i], ended[i]);
+      cached += ended[i].cached;
+    }
+    EXPECT_GT(cached, 0U) << "prefixes are shared";
+  }
+}
+
+TEST(Scheduler, TheSamePromptIsReadOnce) {
+  Engine engine(demo_model(), engine_options(4, 1));
+  Scheduler scheduler(engine);
+  std::vector<Ended> ended(4);
+  Wanted wanted{many_tokens(200), greedy(5)};
+  for (Ended& e : ended) scheduler.add(request_of(wanted, e));
+  while (scheduler.step()) continue;
+  EXPECT_EQ(ended[0].cached, 0U);
+  for (std::size_t i = 1; i < ended.size(); ++i) EXPECT_EQ(ended[i].cached, 192U);
+  for (const Ended& e : ended) expect_as_alone(demo_model(), 256, wanted, e);
+}
+
+TEST(Scheduler, CancelledBetweenSteps) {
+  Engine engine(demo_model(), engine_options(2, 1));
+  Scheduler scheduler(engine);
+  std::vector<Ended> ended(4);
+  std::vector<Wanted> wanted;
+  std::vector<Scheduler::Id> ids;
+  for (std::size_t i = 0; i < 4; ++i) {
+    wanted.push_back({many_tokens(30 + i), greedy(30)});
+    wanted.back().options.ignore_eos = true;
+    ids.push_back(scheduler.add(request_of(wanted[i], ended[i])));
+  }
+  for (int i = 0; i < 8; ++i) scheduler.step();
+  scheduler.cancel(ids[0]);  // is being written
+  scheduler.cancel(ids[3]);  // waits
+  while (scheduler.step()) continue;
+  scheduler.cancel(ids[1]);  // has ended
+  EXPECT_EQ(ended[0].reason, StopReason::Interrupted);
+  EXPECT_GT(ended[0].tokens.size(), 0U);
+  EXPECT_LT(ended[0].tokens.size(), 30U);
+  EXPECT_EQ(ended[3].reason, StopReason::Interrupted);
+  EXPECT_EQ(ended[3].times, 1);
+  expect_as_alone(demo_model(), 256, wanted[1], ended[1]);
+  expect_as_alone(demo_model(), 256, wanted[2], ended[2]);
+}
+
+TEST(Scheduler, FailuresAreOnesOwn) {
+  TinyModel tiny;
+  tiny.edit = [](const std::string& tensor, std::vector<float>& values) {
+    if (tensor == "token_embd.weight") values[7 * 64] = std::numeric_limits<float>::infinity();
+  };
+  const auto model = tiny.load();
+  Engine engine(*model, engine_options(4, 1));
+  Scheduler scheduler(engine);
+  std::vector<Ended> ended(4);
+  const std::vector<Wanted> wanted = {{{1, 20, 30}, greedy(20)},
+                                      {{1, 7, 30}, greedy(20)},  // no finite number
+                                      {std::vector<TokenId>(300, 5), greedy(20)},
+                                      {{1, 40}, greedy(20)}};
+  std::vector<Wanted> all = wanted;
+  for (Wanted& w : all) w.options.sampler.logit_bias = {{7, -std::numeric_limits<float>::infinity()}};
+  for (std::size_t i = 0; i < all.size(); ++i) scheduler.add(request_of(all[i], ended[i]));
+  while (scheduler.step()) continue;
+  EXPECT_NE(ended[1].error.find("token_embd.weight"), std::string::npos) << ended[1].error;
+  EXPECT_NE(ended[2].error.find("the prompt does not fit"), std::string::npos) << ended[2].error;
+  expect_as_alone(*model, 256, all[0], ended[0]);
+  expect_as_alone(*model, 256, all[3], ended[3]);
+}
+
+// Nobody waits for ever: a long prompt and many short ones come one after the other.
+TEST(Scheduler, EveryStepServesAllThatWrite) {
+  Engine engine(demo_model(), engine_options(3, 1));
+  Scheduler scheduler(engine, {.prompt_tokens = 10});
+  std::vector<Ended> ended(3);
+  GenerateOptions endless = greedy(50);
+  endless.ignore_eos = true;
+  scheduler.add(request_of({many_tokens(5), endless}, ended[0]));
+  for (int i = 0; i < 3; ++i) scheduler.step();
+  scheduler.add(request_of({many_tokens(150), greedy(1)}, ended[1]));
+  scheduler.add(request_of({{1, 300, 301, 302}, greedy(1)}, ended[2]));
+  for (int i = 0; i < 20; ++i) scheduler.step();
+  EXPECT_EQ(ended[2].times, 1) << "the short prompt does not wait for the long one";
+  EXPECT_EQ(ended[1].times, 1) << "nor is that put off";
+  EXPECT_EQ(ended[0].times, 0);
+  while (scheduler.step()) continue;
+  EXPECT_EQ(ended[0].tokens.size(), 50U);
+}
+
+}  // namespace
+}  // namespace cria::test
