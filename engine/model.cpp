@@ -24,9 +24,33 @@ struct Model::Parts {
 Model::Model(std::unique_ptr<const Parts> parts) : parts_(std::move(parts)) {}
 Model::~Model() = default;
 
+namespace {
+
+GgufOverride gguf_override(const MetadataOverride& override) {
+  GgufOverride out{override.key, {}, {}};
+  const auto scalar = [&](GgufType type, const auto& value) {
+    out.type = type;
+    out.bytes.assign(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  if (const auto* text = std::get_if<std::string>(&override.value)) {
+    out.type = GgufType::String;
+    out.bytes = *text;
+  } else if (const auto* flag = std::get_if<bool>(&override.value)) {
+    scalar(GgufType::Bool, *flag);
+  } else if (const auto* integer = std::get_if<std::int64_t>(&override.value)) {
+    scalar(GgufType::I64, *integer);
+  } else {
+    scalar(GgufType::F64, std::get<double>(override.value));
+  }
+  return out;
+}
+
+}  // namespace
+
 std::shared_ptr<const Model> Model::load(const std::string& path, const LoadOptions& options) {
-  auto parts = std::make_unique<Parts>(
-      GgufFile::open(path, {.map = options.mmap ? MapMode::Mmap : MapMode::Read, .mlock = options.mlock}));
+  GgufOptions how{.map = options.mmap ? MapMode::Mmap : MapMode::Read, .mlock = options.mlock};
+  for (const MetadataOverride& override : options.overrides) how.overrides.push_back(gguf_override(override));
+  auto parts = std::make_unique<Parts>(GgufFile::open(path, how));
   parts->pinned = options.mlock || !options.mmap;
   parts->config = read_config(parts->file);
   BuiltGraph built = build_graph(parts->file, parts->config, kernels_in_use());

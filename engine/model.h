@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "model/error.h"
@@ -15,10 +16,17 @@ class GgufFile;
 struct Graph;
 struct LlamaConfig;
 
+/// A value of the file's metadata that is taken instead of the file's own.
+struct MetadataOverride {
+  std::string key;  ///< beginning with a dot: ".rope.freq_base" of whatever architecture the file has
+  std::variant<bool, std::int64_t, double, std::string> value;
+};
+
 struct LoadOptions {
   bool mmap = true;                ///< map the file; else read it into memory (huge pages where granted)
   bool mlock = false;              ///< keep it in memory
   std::string pre_tokenizer = {};  ///< "": the one that the file names
+  std::vector<MetadataOverride> overrides = {};
 };
 
 /// A loaded model: file, hyper-parameters, weights, tokenizer, compute graph. Immutable; several sessions may

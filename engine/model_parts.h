@@ -2,7 +2,6 @@
 #pragma once
 
 #include "engine/graph/graph.h"
-#include "engine/model.h"
 #include "kernels/attention/attention.h"
 #include "model/config.h"
 #include "model/gguf/gguf.h"

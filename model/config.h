@@ -13,12 +13,8 @@
 namespace cria {
 
 enum class RopeStyle : std::uint8_t { Adjacent, HalfSplit };  ///< pairs (2i, 2i+1) or (i, i+n_rot/2)
-enum class RopeScaling : std::uint8_t {
-  None,
-  Linear,
-  Yarn,
-  LongRope
-};  ///< llama3 scaling arrives as rope_freqs.weight
+/// The scaling of llama3 is not among them: it arrives as rope_freqs.weight.
+enum class RopeScaling : std::uint8_t { None, Linear, Yarn, LongRope };
 enum class NormKind : std::uint8_t { Rms, Layer };
 
 struct LlamaConfig {

@@ -11,8 +11,8 @@ namespace cria::limits {
 inline constexpr std::uint64_t kKeys = 100'000;
 inline constexpr std::uint64_t kTensors = 1'000'000;
 inline constexpr std::uint64_t kKeyBytes = 64 << 10;
-inline constexpr std::uint64_t kUsualTensorNameBytes =
-    63;  // other readers refuse longer ones; here a warning
+// Other readers refuse longer ones; here a warning.
+inline constexpr std::uint64_t kUsualTensorNameBytes = 63;
 inline constexpr std::uint64_t kStringBytes = 64 << 20;
 inline constexpr std::uint64_t kArrayElements = 16 << 20;
 inline constexpr int kArrayDepth = 8;

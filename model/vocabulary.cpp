@@ -5,6 +5,7 @@
 
 #include "model/file/utf8.h"
 #include "model/limits.h"
+#include "model/plural.h"
 
 namespace cria {
 namespace {
@@ -83,8 +84,8 @@ class VocabularyReader {
       empty += token.empty() ? 1 : 0;
       invalid += is_utf8(token) ? 0 : 1;
     }
-    if (empty != 0) warn(std::to_string(empty) + " empty tokens in the vocabulary");
-    if (invalid != 0) warn(std::to_string(invalid) + " tokens are not UTF-8");
+    if (empty != 0) warn("empty: " + counted(empty, "token") + " of the vocabulary");
+    if (invalid != 0) warn("not UTF-8: " + counted(invalid, "token") + " of the vocabulary");
     out_.tokens = std::move(*tokens);
   }
 

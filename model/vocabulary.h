@@ -24,10 +24,10 @@ struct Vocabulary {
   std::vector<TokenType> types;          ///< one per token (Normal where the file says nothing)
   std::vector<std::string_view> merges;  ///< BPE
   std::optional<TokenId> bos, eos, unk, sep, pad, eot, eom;
-  std::vector<TokenId> end_of_generation;  ///< eos, eot, eom and control tokens known by their text
-                                           ///< (<|im_end|>, <|eot_id|>, <end_of_turn>, …)
-  std::vector<TokenId> strip_after;        ///< tokens that swallow the white space after them, sorted
-  bool add_bos = false, add_eos = false;   ///< defaults by model where the file says nothing
+  /// eos, eot, eom and control tokens known by their text (<|im_end|>, <|eot_id|>, <end_of_turn>, …).
+  std::vector<TokenId> end_of_generation;
+  std::vector<TokenId> strip_after;       ///< tokens that swallow the white space after them, sorted
+  bool add_bos = false, add_eos = false;  ///< defaults by model where the file says nothing
   bool add_space_prefix = true;
   bool remove_extra_whitespaces = false;
   std::string precompiled_charsmap;  ///< bytes of the SentencePiece normalizer, mostly empty

@@ -3,11 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "model/error.h"
 #include "model/file/utf8.h"
 #include "model/vocabulary.h"
-#include "tokenizer/bpe/tokenizer.h"
-#include "tokenizer/sentencepiece/tokenizer.h"
 
 namespace cria {
 
@@ -22,17 +19,6 @@ std::size_t incomplete_tail(std::string_view text) {
 }
 
 }  // namespace
-
-std::unique_ptr<Tokenizer> Tokenizer::create(const Vocabulary& vocabulary) {
-  if (vocabulary.model == "llama" || merges_are_listed(vocabulary))
-    return make_sentencepiece_tokenizer(vocabulary);
-  if (vocabulary.model == "gpt2") return make_byte_pair_tokenizer(vocabulary);
-  throw Error(
-      "",
-      "unknown kind of tokenizer: expected llama (SentencePiece), gemma4 or gpt2 (byte-level BPE), got '" +
-          vocabulary.model + "'",
-      "key tokenizer.ggml.model");
-}
 
 std::vector<TokenId> Tokenizer::encode(std::string_view text, bool add_special, bool parse_special,
                                        std::vector<std::size_t>* ends) const {

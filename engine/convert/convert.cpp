@@ -11,6 +11,7 @@
 #include "model/file/json.h"
 #include "model/gguf/writer.h"
 #include "model/hf/config.h"
+#include "model/plural.h"
 #include "tokenizer/hf/vocabulary.h"
 
 namespace cria {
@@ -116,7 +117,8 @@ struct Conversion::State {
     std::erase_if(left, [](std::string_view name) { return is_derived_tensor(name); });
     if (!left.empty())
       throw weights.error(
-          std::to_string(left.size()) + " tensors have no place in a GGUF file of this class of models",
+          "no place for it in a GGUF file of this class of models" +
+              (left.size() == 1 ? "" : ", and for " + counted(left.size() - 1, "other tensor")),
           "tensor " + std::string(*left.begin()));
   }
 

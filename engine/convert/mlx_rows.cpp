@@ -5,6 +5,7 @@
 #include "engine/convert/weight_rows.h"
 #include "kernels/formats/f16.h"
 #include "kernels/formats/formats.h"
+#include "model/plural.h"
 
 namespace cria {
 namespace {
@@ -123,7 +124,7 @@ std::unique_ptr<WeightRows> mlx_rows(const SafeTensor& codes, const SafeTensor& 
                 where);
   if (cols % packing.group_size != 0 || cols * packing.bits % 32 != 0)
     throw Error("",
-                "rows of " + std::to_string(cols) + " values do not divide into groups of " +
+                "rows of " + counted(cols, "value") + " do not divide into groups of " +
                     std::to_string(packing.group_size) + " and words of 32 bits",
                 where);
   expect_shape(codes, rows, cols * packing.bits / 32);

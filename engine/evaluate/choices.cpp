@@ -5,6 +5,7 @@
 
 #include "engine/evaluate/perplexity.h"
 #include "engine/model_parts.h"
+#include "model/plural.h"
 
 namespace cria {
 namespace {
@@ -50,7 +51,7 @@ ChoiceScores score_choices(Session& session, const ChoiceQuestion& question) {
     const std::size_t first = std::max<std::size_t>(1, common_prefix(context, tokens));
     if (tokens.size() - 1 > session.options().n_ctx)
       throw Error("", "a choice does not fit into the context with its question: expected at most " +
-                          std::to_string(session.options().n_ctx + 1) + " tokens, got " +
+                          counted(session.options().n_ctx + 1, "token") + ", got " +
                           std::to_string(tokens.size()) + " (-c N makes the context larger)");
     scores.evaluated += add_log_p(session, tokens, first, scores.log_p.emplace_back(0));
     per_byte.push_back(scores.log_p.back() / static_cast<double>(choice.size()));

@@ -4,20 +4,21 @@
 #include <string>
 
 #include "model/error.h"
+#include "model/plural.h"
 
 namespace cria {
 
 TextWindows::TextWindows(std::size_t n_tokens, const PerplexityOptions& options)
     : n_tokens_(n_tokens), window_(options.window), stride_(options.stride) {
   if (const std::size_t least = stride_ == 0 ? 3 : 2; window_ < least)  // else nothing is scored
-    throw Error("", "window too short: expected at least " + std::to_string(least) + " tokens, got " +
+    throw Error("", "window too short: expected at least " + counted(least, "token") + ", got " +
                         std::to_string(window_));
   if (stride_ > window_)
-    throw Error("", "stride too long: expected at most the window of " + std::to_string(window_) +
-                        " tokens, got " + std::to_string(stride_));
+    throw Error("", "stride too long: expected at most the window of " + counted(window_, "token") +
+                        ", got " + std::to_string(stride_));
   if (n_tokens_ < window_)
-    throw Error("", "the text is too short: expected at least a window of " + std::to_string(window_) +
-                        " tokens, got " + std::to_string(n_tokens_));
+    throw Error("", "the text is too short: expected at least a window of " + counted(window_, "token") +
+                        ", got " + std::to_string(n_tokens_));
   // With a stride the last window ends with the text and may be shorter; without, what is left is not used.
   count_ = stride_ == 0 ? n_tokens_ / window_ : 1 + (n_tokens_ - window_ + stride_ - 1) / stride_;
   if (options.max_windows != 0) count_ = std::min<std::size_t>(count_, options.max_windows);

@@ -8,8 +8,8 @@
 namespace cria {
 namespace {
 
-constexpr std::size_t kChunksPerThread =
-    6;                                 // enough to fill in for a late thread, few enough to cost nothing
+// Enough to fill in for a late thread, few enough to cost nothing.
+constexpr std::size_t kChunksPerThread = 6;
 constexpr std::size_t kFewTokens = 8;  // whose values stay in the caches anyway
 
 const float* floats(const TensorView& tensor) { return reinterpret_cast<const float*>(tensor.data); }

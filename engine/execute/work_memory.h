@@ -57,8 +57,8 @@ struct WorkMemory {
   std::byte* scratch = nullptr;  ///< scratch_stride bytes per thread
   std::size_t scratch_stride = 0;
   Routing routing;
-  std::atomic<std::uint32_t>* pending =
-      nullptr;  ///< countdowns of what is quantized when its last part is computed; 0 between regions
+  /// Countdowns of what is quantized when its last part is computed; 0 between regions.
+  std::atomic<std::uint32_t>* pending = nullptr;
 
   Value& operator[](ValueId id) { return values[id]; }
 

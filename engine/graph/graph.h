@@ -154,8 +154,9 @@ struct Node {
   ValueId in = kNoValue, out = kNoValue;
   ValueId aux = kNoValue;          ///< FeedForward, ExpertsUp: products of up
   std::uint32_t cache = kNoIndex;  ///< Heads, Attention: index in Graph::caches
-  std::vector<Matrix> matrices;    ///< Heads: q, k, v; FeedForward: gate, up; Embed: the table (no kernel);
-      ///< HeadProducts: one per head; ExpertsUp: gates, then ups; ExpertsDown: downs
+  /// Heads: q, k, v; FeedForward: gate, up; Embed: the table (no kernel); HeadProducts: one per head;
+  /// ExpertsUp: gates, then ups; ExpertsDown: downs.
+  std::vector<Matrix> matrices;
   bool residual = false;      ///< Norm, MatMul: added to out
   float scale = 1;            ///< Embed, MatMul, Add, Scale
   float softcap = 0;          ///< MatMul: out = softcap·tanh(out/softcap), after the scale; 0: not

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "model/error.h"
+#include "model/plural.h"
 
 namespace cria {
 namespace {
@@ -82,7 +83,7 @@ void RopeTable::fill(std::size_t position, std::size_t n_ctx, float* cos_sin) co
 
 std::string RopeTable::to_string() const {
   const auto number = [](double value) { return number_text(static_cast<float>(value)); };
-  std::string text = std::to_string(spec_.n_rot) + " values, base " + number(spec_.base);
+  std::string text = counted(spec_.n_rot, "value") + ", base " + number(spec_.base);
   if (spec_.scaling == RopeScaling::Linear) text += ", linear " + number(spec_.factor);
   if (spec_.scaling == RopeScaling::Yarn)
     text += ", yarn " + number(spec_.factor) + " over " + std::to_string(spec_.orig_ctx);

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "model/error.h"
+#include "model/plural.h"
 
 namespace cria {
 namespace {
@@ -14,10 +15,10 @@ constexpr double kLeastShare = 1e-4;  // of the mean: what a column gets that wa
 
 void require_size(std::string_view tensor, std::uint64_t expected, std::uint64_t got) {
   if (expected == got) return;
-  throw Error("",
-              "importance of another model: expected " + std::to_string(expected) + " columns, got " +
-                  std::to_string(got),
-              "tensor " + std::string(tensor));
+  throw Error(
+      "",
+      "importance of another model: expected " + counted(expected, "column") + ", got " + std::to_string(got),
+      "tensor " + std::string(tensor));
 }
 
 // One count per expert, where some knew only one for all.

@@ -5,6 +5,7 @@
 
 #include "engine/model_parts.h"
 #include "engine/session/token_logprobs.h"
+#include "model/plural.h"
 
 namespace cria {
 namespace {
@@ -49,8 +50,9 @@ Answer::Answer(const Model& model, const Limits& limits, std::span<const TokenId
   keep_ = std::max<std::size_t>(options_.keep, model.vocabulary().bos == prompt.front() ? 1 : 0);
   while (text_.size() > limits_.n_ctx) {
     if (!limits_.context_shift || keep_ + 1 >= limits_.n_ctx)
-      throw model.file().error("the prompt does not fit: expected at most " + std::to_string(limits_.n_ctx) +
-                               " tokens (the context), got " + std::to_string(text_.size()));
+      throw model.file().error("the prompt does not fit: expected at most " +
+                               counted(limits_.n_ctx, "token") + " (the context), got " +
+                               std::to_string(text_.size()));
     shift();
   }
   n_prompt_ = text_.size();

@@ -1,5 +1,6 @@
 // Conversations: messages to prompt, and what is left out of one that outgrows the context.
 #include "engine/session/state.h"
+#include "model/plural.h"
 
 namespace cria {
 namespace {
@@ -80,9 +81,9 @@ class Chat {
     const std::size_t alone =
         template_.encode(state_.model().tokenizer(), messages_, render_options(how_)).size();
     throw ContextOverflow("no room for this message: " +
-                              (alone >= n_ctx ? "it alone has " + std::to_string(alone)
-                                              : "with the conversation it has " + std::to_string(tokens)) +
-                              " tokens, expected at most " + std::to_string(n_ctx - 1) + " (the context of " +
+                              (alone >= n_ctx ? "it alone has " + counted(alone, "token")
+                                              : "with the conversation it has " + counted(tokens, "token")) +
+                              ", expected at most " + std::to_string(n_ctx - 1) + " (the context of " +
                               std::to_string(n_ctx) + " less one of the answer)",
                           tokens, alone >= n_ctx);
   }

@@ -5,6 +5,7 @@
 
 #include "engine/execute/non_finite.h"
 #include "engine/session/engine_state.h"
+#include "model/plural.h"
 
 namespace cria {
 namespace {
@@ -41,7 +42,7 @@ bool Engine::State::make_free(std::size_t group) {
 PageId Engine::State::take_page(std::size_t group) {
   if (make_free(group)) return pool.take(group);
   throw model.file().error("no room for keys and values: expected at most " +
-                           std::to_string(pool.pages(group) * kKeyTile) + " positions in all sequences");
+                           counted(pool.pages(group) * kKeyTile, "position") + " in all sequences");
 }
 
 Engine::Engine(const Model& model, const EngineOptions& options)

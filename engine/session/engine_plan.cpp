@@ -1,6 +1,7 @@
 // What an engine costs, known before it is allocated.
 #include "engine/architectures/architecture.h"
 #include "engine/session/engine_state.h"
+#include "model/plural.h"
 
 namespace cria {
 namespace {
@@ -62,7 +63,7 @@ void EnginePlan::check(const Model& model) const {
   if (needed <= memory.available) return;
   const std::uint64_t positions = options.sequences == 1 ? options.n_ctx : options.positions;
   throw model.file().error("not enough memory: expected " + mib(needed) + " available (file " + mib(file) +
-                           ", KV cache of " + std::to_string(positions) + " positions " + mib(memory.kv) +
+                           ", KV cache of " + counted(positions, "position") + " " + mib(memory.kv) +
                            ", work " + mib(memory.work) + "), got " + mib(memory.available) +
                            "; a shorter context or another KV type needs less");
 }

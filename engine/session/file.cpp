@@ -8,6 +8,7 @@
 #include "engine/session/fingerprint.h"
 #include "engine/session/state.h"
 #include "model/file/binary_file.h"
+#include "model/plural.h"
 
 namespace cria {
 namespace {
@@ -63,8 +64,8 @@ void check_header(const Header& header, const Session::State& state, const Binar
   in.expect(header.model == own.model, "saved with another model than " + state.model().file().path(),
             "at byte 16");
   in.expect(header.n_tokens <= state.options.n_ctx,
-            "does not fit into the context: expected at most " + std::to_string(state.options.n_ctx) +
-                " tokens, got " + std::to_string(header.n_tokens),
+            "does not fit into the context: expected at most " + counted(state.options.n_ctx, "token") +
+                ", got " + std::to_string(header.n_tokens),
             "at byte 24");
   in.expect(header.note_bytes <= kNoteBytes,
             "damaged: expected a note of at most " + std::to_string(kNoteBytes) + " bytes, got " +

@@ -1,5 +1,6 @@
 #include "engine/session/fingerprint.h"
 
+#include "engine/model.h"
 #include "engine/model_parts.h"
 
 namespace cria {

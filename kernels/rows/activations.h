@@ -45,9 +45,10 @@ struct Activations {
   std::size_t cols = 0;        ///< multiple of 32 (Q8x32) or 256 (Q8x256)
   const float* f32 = nullptr;  ///< F32: [n_tokens][f32_stride]
   std::size_t f32_stride = 0;
-  std::int8_t* q = nullptr;  ///< [n_tokens][q_stride()] bytes, 64-byte aligned. Q8*: int8. BF16: bfloat16, an
-                             ///< odd number of them followed by one zero
-  float* d = nullptr;        ///< Q8x32: [n_tokens][cols/32]; Q8x256: [n_tokens][cols/256]
+  /// [n_tokens][q_stride()] bytes, 64-byte aligned. Q8*: int8. BF16: bfloat16, an odd number of them followed
+  /// by one zero.
+  std::int8_t* q = nullptr;
+  float* d = nullptr;  ///< Q8x32: [n_tokens][cols/32]; Q8x256: [n_tokens][cols/256]
   /// Q8x32: [n_tokens][cols/32] sums of 32; Q8x256: [n_tokens][cols/16] sums of 16.
   std::int16_t* sum = nullptr;
 

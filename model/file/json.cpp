@@ -6,6 +6,7 @@
 
 #include "model/error.h"
 #include "model/file/mapping.h"
+#include "model/plural.h"
 
 namespace cria {
 namespace {
@@ -60,7 +61,7 @@ class Guard {
 
 Json parse_json(std::string_view text, const std::string& file, const JsonLimits& limits) {
   if (text.size() > limits.bytes)
-    throw Error(file, "JSON is too large: expected at most " + std::to_string(limits.bytes) + " bytes, got " +
+    throw Error(file, "JSON is too large: expected at most " + counted(limits.bytes, "byte") + ", got " +
                           std::to_string(text.size()));
   Guard guard(file, limits);
   try {

@@ -9,6 +9,9 @@
 #include <cstring>
 #include <utility>
 
+#include "model/error.h"
+#include "model/plural.h"
+
 namespace cria {
 namespace {
 
@@ -42,7 +45,7 @@ void read_all(int fd, std::byte* out, std::size_t size, const std::string& path)
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) throw system_error(path, "cannot read");
     if (n == 0) {
-      throw Error(path, "file shrank while it was read: expected " + std::to_string(size) + " bytes, got " +
+      throw Error(path, "file shrank while it was read: expected " + counted(size, "byte") + ", got " +
                             std::to_string(done));
     }
     done += static_cast<std::size_t>(n);

@@ -2,13 +2,17 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 
-#include "model/gguf/gguf.h"
-
 namespace cria {
+
+enum class MapMode : std::uint8_t {
+  Mmap,
+  Read,  ///< the whole file into memory, in huge pages where they are granted
+};
 
 /// A regular file mapped or read into memory; unmapped by the destructor. Movable.
 class Mapping {

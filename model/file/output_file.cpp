@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "model/error.h"
+#include "model/plural.h"
 
 namespace cria {
 
@@ -59,7 +60,7 @@ void OutputFile::require_space(std::uint64_t bytes) const {
     return;  // not known: writing will tell
   const std::uint64_t available = std::uint64_t{disk.f_bavail} * disk.f_frsize;
   if (bytes > available)
-    throw Error(path_, "not enough space on the disk: expected " + std::to_string(bytes) + " bytes, got " +
+    throw Error(path_, "not enough space on the disk: expected " + counted(bytes, "byte") + ", got " +
                            std::to_string(available));
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <string_view>
 
 namespace cria {
@@ -52,6 +53,25 @@ inline std::size_t valid_prefix(std::string_view text) {
 }
 
 inline bool is_utf8(std::string_view text) { return valid_prefix(text) == text.size(); }
+
+/// Appends a code point; surrogates and numbers too large become U+FFFD.
+inline void append_utf8(std::string& out, char32_t c) {
+  if (c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) c = 0xFFFD;
+  const auto put = [&out](char32_t byte) { out += static_cast<char>(static_cast<unsigned char>(byte)); };
+  if (c < 0x80) return put(c);
+  if (c < 0x800) {
+    put(0xC0 | (c >> 6));
+  } else {
+    if (c < 0x10000) {
+      put(0xE0 | (c >> 12));
+    } else {
+      put(0xF0 | (c >> 18));
+      put(0x80 | ((c >> 12) & 0x3F));
+    }
+    put(0x80 | ((c >> 6) & 0x3F));
+  }
+  put(0x80 | (c & 0x3F));
+}
 
 /// Unicode's White_Space.
 inline bool is_white_space(char32_t c) {

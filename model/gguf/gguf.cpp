@@ -10,6 +10,16 @@
 
 namespace cria {
 
+namespace {
+
+std::string find_architecture(const GgufShard& shard) {
+  const GgufValue* const value = shard.find("general.architecture");
+  if (value == nullptr || value->type != GgufType::String) return "";
+  return {reinterpret_cast<const char*>(value->data), value->bytes};
+}
+
+}  // namespace
+
 struct GgufFile::State {
   GgufShard first;                  // of a split model, the shard with the metadata
   std::vector<TensorView> tensors;  // of all shards
@@ -18,6 +28,25 @@ struct GgufFile::State {
   std::vector<std::string> paths;                                  // likewise
   std::size_t file_bytes = 0;
   std::size_t shard_count = 1;
+  std::vector<GgufOverride> overrides;  // what keys of `first` point to
+
+  void override_keys(const std::vector<GgufOverride>& wanted) {
+    const std::string architecture = find_architecture(first);
+    overrides = wanted;
+    for (GgufOverride& override : overrides) {
+      if (override.key.starts_with('.')) override.key.insert(0, architecture);
+      const std::string& bytes = override.bytes;
+      const GgufValue value{.type = override.type,
+                            .count = override.type == GgufType::String ? bytes.size() : 1,
+                            .data = reinterpret_cast<const std::byte*>(bytes.data()),
+                            .bytes = bytes.size()};
+      const auto [found, is_new] = first.key_index.emplace(override.key, first.keys.size());
+      if (is_new)
+        first.keys.push_back({override.key, value});
+      else
+        first.keys[found->second].value = value;
+    }
+  }
 
   void add_tensors(GgufShard& shard, std::size_t number) {
     tensors.reserve(tensors.size() + shard.tensors.size());
@@ -65,6 +94,7 @@ GgufFile GgufFile::open(const std::string& path, const GgufOptions& options) {
     }
     check_total(*plan, path, state->tensors.size());
   }
+  state->override_keys(options.overrides);
   return GgufFile(std::move(state));
 }
 
@@ -76,6 +106,7 @@ GgufFile GgufFile::from_bytes(std::span<const std::byte> bytes, const std::strin
     throw Error(name, "one shard of a split model: expected all of them, as files");
   state->file_bytes = bytes.size();
   state->add_tensors(state->first, 0);
+  state->override_keys(options.overrides);
   return GgufFile(std::move(state));
 }
 

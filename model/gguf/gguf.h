@@ -15,6 +15,7 @@
 
 #include "kernels/formats/dtype.h"
 #include "model/error.h"
+#include "model/file/mapping.h"
 
 namespace cria {
 
@@ -29,8 +30,8 @@ struct GgufValue {
   GgufType element = GgufType::U8;  ///< of an Array
   std::uint64_t count = 1;          ///< elements of an Array; bytes of a String
   const std::byte* data = nullptr;  ///< first byte of the payload (after lengths)
-  std::size_t bytes =
-      0;  ///< bytes of the payload; already checked to lie in the file, nested arrays included
+  /// Bytes of the payload; checked to lie in the file, nested arrays included.
+  std::size_t bytes = 0;
 };
 
 struct GgufKey {
@@ -54,16 +55,19 @@ struct TensorView {
   [[nodiscard]] std::string shape_string() const;  ///< "[2048, 32000]"
 };
 
-enum class MapMode : std::uint8_t {
-  Mmap,
-  Read
-};  ///< Read: the whole file into memory (huge pages where granted): --no-mmap
+/// A metadata value that stands for the file's own: a scalar or a string.
+struct GgufOverride {
+  std::string key;  ///< beginning with a dot: of the file's architecture
+  GgufType type = GgufType::U8;
+  std::string bytes;  ///< the scalar's, or the text
+};
 
 struct GgufOptions {
   MapMode map = MapMode::Mmap;
   bool mlock = false;
-  bool metadata_only =
-      false;  ///< tensor data may be missing (vocabulary-only files, inspect of a truncated file)
+  /// Tensor data may be missing: vocabulary-only files, inspect of a truncated file.
+  bool metadata_only = false;
+  std::vector<GgufOverride> overrides = {};
 };
 
 /// An open file (all shards of a split one, if it was opened by its first shard). Movable, not copyable;
@@ -86,8 +90,8 @@ class GgufFile {
   [[nodiscard]] std::uint64_t alignment() const noexcept;
   [[nodiscard]] std::size_t file_bytes() const noexcept;  ///< all shards
   [[nodiscard]] std::size_t shard_count() const noexcept;
-  [[nodiscard]] const std::vector<std::string>& warnings()
-      const noexcept;  ///< things tolerated, one line each
+  /// Things tolerated, one line each.
+  [[nodiscard]] const std::vector<std::string>& warnings() const noexcept;
 
   [[nodiscard]] std::span<const GgufKey> keys() const noexcept;                  ///< in file order
   [[nodiscard]] std::span<const TensorView> tensors() const noexcept;            ///< in file order

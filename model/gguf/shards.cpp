@@ -7,6 +7,7 @@
 #include "model/gguf/split.h"
 #include "model/gguf/tensor_copy.h"
 #include "model/gguf/writer.h"
+#include "model/plural.h"
 
 namespace cria {
 namespace {
@@ -56,8 +57,8 @@ std::vector<Shard> plan_shards(const GgufFile& file, const std::string& prefix, 
     if (too_many || (limits.bytes != 0 && bytes > room && (shards.size() == 1 || i > shards.back().begin)))
       open(i);
     if (limits.bytes != 0 && bytes > room)
-      throw file.error("larger than a file may be: expected at most " + std::to_string(room) +
-                           " bytes, got " + std::to_string(bytes),
+      throw file.error("larger than a file may be: expected at most " + counted(room, "byte") + ", got " +
+                           std::to_string(bytes),
                        "tensor " + std::string(tensors[i].name));
     room -= limits.bytes != 0 ? bytes : 0;
     shards.back().end = i + 1;

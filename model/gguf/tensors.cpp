@@ -6,6 +6,7 @@
 #include "model/file/utf8.h"
 #include "model/gguf/parser.h"
 #include "model/limits.h"
+#include "model/plural.h"
 
 namespace cria {
 namespace {
@@ -47,9 +48,9 @@ class TensorReader {
       if (end <= available) {
         tensor.data = bytes.data() + begin + offsets_[i];
       } else if (!metadata_only) {
-        fail("file ends before the tensor's data: expected at least " + std::to_string(begin + end) +
-                 " bytes, got " + std::to_string(bytes.size()) + ", " +
-                 std::to_string(begin + end - bytes.size()) + " missing",
+        fail("file ends before the tensor's data: expected at least " + counted(begin + end, "byte") +
+                 ", got " + std::to_string(bytes.size()) + ", " + std::to_string(begin + end - bytes.size()) +
+                 " missing",
              tensor.name);
       }
     }

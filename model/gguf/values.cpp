@@ -3,6 +3,7 @@
 
 #include "model/gguf/parser.h"
 #include "model/limits.h"
+#include "model/plural.h"
 
 namespace cria {
 namespace {
@@ -128,8 +129,8 @@ std::string_view read_string(Cursor& cursor, std::uint32_t version, std::uint64_
   const std::uint64_t length = read_count(cursor, version, what);
   if (length > limit) {
     throw Error(path,
-                std::string(what) + " is too long: expected at most " + std::to_string(limit) +
-                    " bytes, got " + std::to_string(length),
+                std::string(what) + " is too long: expected at most " + counted(limit, "byte") + ", got " +
+                    std::to_string(length),
                 cursor.at(begin));
   }
   return {reinterpret_cast<const char*>(cursor.take(length, what)), static_cast<std::size_t>(length)};

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "model/limits.h"
+#include "model/plural.h"
 
 namespace cria {
 namespace {
@@ -145,7 +146,7 @@ class HeaderReader : public nlohmann::json_sax<Json> {
     for (const std::uint64_t n : entry_.shape) bytes = bytes ? limits::multiply(*bytes, n) : bytes;
     if (!bytes) fail("the shape has more than 2^64 bytes");
     if (entry_.end < entry_.begin || entry_.end - entry_.begin != *bytes)
-      fail("data_offsets do not fit type and shape: expected " + std::to_string(*bytes) + " bytes, got " +
+      fail("data_offsets do not fit type and shape: expected " + counted(*bytes, "byte") + ", got " +
            std::to_string(entry_.begin) + " to " + std::to_string(entry_.end));
     out_.tensors.push_back(std::move(entry_));
     field_.clear();

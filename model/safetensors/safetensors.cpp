@@ -11,6 +11,7 @@
 #include "model/file/magic.h"
 #include "model/file/mapping.h"
 #include "model/limits.h"
+#include "model/plural.h"
 #include "model/safetensors/header.h"
 
 namespace cria {
@@ -36,8 +37,8 @@ std::string_view header_text(std::span<const std::byte> bytes, const std::string
   if (length > kHeaderBytes || length > bytes.size() - kLengthBytes)
     throw Error(file,
                 "bad length of the header: expected at most " +
-                    std::to_string(std::min<std::uint64_t>(kHeaderBytes, bytes.size() - kLengthBytes)) +
-                    " bytes, got " + std::to_string(length),
+                    counted(std::min<std::uint64_t>(kHeaderBytes, bytes.size() - kLengthBytes), "byte") +
+                    ", got " + std::to_string(length),
                 "at byte 0");
   return {reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, length};
 }
@@ -68,7 +69,7 @@ std::vector<SafeTensor> place(std::vector<SafetensorsEntry> entries, std::span<c
                        data.subspan(entry.begin, entry.end - entry.begin)});
   }
   if (at != data.size())
-    throw Error(file, "bytes after the last tensor: expected " + std::to_string(at) + " bytes of data, got " +
+    throw Error(file, "bytes after the last tensor: expected " + counted(at, "byte") + " of data, got " +
                           std::to_string(data.size()));
   return tensors;
 }

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "model/plural.h"
+
 namespace cria {
 namespace {
 
@@ -60,7 +62,7 @@ void SafetensorsWriter::write(std::span<const std::byte> bytes) {
 
 void SafetensorsWriter::finish() {
   if (written_ != expected_)
-    throw Error(file_.path(), "data is missing: expected " + std::to_string(expected_) + " bytes, got " +
+    throw Error(file_.path(), "data is missing: expected " + counted(expected_, "byte") + ", got " +
                                   std::to_string(written_));
   file_.finish();
 }

@@ -2,11 +2,8 @@
 // compared with.
 #pragma once
 
-#include <unistd.h>
-
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <functional>
 #include <numbers>
 
@@ -15,6 +12,7 @@
 #include "engine/session.h"
 #include "engine/synthetic/random_weights.h"
 #include "model/gguf/writer.h"
+#include "tests/engine/load_written.h"
 #include "tests/engine/random.h"
 
 namespace cria::test {
@@ -34,18 +32,7 @@ struct TinyModel {
 
   /// Writes, opens and removes the file.
   [[nodiscard]] std::shared_ptr<const Model> load() const {
-    const auto path =
-        std::filesystem::temp_directory_path() / ("cria-tiny-" + std::to_string(getpid()) + ".gguf");
-    write(path.string());
-    std::shared_ptr<const Model> model;
-    try {
-      model = Model::load(path.string());
-    } catch (...) {
-      std::filesystem::remove(path);
-      throw;
-    }
-    std::filesystem::remove(path);
-    return model;
+    return load_written([this](const std::string& path) { write(path); });
   }
 
   void write(const std::string& path) const {

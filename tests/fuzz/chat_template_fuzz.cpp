@@ -9,7 +9,7 @@
 #include "tests/fuzz/jinja_seeds.h"
 #include "tests/fuzz/target.h"
 #include "tokenizer/chat/transcript.h"
-#include "tokenizer/jinja/json.h"
+#include "tokenizer/jinja/values/json.h"
 
 namespace cria::fuzz {
 namespace {

@@ -7,6 +7,7 @@
 #include "model/gguf/writer.h"
 #include "tests/fuzz/json_mutator.h"
 #include "tests/fuzz/memory_file.h"
+#include "tests/model/hf/llama_config.h"
 
 namespace cria::fuzz {
 namespace {
@@ -98,21 +99,14 @@ constexpr const char* kConfigPatches[] = {
     R"({"quantization":{"mode":"mxfp4"}})"};
 
 std::vector<std::string> hf_config_seeds() {
-  const nlohmann::json plain = {{"architectures", {"LlamaForCausalLM"}},
-                                {"hidden_size", 64},
-                                {"num_hidden_layers", 2},
-                                {"num_attention_heads", 4},
-                                {"num_key_value_heads", 2},
-                                {"intermediate_size", 96},
-                                {"rms_norm_eps", 1e-5},
-                                {"rope_theta", 10000.0},
-                                {"vocab_size", 270},
-                                {"max_position_embeddings", 128},
-                                {"tie_word_embeddings", false},
-                                {"bos_token_id", 1},
-                                {"eos_token_id", {2, 3}},
-                                {"hidden_act", "silu"},
-                                {"torch_dtype", "bfloat16"}};
+  nlohmann::json plain = test::llama_config();
+  plain.update({{"rope_theta", 10000.0},
+                {"vocab_size", 270},
+                {"tie_word_embeddings", false},
+                {"bos_token_id", 1},
+                {"eos_token_id", {2, 3}},
+                {"hidden_act", "silu"},
+                {"torch_dtype", "bfloat16"}});
   std::vector<std::string> out;
   for (const char* const patch : kConfigPatches) {
     nlohmann::json json = plain;

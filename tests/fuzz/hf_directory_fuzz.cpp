@@ -9,8 +9,8 @@
 #include "tests/fuzz/json_mutator.h"
 #include "tests/fuzz/memory_file.h"
 #include "tests/model/safetensors/bytes.h"
+#include "tokenizer/hf/sentencepiece_model.h"
 #include "tokenizer/hf/vocabulary.h"
-#include "tokenizer/sentencepiece/model.h"
 
 namespace cria::fuzz {
 namespace {

@@ -4,8 +4,8 @@
 #include "model/error.h"
 #include "tests/fuzz/jinja_seeds.h"
 #include "tests/fuzz/target.h"
-#include "tokenizer/jinja/json.h"
 #include "tokenizer/jinja/template.h"
+#include "tokenizer/jinja/values/json.h"
 
 namespace cria::fuzz {
 namespace {

@@ -1,5 +1,5 @@
 // tokenizer.model: any bytes are either such a file, which comes back as it was, or an Error.
-#include "tokenizer/sentencepiece/model.h"
+#include "tokenizer/hf/sentencepiece_model.h"
 
 #include "tests/fuzz/target.h"
 

@@ -165,8 +165,8 @@ TEST(MalformedTokenizer, Case083TextsOfTokens) {
   element(kTokens, 102, std::string(65'536, 'x'))(odd);
   element(kTypes, 102, 1)(odd);
   const Result result = expect_answer(odd, {"-v"});
-  EXPECT_NE(result.err.find("1 empty tokens in the vocabulary"), std::string::npos) << result.err;
-  EXPECT_NE(result.err.find("1 tokens are not UTF-8"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("empty: 1 token of the vocabulary"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("not UTF-8: 1 token of the vocabulary"), std::string::npos) << result.err;
 }
 
 TEST(MalformedTokenizer, Case084UnknownKinds) {

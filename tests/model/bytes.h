@@ -2,16 +2,14 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "model/gguf/gguf.h"
+#include "tests/model/temporary_directory.h"
 
 namespace cria::test {
 
@@ -72,28 +70,5 @@ template <typename Defect>
 std::string case_name(const testing::TestParamInfo<Defect>& info) {
   return info.param.name;
 }
-
-/// A directory of its own, removed at the end.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    static int count = 0;
-    path_ = std::filesystem::temp_directory_path() /
-            ("cria-model-test-" + std::to_string(::getpid()) + "-" + std::to_string(count++));
-    std::filesystem::create_directory(path_);
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  ~TemporaryDirectory() { std::filesystem::remove_all(path_); }
-
-  [[nodiscard]] std::string file(std::string_view name) const { return (path_ / name).string(); }
-  std::string write(std::string_view name, std::string_view content) const {
-    std::ofstream(file(name), std::ios::binary) << content;
-    return file(name);
-  }
-
- private:
-  std::filesystem::path path_;
-};
 
 }  // namespace cria::test

@@ -95,12 +95,6 @@ TEST(Messages, NoHintStandsBehindAnother) {
       EXPECT_EQ(literal.find(") ("), std::string::npos) << source.path << ": " << literal;
 }
 
-/// Files of the program that do not say their messages by messages.h and counted() yet.
-bool is_exempt(const std::string& path) {
-  return !path.starts_with("tools/") || path.starts_with("tools/commands/chat") ||
-         path == "tools/commands/run.cpp" || path == "tools/options/sampling.cpp";
-}
-
 // "1 windows": a number that is computed is followed by its noun through counted() alone. Limits are constants.
 TEST(Messages, PluralsAreMadeInOnePlace) {
   static const std::regex number(
@@ -108,21 +102,20 @@ TEST(Messages, PluralsAreMadeInOnePlace) {
       "(tokens|windows|messages|files|tensors|keys|bytes|threads|entries|"
       "values|questions|merges|positions|columns|rows|elements|arguments|models|cores|seconds|runs)\\b");
   for (const Source& source : sources())
-    if (!is_exempt(source.path))
-      for (std::sregex_iterator at(source.text.begin(), source.text.end(), number), end; at != end; ++at) {
-        const std::string what = (*at)[1];
-        const bool is_limit =
-            what.starts_with("limits::") ||
-            (what.size() > 1 && what[0] == 'k' && std::isupper(static_cast<unsigned char>(what[1])));
-        EXPECT_TRUE(is_limit) << source.path << ": " << at->str();
-      }
+    for (std::sregex_iterator at(source.text.begin(), source.text.end(), number), end; at != end; ++at) {
+      const std::string what = (*at)[1];
+      const bool is_limit =
+          what.starts_with("limits::") ||
+          (what.size() > 1 && what[0] == 'k' && std::isupper(static_cast<unsigned char>(what[1])));
+      EXPECT_TRUE(is_limit) << source.path << ": " << at->str();
+    }
 }
 
 // Everything said on stderr goes through terminal/messages.h, which keeps within the terminal's columns.
 TEST(Messages, AreSaidInOnePlace) {
   for (const Source& source : sources()) {
     const bool says = source.text.find("std::cerr << \"cria: ") != std::string::npos;
-    EXPECT_FALSE(says && !is_exempt(source.path)) << source.path;
+    EXPECT_FALSE(says) << source.path;
   }
 }
 

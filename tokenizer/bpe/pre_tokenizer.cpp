@@ -5,7 +5,6 @@
 
 #include "model/error.h"
 #include "tokenizer/bpe/word_kinds.h"
-#include "tokenizer/jinja/unicode.h"
 
 namespace cria {
 
@@ -49,7 +48,7 @@ std::string canonical(std::string_view pattern) {
         std::from_chars(pattern.data() + digits, pattern.data() + end, code, 16).ptr ==
             pattern.data() + end &&
         code > 0x7F) {
-      jinja::append_utf8(out, code);
+      append_utf8(out, code);
       i = braces ? end : end - 1;
     } else if (pattern.substr(i).starts_with(kScript)) {
       out += R"(\p{)";

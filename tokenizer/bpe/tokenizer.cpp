@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/error.h"
+#include "model/plural.h"
 #include "tokenizer/bpe/byte_text.h"
 #include "tokenizer/bpe/pair_table.h"
 #include "tokenizer/bpe/pre_tokenizer.h"
@@ -125,8 +126,8 @@ void BytePairTokenizer::encode_word(std::string_view word, Word& work) const {
     if (const TokenId whole = texts_.find(word); whole != TextTable::kNone) return work.ids.push_back(whole);
   }
   if (word.size() >= std::numeric_limits<std::uint32_t>::max())
-    throw Error("", "a word of the text is too long: expected less than 4 GiB, got " +
-                        std::to_string(word.size()) + " bytes");
+    throw Error(
+        "", "a word of the text is too long: expected less than 4 GiB, got " + counted(word.size(), "byte"));
   work.ids.reserve(word.size());
   for (const char byte : word) work.ids.push_back(id_of_byte(byte));
   work.merger.run(pairs_, work.ids);

@@ -16,10 +16,11 @@ enum class AnswerPart : std::uint8_t {
 
 struct AnswerFormat {
   enum class Kind : std::uint8_t {
-    Plain,     ///< all is the answer
-    Block,     ///< perhaps thinking between `open` and `close`, then the answer
-    Channels,  ///< messages <|channel|>NAME<|message|>TEXT<|end|>, those of "analysis" are thinking (gpt-oss);
-               ///< or <|think|>TEXT<|end|>, <|content|>TEXT<|end|> (Solar)
+    Plain,  ///< all is the answer
+    Block,  ///< perhaps thinking between `open` and `close`, then the answer
+    /// Messages <|channel|>NAME<|message|>TEXT<|end|>, those of "analysis" are thinking (gpt-oss); or
+    /// <|think|>TEXT<|end|>, <|content|>TEXT<|end|> (Solar).
+    Channels,
   };
 
   Kind kind = Kind::Plain;

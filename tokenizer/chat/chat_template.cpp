@@ -6,8 +6,8 @@
 #include "model/vocabulary.h"
 #include "tokenizer/chat/builtin_templates.h"
 #include "tokenizer/chat/text_parts.h"
-#include "tokenizer/jinja/json.h"
 #include "tokenizer/jinja/template.h"
+#include "tokenizer/jinja/values/json.h"
 
 namespace cria {
 

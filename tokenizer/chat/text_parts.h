@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "tokenizer/jinja/text.h"
+#include "tokenizer/jinja/values/text.h"
 #include "tokenizer/tokenizer.h"
 
 namespace cria {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tokenizer/jinja/text.h"
+#include "tokenizer/jinja/values/text.h"
 #include "tokenizer/tokenizer.h"
 
 namespace cria {

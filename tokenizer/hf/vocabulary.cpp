@@ -8,8 +8,8 @@
 #include "model/file/mapping.h"
 #include "model/file/utf8.h"
 #include "model/limits.h"
+#include "tokenizer/hf/sentencepiece_model.h"
 #include "tokenizer/hf/tokenizer_json.h"
-#include "tokenizer/sentencepiece/model.h"
 
 namespace cria {
 namespace {

@@ -1,6 +1,7 @@
 #include "tokenizer/hf/vocabulary_builder.h"
 
 #include "model/limits.h"
+#include "model/plural.h"
 
 namespace cria {
 namespace {
@@ -65,9 +66,9 @@ std::optional<TokenId> VocabularyBuilder::find(std::string_view text) const {
 
 void VocabularyBuilder::fill_holes() {
   if (left_out_ > 0)
-    vocabulary_.warnings.push_back(std::to_string(left_out_) +
-                                   " tokens are left out: the model has embeddings for " +
-                                   std::to_string(used_.size()) + " only");
+    vocabulary_.warnings.push_back("left out: " + counted(left_out_, "token") +
+                                   "; the model has embeddings for " + std::to_string(used_.size()) +
+                                   " only");
   for (std::size_t id = 0; id < used_.size(); ++id) {
     if (!used_[id]) set(id, "[PAD" + std::to_string(id) + "]", TokenType::Unused, kExtraScore);
   }

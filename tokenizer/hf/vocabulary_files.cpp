@@ -1,9 +1,9 @@
 // The tokenizer files of a directory as they are written.
 #include <nlohmann/json.hpp>
 
+#include "tokenizer/hf/sentencepiece_model.h"
 #include "tokenizer/hf/tokenizer_json.h"
 #include "tokenizer/hf/vocabulary.h"
-#include "tokenizer/sentencepiece/model.h"
 
 namespace cria {
 namespace {

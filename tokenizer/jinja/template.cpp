@@ -4,10 +4,11 @@
 
 #include "model/error.h"
 #include "model/file/utf8.h"
-#include "tokenizer/jinja/interpreter.h"
-#include "tokenizer/jinja/lexer.h"
-#include "tokenizer/jinja/parser.h"
-#include "tokenizer/jinja/unicode.h"
+#include "model/plural.h"
+#include "tokenizer/jinja/run/interpreter.h"
+#include "tokenizer/jinja/syntax/lexer.h"
+#include "tokenizer/jinja/syntax/parser.h"
+#include "tokenizer/jinja/values/unicode.h"
 
 namespace cria::jinja {
 namespace {
@@ -30,8 +31,8 @@ struct Template::Parsed {
 
 Template Template::parse(std::string_view source, std::string name) {
   if (source.size() > kLongestSource)
-    throw Error(name, "the template is too large: expected at most 1 MiB, got " +
-                          std::to_string(source.size()) + " bytes");
+    throw Error(name,
+                "the template is too large: expected at most 1 MiB, got " + counted(source.size(), "byte"));
   if (!is_utf8(source)) throw Error(name, "the template is not UTF-8");
   auto parsed = std::make_shared<Parsed>();
   parsed->name = std::move(name);

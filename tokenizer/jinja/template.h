@@ -11,8 +11,8 @@
 #include <string>
 #include <string_view>
 
-#include "tokenizer/jinja/budget.h"
-#include "tokenizer/jinja/value.h"
+#include "tokenizer/jinja/values/budget.h"
+#include "tokenizer/jinja/values/value.h"
 
 namespace cria::jinja {
 

@@ -10,6 +10,7 @@
 
 #include "model/error.h"
 #include "model/file/utf8.h"
+#include "model/plural.h"
 #include "tokenizer/bpe/character_pairs.h"
 #include "tokenizer/bpe/merger.h"
 #include "tokenizer/bpe/pair_table.h"
@@ -274,7 +275,7 @@ void SentencePieceTokenizer::merge_word(std::string_view word, Word& work) const
   append_with_space_symbols(word, work.text);
   if (work.text.size() >= std::numeric_limits<std::uint32_t>::max())
     throw Error("", "a word of the text is too long: expected less than 4 GiB, got " +
-                        std::to_string(work.text.size()) + " bytes");
+                        counted(work.text.size(), "byte"));
   work.symbols.clear();
   for (std::size_t at = 0; at < work.text.size();) {
     const std::size_t bytes = first_char(std::string_view(work.text).substr(at)).bytes;

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "model/error.h"
+#include "model/plural.h"
 
 namespace cria {
 
@@ -82,7 +83,7 @@ void check_vocabulary(const Vocabulary& v) {
   const auto count = [&](const std::string& what, std::size_t got) {
     return "wrong number of " + what + ": expected " + std::to_string(n) + ", got " + std::to_string(got);
   };
-  expect(n > 0 && n < (1U << 30), "no usable token list: " + std::to_string(n) + " tokens", "tokens");
+  expect(n > 0 && n < (1U << 30), "no usable token list: " + counted(n, "token"), "tokens");
   expect(v.types.size() == n, count("token types", v.types.size()), "token_type");
   expect(v.scores.empty() || v.scores.size() == n, count("scores", v.scores.size()), "scores");
   const auto nan = std::find_if(v.scores.begin(), v.scores.end(), [](float s) { return std::isnan(s); });

@@ -5,9 +5,11 @@
 #include "tools/commands/chat_session.h"
 #include "tools/commands/commands.h"
 #include "tools/options/chat_template.h"
+#include "tools/report/generation.h"
 #include "tools/terminal/answer_view.h"
 #include "tools/terminal/interrupt.h"
 #include "tools/terminal/line_reader.h"
+#include "tools/terminal/messages.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {
@@ -79,7 +81,7 @@ class Dialogue {
     } catch (const std::bad_alloc&) {
       throw;                                 // the next message would want as much
     } catch (const std::exception& error) {  // whatever it is: the conversation is worth more
-      say_error(error.what());
+      print_error(error.what());
       if (!interactive_) code_ = 1;
     }
     if (!interrupted_) return true;
@@ -119,7 +121,7 @@ class Dialogue {
 void show_prompt(std::string_view text, std::span<const TokenId> tokens) {
   std::string ids;
   for (const TokenId token : tokens) ids += (ids.empty() ? "" : " ") + std::to_string(token);
-  say("prompt of " + std::to_string(tokens.size()) + " tokens:");
+  say("prompt of " + counted(tokens.size(), "token") + ":");
   std::cerr << (is_terminal(stderr) ? without_controls(text) : std::string(text));
   std::cerr << (text.ends_with('\n') ? "" : "\n");
   say("ids: " + ids);

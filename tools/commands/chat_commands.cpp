@@ -216,13 +216,6 @@ void say(const std::string& text, std::size_t indent) {
   std::cerr << styled(stderr, Style::Dim, lines) << '\n';
 }
 
-void say_error(const std::string& text) {
-  WordWrap wrap([] { return terminal_columns(stderr); });
-  std::string lines = wrap.push("cria: error: " + text);
-  lines += wrap.finish();
-  std::cerr << lines << '\n';
-}
-
 bool is_command(const TypedText& typed) {
   if (typed.literal) return false;
   if (std::ranges::count(kEndWords, trimmed(typed.text)) != 0) return true;

@@ -11,7 +11,6 @@ namespace cria::tools {
 
 /// Lines of the program's own, on stderr, wrapped to the terminal. indent: of what goes on in a new line.
 void say(const std::string& text, std::size_t indent = 0);
-void say_error(const std::string& text);
 
 /// What the commands of a chat work on.
 struct ChatState {

@@ -4,6 +4,7 @@
 
 #include "engine/sample/defaults.h"
 #include "tools/options/chat_template.h"
+#include "tools/report/generation.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {
@@ -138,7 +139,7 @@ std::size_t ChatSession::tokens() const {
 }
 
 std::string ChatSession::context_text() const {
-  return std::to_string(tokens()) + " of " + std::to_string(session_.options().n_ctx) + " tokens";
+  return std::to_string(tokens()) + " of " + counted(session_.options().n_ctx, "token");
 }
 
 std::string ChatSession::greeting() const {
@@ -148,7 +149,7 @@ std::string ChatSession::greeting() const {
                                  "Say \"My name is Ana.\", then ask: What is my name?"
                                : "";
   return (name.empty() ? "unnamed model" : without_controls(name)) + ", context of " +
-         std::to_string(session_.options().n_ctx) + " tokens; /help lists the commands, Ctrl-D ends" + demo;
+         counted(session_.options().n_ctx, "token") + "; /help lists the commands, Ctrl-D ends" + demo;
 }
 
 std::string ChatSession::stats() const {
@@ -159,8 +160,8 @@ std::string ChatSession::stats() const {
 
 std::string ChatSession::full_text() const {
   const std::uint32_t trained = model_.config().n_ctx_train, n_ctx = session_.options().n_ctx;
-  return "the context of " + std::to_string(n_ctx) +
-         " tokens is full: /compact forgets the oldest half, /shift does so from now on whenever it is full, "
+  return "the context of " + counted(n_ctx, "token") +
+         " is full: /compact forgets the oldest half, /shift does so from now on whenever it is full, "
          "/reset begins anew" +
          (n_ctx < trained ? ", -c makes it larger (to " + std::to_string(trained) + ")" : "");
 }

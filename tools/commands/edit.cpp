@@ -26,7 +26,7 @@ struct EditCommand {
 
 GgufEdit parse_edit(const EditCommand& options) {
   GgufEdit edit;
-  for (const std::string& text : options.set) edit.set.push_back(parse_metadata(text));
+  for (const std::string& text : options.set) edit.set.push_back(parse_metadata("--set", text));
   edit.remove = options.remove;
   if (!options.template_file.empty()) {
     std::string source = read_file(options.template_file);

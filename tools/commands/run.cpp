@@ -14,6 +14,7 @@
 #include "tools/report/generation.h"
 #include "tools/terminal/answer_view.h"
 #include "tools/terminal/interrupt.h"
+#include "tools/terminal/messages.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {
@@ -161,22 +162,24 @@ bool notes_follow_answer() {
 
 /// What there is to say of an answer once it is out.
 void print_notes(const GenerateResult& result, const Session& session, const RunOptions& options) {
-  std::string notes;
+  std::vector<std::string> notes;
   if (result.reason == StopReason::ContextFull)
-    notes += "cria: the answer ends here: the context of " + std::to_string(session.options().n_ctx) +
-             " tokens is full (-c N makes it larger, --context-shift forgets the oldest tokens)\n";
+    notes.push_back("cria: the answer ends here: the context of " +
+                    counted(session.options().n_ctx, "token") +
+                    " is full (-c N makes it larger, --context-shift forgets the oldest tokens)");
   if (result.text.empty() && !result.reasoning.empty())
-    notes += no_answer_note(result) + "\n";
+    notes.push_back(no_answer_note(result));
   else if (result.text.empty() && result.reason == StopReason::EndOfGeneration)
-    notes +=
-        "cria: note: the answer is empty: the model ended it at once (--ignore-eos makes it go on, "
-        "another wording may help)\n";
+    notes.emplace_back(
+        "cria: note: the answer is empty: the model ended it at once (--ignore-eos makes it go on, another "
+        "wording may help)");
   if (result.text.empty() && result.reason == StopReason::StopString)
-    notes += "cria: note: the answer is empty: it began with the stop text \"" + result.stop + "\"\n";
-  if (options.model.verbose) notes += speed_line(result) + "\n";
+    notes.push_back("cria: note: the answer is empty: it began with the stop text \"" + result.stop + "\"");
+  if (options.model.verbose) notes.push_back(speed_line(result));
   const bool open =
       !result.text.empty() && !result.text.ends_with('\n') && !options.json && !options.stream_json;
-  if (!notes.empty()) std::cerr << (open && notes_follow_answer() ? "\n" : "") << notes;
+  if (!notes.empty() && open && notes_follow_answer()) std::cerr << '\n';
+  for (const std::string& note : notes) print_line(note);
 }
 
 int run(RunOptions options) {

@@ -1,7 +1,7 @@
 // `cria template`: a conversation as the model would read it.
 #include <ctime>
 
-#include "tokenizer/jinja/text.h"
+#include "tokenizer/jinja/values/text.h"
 #include "tools/commands/commands.h"
 #include "tools/options/chat_template.h"
 #include "tools/options/command.h"

@@ -5,4 +5,3 @@
 #include "tools/options/find_model.h"
 #include "tools/options/input.h"
 #include "tools/options/model.h"
-#include "tools/report/generation.h"

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tokenizer/jinja/json.h"
+#include "tokenizer/jinja/values/json.h"
 #include "tools/options/input.h"
 #include "tools/terminal/output_file.h"
 

@@ -83,6 +83,7 @@ constexpr ForeignName kNames[] = {
     {"--ubatch-size", "", kPhysicalBatch, 1},
     {"--numa", "", kNuma, 1},
     {"--keep", "", kKept, 1},
+    {"--yarn-ext-factor", "", "YaRN's frequencies are mixed as its paper says", 1},
     {"--poll", "", kAffinity, 1},
     {"--prio", "", kAffinity, 1},
     {"--cpu-mask", "", kAffinity, 1},

@@ -13,9 +13,13 @@
 namespace cria::tools {
 namespace {
 
+/// What is wrong with a value; the option is named where it is known.
+struct Refusal {
+  std::string message;
+};
+
 [[noreturn]] void refuse(std::string_view expected, std::string_view got) {
-  throw CLI::ValidationError("--set",
-                             "expected " + std::string(expected) + ", got " + printable(got.substr(0, 80)));
+  throw Refusal{"expected " + std::string(expected) + ", got " + printable(got.substr(0, 80))};
 }
 
 std::optional<GgufType> find_scalar(std::string_view wanted) {
@@ -91,9 +95,7 @@ GgufData parse_array(GgufType scalar, int depth, const std::string& text) {
   }
 }
 
-}  // namespace
-
-std::pair<std::string, GgufData> parse_metadata(const std::string& text) {
+std::pair<std::string, GgufData> parse(const std::string& text) {
   const std::size_t equals = text.find('='), colon = text.find(':', equals);
   if (equals == 0 || equals == std::string::npos || colon == std::string::npos)
     refuse("KEY=TYPE:VALUE", text);
@@ -107,6 +109,16 @@ std::pair<std::string, GgufData> parse_metadata(const std::string& text) {
   const std::string value = text.substr(colon + 1);
   return {text.substr(0, equals),
           depth == 0 ? parse_scalar(*scalar, value) : parse_array(*scalar, depth, value)};
+}
+
+}  // namespace
+
+std::pair<std::string, GgufData> parse_metadata(const std::string& option, const std::string& text) {
+  try {
+    return parse(text);
+  } catch (const Refusal& refusal) {
+    throw CLI::ValidationError(option, refusal.message);
+  }
 }
 
 }  // namespace cria::tools

@@ -53,6 +53,7 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
   command.add_option("--kv-type", options.kv_type, "type of the cached keys and values")
       ->check(CLI::IsMember({"f16", "f32", "q8_0"}))
       ->capture_default_str();
+  add_override_options(command, options.overrides);
   command.add_flag("--mlock", options.mlock, "keep the model in memory");
   command.add_flag("--no-mmap", options.no_mmap, "read the file into memory instead of mapping it");
   command.add_flag("--profile", options.profile, "a table of the time per graph node on stderr at the end");
@@ -89,8 +90,10 @@ std::uint64_t parameter_count(const GgufFile& file) {
 
 std::shared_ptr<const Model> load_model(const ModelOptions& options) {
   const std::string path = find_model(options.model);
-  auto model =
-      Model::load(path, {.mmap = !options.no_mmap, .mlock = options.mlock, .pre_tokenizer = options.pre});
+  auto model = Model::load(path, {.mmap = !options.no_mmap,
+                                  .mlock = options.mlock,
+                                  .pre_tokenizer = options.pre,
+                                  .overrides = metadata_overrides(options.overrides)});
   warn_of_missing_pre(model->vocabulary());
   if (!options.verbose) return model;
   warn(model->file().warnings());

@@ -8,6 +8,7 @@
 
 #include "engine/model_parts.h"
 #include "engine/session.h"
+#include "tools/options/overrides.h"
 
 namespace cria::tools {
 
@@ -17,6 +18,7 @@ struct ModelOptions {
   SessionOptions session;
   std::string kv_type = "f16";
   std::string pre;
+  OverrideOptions overrides;
   bool verbose = false, mlock = false, no_mmap = false, profile = false;
 };
 

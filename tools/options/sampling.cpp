@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <iostream>
 #include <limits>
 #include <random>
 
 #include "engine/sample/defaults.h"
 #include "tools/options/command.h"
+#include "tools/terminal/messages.h"
 
 namespace cria::tools {
 namespace {
@@ -32,7 +32,7 @@ std::pair<TokenId, float> parse_bias(const std::string& text) {
 std::uint64_t parse_seed(const std::string& text) {
   if (text == "-1") {
     const std::uint64_t seed = random_seed();
-    std::cerr << "cria: note: the seed is " << seed << '\n';
+    print_note("the seed is " + std::to_string(seed));
     return seed;
   }
   std::uint64_t seed = 0;

@@ -2,11 +2,8 @@
 // they are added one after the other until the file is accepted.
 #pragma once
 
-#include <unistd.h>
-
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <regex>
 #include <sstream>
@@ -16,6 +13,7 @@
 #include "engine/session.h"
 #include "engine/synthetic/random_weights.h"
 #include "model/gguf/writer.h"
+#include "tests/engine/load_written.h"
 #include "tests/engine/random.h"
 
 namespace cria::test {
@@ -64,18 +62,7 @@ class TinyArchitecture {
 
   /// Writes, opens and removes the file. Throws Error where it is refused.
   [[nodiscard]] std::shared_ptr<const Model> load() const {
-    const auto path =
-        std::filesystem::temp_directory_path() / ("cria-arch-" + std::to_string(getpid()) + ".gguf");
-    write(path.string());
-    std::shared_ptr<const Model> model;
-    try {
-      model = Model::load(path.string());
-    } catch (...) {
-      std::filesystem::remove(path);
-      throw;
-    }
-    std::filesystem::remove(path);
-    return model;
+    return load_written([this](const std::string& path) { write(path); });
   }
 
  private:

@@ -37,13 +37,17 @@ void set_one_of_each(GgufWriter& writer) {
   writer.set("nested", std::move(nested));
 }
 
-TEST(GgufWriter, EveryValueTypeComesBack) {
-  const TemporaryDirectory directory;
-  GgufWriter writer(directory.file("a.gguf"));
+GgufFile one_of_each(const std::string& path) {
+  GgufWriter writer(path);
   set_one_of_each(writer);
   writer.begin();
   writer.finish();
-  const GgufFile file = GgufFile::open(directory.file("a.gguf"));
+  return GgufFile::open(path);
+}
+
+TEST(GgufWriter, EveryValueTypeComesBack) {
+  const TemporaryDirectory directory;
+  const GgufFile file = one_of_each(directory.file("a.gguf"));
   EXPECT_EQ(file.version(), 3U);
   ASSERT_EQ(file.keys().size(), 15U);
   EXPECT_EQ(file.get_uint("u8"), 255U);
@@ -64,11 +68,7 @@ TEST(GgufWriter, EveryValueTypeComesBack) {
 
 TEST(GgufWriter, CopiesArraysAsTheyAre) {
   const TemporaryDirectory directory;
-  GgufWriter writer(directory.file("a.gguf"));
-  set_one_of_each(writer);
-  writer.begin();
-  writer.finish();
-  const GgufFile file = GgufFile::open(directory.file("a.gguf"));
+  const GgufFile file = one_of_each(directory.file("a.gguf"));
   for (const char* key : {"strings", "floats", "nested"}) {
     const GgufValue& value = *file.find(key);
     const auto copy = std::get<GgufArray>(copy_value(file, value));

@@ -7,24 +7,13 @@
 #include <numbers>
 
 #include "model/gguf/writer.h"
+#include "tests/model/hf/llama_config.h"
 #include "tests/model/tiny_model.h"
 
 namespace cria::test {
 namespace {
 
 using Json = nlohmann::json;
-
-Json llama_config() {
-  return {{"architectures", {"LlamaForCausalLM"}},
-          {"hidden_size", 64},
-          {"num_hidden_layers", 2},
-          {"num_attention_heads", 4},
-          {"num_key_value_heads", 2},
-          {"intermediate_size", 96},
-          {"rms_norm_eps", 1e-5},
-          {"vocab_size", 10},
-          {"max_position_embeddings", 128}};
-}
 
 /// As from a file: numbers that are not negative are unsigned.
 HfConfig read_config(const Json& json) {

@@ -7,7 +7,7 @@
 
 #include "model/error.h"
 #include "tests/tokenizer/vocabularies.h"
-#include "tokenizer/jinja/text.h"
+#include "tokenizer/jinja/values/text.h"
 
 namespace cria::testing {
 namespace {

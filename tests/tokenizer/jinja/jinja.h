@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "model/error.h"
-#include "tokenizer/jinja/json.h"
 #include "tokenizer/jinja/template.h"
+#include "tokenizer/jinja/values/json.h"
 
 namespace cria::testing {
 

@@ -318,7 +318,7 @@ TEST_F(ChatTerminal, AnswersAreWrappedAtWords) {
   child.resize(40, kColumns);
   child.send(question + "\r");
   ASSERT_TRUE(child.wait_for("sea.\r\n")) << "the question";
-  const std::size_t begin = child.output().size();
+  const std::size_t begin = child.output().find("sea.\r\n") + 6;
   ASSERT_TRUE(child.wait_for("\n> ")) << child.output();
   std::string answer = child.output().substr(begin, child.output().rfind("\r\n> ") - begin);
   std::erase(answer, '\r');

@@ -304,7 +304,8 @@ const ConvertDefect kConvertDefects[] = {
     {"size", [](HfDirectory& d) { d.config["hidden_size"] = 32; },
      "wrong shape: expected [270, 32], got [270, 64] (tensor model.embed_tokens.weight)"},
     {"layers", [](HfDirectory& d) { d.config["num_hidden_layers"] = 1; },
-     "tensors have no place in a GGUF file of this class of models (tensor model.layers.1."},
+     "no place for it in a GGUF file of this class of models, and for 8 other tensors (tensor "
+     "model.layers.1."},
     {"missing tensor", [](HfDirectory& d) { d.tensors.erase("model.layers.1.mlp.up_proj.weight"); },
      "a tensor is missing (tensor model.layers.1.mlp.up_proj.weight)"},
     {"no head", [](HfDirectory& d) { d.tensors.erase("lm_head.weight"); },
@@ -312,7 +313,8 @@ const ConvertDefect kConvertDefects[] = {
     {"missing bias", [](HfDirectory& d) { d.config["attention_bias"] = true; },
      "a tensor is missing (tensor model.layers.0.self_attn.q_proj.bias)"},
     {"surplus tensor", [](HfDirectory& d) { d.tensors["model.layers.0.self_attn.q_norm.weight"] = {16}; },
-     "1 tensors have no place"},
+     "no place for it in a GGUF file of this class of models (tensor "
+     "model.layers.0.self_attn.q_norm.weight)"},
     {"type",
      [](HfDirectory& d) {
        d.other["model.layers.0.mlp.up_proj.weight"] = "F8_E4M3 " + std::string(96 * 64, 'x');

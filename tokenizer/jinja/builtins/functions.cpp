@@ -1,0 +1,150 @@
+#include "tokenizer/jinja/builtins/functions.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "model/plural.h"
+#include "tokenizer/jinja/values/holders.h"
+
+namespace cria::jinja {
+namespace {
+
+constexpr std::int64_t kLongestRange = 100'000;  // as in Jinja's sandbox
+
+Value range(Context& context, const Arguments& arguments) {
+  const Bound args("range", arguments, {"start", "stop", "step"}, 1);
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (args.has(i) && !args[i].integer()) {
+      require_defined(args[i]);
+      throw Failure("'" + args[i].type_name() + "' object cannot be interpreted as an integer");
+    }
+  }
+  const std::int64_t start = args.has(1) ? args.integer(0, 0) : 0,
+                     stop = args.integer(args.has(1) ? 1 : 0, 0), step = args.integer(2, 1);
+  if (step == 0) throw Failure("range() arg 3 must not be zero");
+  std::vector<Value> out;
+  for (std::int64_t i = start; step > 0 ? i < stop : i > stop;) {
+    if (static_cast<std::int64_t>(out.size()) >= kLongestRange)
+      throw Failure("range too big: expected at most " + std::to_string(kLongestRange) + " elements");
+    out.emplace_back(i);
+    if (__builtin_add_overflow(i, step, &i)) break;
+  }
+  context.budget.take_values(out.size());
+  std::string shown = "range(" + std::to_string(start) + ", " + std::to_string(stop);
+  if (step != 1) shown += ", " + std::to_string(step);
+  return List(std::move(out), List::Kind::Range, shown + ")");
+}
+
+Dict make_dict(Context& context, const char* name, const Arguments& arguments) {
+  if (arguments.positional.size() > 1) throw Failure(std::string(name) + " expected at most 1 argument");
+  Dict out;
+  if (!arguments.positional.empty()) {
+    const Value& from = arguments.positional[0];
+    if (from.dict() != nullptr) {
+      context.budget.take_values(from.dict()->entries().size());
+      out = *from.dict();
+    } else {
+      for (const Value& pair : context.elements(from)) {
+        const std::vector<Value> two = context.elements(pair);
+        if (two.size() != 2) throw Failure("a dict is made of pairs, got " + counted(two.size(), "value"));
+        out.set(two[0], two[1]);
+      }
+    }
+  }
+  context.budget.take_values(arguments.named.size());
+  for (const auto& [key, value] : arguments.named) out.set(Text(key, true), value);
+  return out;
+}
+
+Value make_namespace(Context& context, const Arguments& arguments) {
+  auto out = std::make_shared<Namespace>();
+  context.budget.take_values(8);
+  context.namespaces.push_back(out);
+  out->fields = make_dict(context, "namespace", arguments);
+  for (const auto& field : out->fields.entries()) forbid_loops(field.second);
+  return std::shared_ptr<Object>(out);
+}
+
+Value raise_exception(Context& context, const Arguments& arguments) {
+  const Bound args("raise_exception", arguments, {"message"}, 1);
+  throw Failure(context.text(args[0]).bytes());
+}
+
+Value strftime_now(Context& context, const Arguments& arguments) {
+  const Bound args("strftime_now", arguments, {"format"}, 1);
+  const Text& format = args.text(0);
+  // A byte in front tells an empty result from one that does not fit.
+  const std::string wanted = "x" + format.bytes();
+  char buffer[1024];
+  const std::size_t n = wanted.find('\0') == std::string::npos
+                            ? std::strftime(buffer, sizeof buffer, wanted.c_str(), &context.now)
+                            : 0;
+  if (n == 0) throw Failure("strftime_now: bad format, or a text of more than 1000 bytes");
+  return Text(std::string(buffer + 1, n - 1), format.trusted_at(0));
+}
+
+/// One text after the other, round and round.
+class Cycler final : public Object {
+ public:
+  explicit Cycler(std::vector<Value> items) : items_(std::move(items)) {}
+  [[nodiscard]] std::string type_name() const override { return "Cycler"; }
+  [[nodiscard]] std::optional<Value> attribute(std::string_view name) override {
+    if (name == "current") return items_[at_];
+    if (name != "next" && name != "reset") return std::nullopt;
+    auto self = std::static_pointer_cast<Cycler>(shared_from_this());
+    return function(std::string(name), [self, next = name == "next"](Context&, const Arguments&) -> Value {
+      if (!next) return self->at_ = 0, None{};
+      return self->items_[std::exchange(self->at_, (self->at_ + 1) % self->items_.size())];
+    });
+  }
+
+ private:
+  std::vector<Value> items_;
+  std::size_t at_ = 0;
+};
+
+Value cycler(Context&, const Arguments& arguments) {
+  if (arguments.positional.empty()) throw Failure("at least one item has to be provided");
+  forbid_holders(arguments.positional);
+  return std::shared_ptr<Object>(std::make_shared<Cycler>(arguments.positional));
+}
+
+/// "" when it is called first, then its text.
+class Joiner final : public Object {
+ public:
+  explicit Joiner(Value text) : text_(std::move(text)) {}
+  [[nodiscard]] std::string type_name() const override { return "Joiner"; }
+  [[nodiscard]] bool callable() const override { return true; }
+  Value call(Context&, const Arguments&) override { return std::exchange(used_, true) ? text_ : Value(""); }
+
+ private:
+  Value text_;
+  bool used_ = false;
+};
+
+Value joiner(Context&, const Arguments& arguments) {
+  const Bound args("joiner", arguments, {"sep"});
+  if (args.has(0)) forbid_holders({&args[0], 1});
+  return std::shared_ptr<Object>(std::make_shared<Joiner>(args.get(0, ", ")));
+}
+
+constexpr std::pair<std::string_view, Value (*)(Context&, const Arguments&)> kFunctions[] = {
+    {"cycler", cycler},
+    {"dict",
+     [](Context& context, const Arguments& arguments) -> Value {
+       return make_dict(context, "dict", arguments);
+     }},
+    {"joiner", joiner},
+    {"namespace", make_namespace},
+    {"raise_exception", raise_exception},
+    {"range", range},
+    {"strftime_now", strftime_now}};
+
+}  // namespace
+
+Value global_function(const std::string& name) {
+  const auto* const found = std::ranges::find_if(kFunctions, [&](const auto& f) { return f.first == name; });
+  return found == std::end(kFunctions) ? Value() : function(name, found->second);
+}
+
+}  // namespace cria::jinja

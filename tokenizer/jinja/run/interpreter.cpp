@@ -1,0 +1,270 @@
+// Statements; expressions are in expressions.cpp.
+#include "tokenizer/jinja/run/interpreter.h"
+
+#include <utility>
+
+#include "model/plural.h"
+#include "tokenizer/jinja/run/loop.h"
+#include "tokenizer/jinja/run/macro.h"
+#include "tokenizer/jinja/values/holders.h"
+
+namespace cria::jinja {
+
+/// A scope of its own while it lives.
+class Interpreter::InnerScope {
+ public:
+  InnerScope(Interpreter& interpreter, const std::shared_ptr<Scope>& outer)
+      : interpreter_(interpreter), saved_(interpreter.scope_) {
+    interpreter_.scope_ = std::make_shared<Scope>(outer);
+  }
+  ~InnerScope() { interpreter_.scope_ = std::move(saved_); }
+  InnerScope(const InnerScope&) = delete;
+  InnerScope& operator=(const InnerScope&) = delete;
+
+ private:
+  Interpreter& interpreter_;
+  std::shared_ptr<Scope> saved_;
+};
+
+/// Collects what is printed while it lives.
+class Interpreter::Capture {
+ public:
+  explicit Capture(Interpreter& interpreter) : interpreter_(interpreter), saved_(interpreter.out_) {
+    interpreter_.out_ = &text_;
+  }
+  ~Capture() { interpreter_.out_ = saved_; }
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+  Text take() { return std::move(text_); }
+  [[nodiscard]] Text* outer() const { return saved_; }
+
+ private:
+  Interpreter& interpreter_;
+  Text* saved_;
+  Text text_;
+};
+
+Interpreter::Interpreter(Context& context, const Dict& variables)
+    : context_(context), scope_(std::make_shared<Scope>(nullptr)) {
+  for (const auto& [name, value] : variables.entries()) scope_->set(name.text()->bytes(), value);
+  captured_.push_back(scope_);
+  scope_ = std::make_shared<Scope>(scope_);
+  captured_.push_back(scope_);
+}
+
+Interpreter::~Interpreter() {
+  for (const auto& scope : captured_) scope->clear();
+  for (const auto& space : context_.namespaces) space->fields.clear();
+}
+
+Text Interpreter::render(const Body& body) {
+  Capture capture(*this);
+  run(body);
+  return capture.take();
+}
+
+void Interpreter::emit(const Text& text) {
+  context_.budget.take(text.size());
+  out_->append(text);
+}
+
+Interpreter::Flow Interpreter::run(const Body& body) {
+  for (const Statement& statement : body) {
+    if (const Flow flow = run(statement); flow != Flow::Normal) return flow;
+  }
+  return Flow::Normal;
+}
+
+Interpreter::Flow Interpreter::run(const Statement& statement) {
+  at_ = statement.at;
+  const Budget::Level level(context_.budget);
+  context_.budget.step();
+  return std::visit([&](const auto& node) { return run(node); }, statement.node);
+}
+
+Interpreter::Flow Interpreter::run(const Data& data) {
+  emit(data.text);
+  return Flow::Normal;
+}
+
+Interpreter::Flow Interpreter::run(const Print& print) {
+  emit(context_.text(eval(print.value)));
+  return Flow::Normal;
+}
+
+Interpreter::Flow Interpreter::run(const If& block) {
+  for (const auto& [test, body] : block.branches) {
+    if (test == nullptr || eval(test).truth()) return run(body);
+  }
+  return Flow::Normal;
+}
+
+std::vector<Value> Interpreter::filtered(const For& block, const Value& over) {
+  std::vector<Value> items = context_.elements(over);
+  if (block.filter == nullptr) return items;
+  std::vector<Value> kept;
+  for (Value& item : items) {
+    const InnerScope inner(*this, scope_);
+    assign(block.target, item);
+    if (eval(block.filter).truth()) kept.push_back(std::move(item));
+  }
+  return kept;
+}
+
+Interpreter::Flow Interpreter::run(const For& block) { return run_for(block, eval(block.items), 1); }
+
+Interpreter::Flow Interpreter::run_for(const For& block, const Value& over, std::int64_t depth) {
+  std::vector<Value> items = filtered(block, over);
+  Loop::Again again;
+  if (block.recursive) {
+    again = [this, &block, outer = scope_](const Value& more, std::int64_t deeper) -> Value {
+      const Budget::Level level(context_.budget);
+      const InnerScope inner(*this, outer);
+      Capture capture(*this);
+      run_for(block, more, deeper);
+      return capture.take();
+    };
+  }
+  const auto loop = std::make_shared<Loop>(std::move(items), depth, std::move(again));
+  bool completed = false;
+  for (std::size_t i = 0; i < loop->items().size(); ++i) {
+    context_.budget.step();
+    loop->go_to(i);
+    const InnerScope inner(*this, scope_);
+    scope_->set("loop", std::shared_ptr<Object>(loop));
+    assign(block.target, loop->items()[i]);
+    const Flow flow = run(block.body);
+    if (flow == Flow::Break) break;
+    completed = completed || flow == Flow::Normal;
+  }
+  // As Jinja has it: else is run where no element came to the end of the body, be it that break or continue
+  // were met every time.
+  if (completed) return Flow::Normal;
+  const InnerScope inner(*this, scope_);
+  return run(block.otherwise);
+}
+
+Interpreter::Flow Interpreter::run(const Set& set) {
+  assign(set.target, eval(set.value));
+  return Flow::Normal;
+}
+
+Interpreter::Flow Interpreter::run(const SetBlock& block) {
+  Capture capture(*this);
+  {
+    const InnerScope inner(*this, scope_);
+    run(block.body);
+  }
+  Text text = capture.take();
+  assign(block.target,
+         block.filter == nullptr ? Value(std::move(text)) : filter_text(*block.filter, std::move(text)));
+  return Flow::Normal;
+}
+
+Interpreter::Flow Interpreter::run(const std::shared_ptr<const MacroDefinition>& macro) {
+  scope_->set(macro->name, make_macro(macro));
+  return Flow::Normal;
+}
+
+Interpreter::Flow Interpreter::run(const CallBlock& block) {
+  const auto& node = std::get<Call>(block.call->node);
+  const Value callee = eval(node.callee);
+  Arguments arguments = evaluate(node.arguments);
+  arguments.named.emplace_back("caller", make_macro(block.caller));
+  at_ = block.call->at;
+  emit(context_.text(call(callee, arguments)));
+  return Flow::Normal;
+}
+
+Interpreter::Flow Interpreter::run(const FilterBlock& block) {
+  Capture capture(*this);
+  Flow flow = Flow::Normal;
+  {
+    const InnerScope inner(*this, scope_);
+    flow = run(block.body);
+  }
+  const Value filtered = filter_text(*block.filter, capture.take());
+  out_ = capture.outer();
+  emit(context_.text(filtered));
+  return flow;
+}
+
+Interpreter::Flow Interpreter::run(const With& block) {
+  std::vector<Value> values;
+  for (const auto& [target, value] : block.values) values.push_back(eval(value));
+  const InnerScope inner(*this, scope_);
+  for (std::size_t i = 0; i < values.size(); ++i) assign(block.values[i].first, values[i]);
+  return run(block.body);
+}
+
+Interpreter::Flow Interpreter::run(const Group& group) { return run(group.body); }
+
+void Interpreter::assign(const Target& target, const Value& value) {
+  if (!target.field.empty()) {
+    const Value* found = scope_->find(target.name);
+    auto* const space = found == nullptr ? nullptr : found->object_as<Namespace>();
+    at_ = target.at;
+    if (space == nullptr)
+      throw Failure("cannot assign attribute on non-namespace object '" + target.name + "'");
+    forbid_loops(value);
+    space->fields.set(Text(target.field, true), value);
+  } else if (target.tuple.empty()) {
+    scope_->set(target.name, value);
+  } else {
+    require_defined(value);
+    const std::vector<Value> parts = context_.elements(value);
+    if (parts.size() != target.tuple.size())
+      throw Failure("cannot unpack: expected " + counted(target.tuple.size(), "value") + ", got " +
+                    std::to_string(parts.size()));
+    for (std::size_t i = 0; i < parts.size(); ++i) assign(target.tuple[i], parts[i]);
+  }
+}
+
+/// A macro with the variables around its definition. Lives no longer than the interpreter: those are cleared.
+class Interpreter::Macro final : public Object {
+ public:
+  Macro(Interpreter& interpreter, std::shared_ptr<const MacroDefinition> definition)
+      : interpreter_(interpreter), definition_(std::move(definition)), scope_(interpreter.scope_) {}
+  [[nodiscard]] std::string type_name() const override { return "Macro"; }
+  [[nodiscard]] Text shown() const override { return {"<Macro '" + definition_->name + "'>", true}; }
+  [[nodiscard]] bool callable() const override { return true; }
+  [[nodiscard]] std::optional<Value> attribute(std::string_view name) override {
+    if (name == "name") return Text(definition_->name, true);
+    if (name == "caller") return definition_->uses_caller;
+    if (name == "catch_varargs") return definition_->uses_varargs;
+    if (name == "catch_kwargs") return definition_->uses_kwargs;
+    return std::nullopt;
+  }
+  Value call(Context& context, const Arguments& arguments) override {
+    const Budget::Level level(context.budget);
+    context.budget.step(arguments.named.size() * definition_->parameters.size() / 8);
+    const MacroArguments given = match_arguments(*definition_, arguments);
+    const InnerScope inner(interpreter_, scope_);
+    const std::size_t at = interpreter_.at_;
+    for (std::size_t i = 0; i < given.parameters.size(); ++i) {
+      const auto& [name, otherwise] = definition_->parameters[i];
+      const Value missing = Value::undefined("parameter '" + name + "' was not provided");
+      interpreter_.scope_->set(name, given.parameters[i]    ? *given.parameters[i]
+                                     : otherwise != nullptr ? interpreter_.eval(otherwise)
+                                                            : missing);
+    }
+    for (const auto& [name, value] : given.special) interpreter_.scope_->set(name, value);
+    Capture capture(interpreter_);
+    interpreter_.run(definition_->body);
+    interpreter_.at_ = at;
+    return capture.take();
+  }
+
+ private:
+  Interpreter& interpreter_;
+  std::shared_ptr<const MacroDefinition> definition_;
+  std::shared_ptr<Scope> scope_;
+};
+
+Value Interpreter::make_macro(std::shared_ptr<const MacroDefinition> definition) {
+  context_.budget.take_values(8);
+  if (captured_.back() != scope_) captured_.push_back(scope_);
+  return std::shared_ptr<Object>(std::make_shared<Macro>(*this, std::move(definition)));
+}
+
+}  // namespace cria::jinja

@@ -1,0 +1,174 @@
+#include "tokenizer/jinja/values/value.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "tokenizer/jinja/values/holders.h"
+
+namespace cria::jinja {
+namespace {
+
+template <class T>
+const T* pointer(const Value::Variant& variant) {
+  const auto* const held = std::get_if<std::shared_ptr<const T>>(&variant);
+  return held == nullptr ? nullptr : held->get();
+}
+
+void include(Extent& extent, const Value& part) {
+  const Extent more = part.extent();
+  if (more.depth >= List::kDeepest) throw Failure("a value is nested too deeply");
+  extent.depth = std::max(extent.depth, more.depth + 1);
+  if (__builtin_add_overflow(extent.weight, more.weight + 2, &extent.weight))
+    throw Failure("a value is too large");
+}
+
+constexpr std::uint64_t kLargestKey = 1 << 16;
+
+std::string canonical_text(std::string_view text) { return "s" + std::string(text); }
+
+// Equal for keys that Python takes for equal.
+std::string canonical(const Value& key) {
+  if (const Text* text = key.text()) return canonical_text(text->bytes());
+  if (const auto i = key.integer()) return "i" + std::to_string(*i);
+  if (const auto d = key.real()) {
+    if (std::floor(*d) == *d && std::abs(*d) < 9e18)
+      return "i" + std::to_string(static_cast<std::int64_t>(*d));
+    return "f" + std::to_string(std::bit_cast<std::uint64_t>(*d));
+  }
+  if (key.is_none()) return "n";
+  if (key.is_undefined()) return "u";
+  if (const Object* object = key.object())
+    return "o" + std::to_string(reinterpret_cast<std::uintptr_t>(object));
+  if (const List* list = key.list(); list != nullptr && list->kind == List::Kind::Tuple) {
+    if (list->extent.weight > kLargestKey) throw Failure("a tuple is too large for a key");
+    std::string all = "t";
+    for (const Value& item : list->items) {
+      const std::string one = canonical(item);
+      all += std::to_string(one.size()) + ":" + one;
+    }
+    return all;
+  }
+  throw Failure("unhashable type: '" + key.type_name() + "'");
+}
+
+}  // namespace
+
+Value::Value(List list) : v_(std::make_shared<const List>(std::move(list))) {}
+Value::Value(Dict dict) : v_(std::make_shared<const Dict>(std::move(dict))) {}
+
+Value Value::undefined(std::string why) {
+  Value value;
+  value.v_ = Undefined{std::make_shared<const std::string>(std::move(why))};
+  return value;
+}
+
+std::optional<std::int64_t> Value::integer() const {
+  if (const auto* const i = std::get_if<std::int64_t>(&v_)) return *i;
+  if (const auto* const b = std::get_if<bool>(&v_)) return *b ? 1 : 0;
+  return std::nullopt;
+}
+
+std::optional<double> Value::real() const {
+  if (const auto* const d = std::get_if<double>(&v_)) return *d;
+  if (const auto i = integer()) return static_cast<double>(*i);
+  return std::nullopt;
+}
+
+const Text* Value::text() const { return pointer<Text>(v_); }
+const List* Value::list() const { return pointer<List>(v_); }
+const Dict* Value::dict() const { return pointer<Dict>(v_); }
+Object* Value::object() const {
+  const auto* const held = std::get_if<std::shared_ptr<Object>>(&v_);
+  return held == nullptr ? nullptr : held->get();
+}
+
+bool Value::truth() const {
+  if (const Text* t = text()) return !t->empty();
+  if (const List* l = list()) return !l->items.empty();
+  if (const Dict* d = dict()) return !d->entries().empty();
+  if (const auto d = real()) return *d != 0;
+  return object() != nullptr;
+}
+
+std::string Value::type_name() const {
+  if (is_undefined()) return "Undefined";
+  if (is_none()) return "NoneType";
+  if (is_bool()) return "bool";
+  if (is_float()) return "float";
+  if (integer()) return "int";
+  if (text() != nullptr) return "str";
+  if (dict() != nullptr) return "dict";
+  if (const Object* o = object()) return o->type_name();
+  constexpr const char* kNames[] = {"list", "tuple", "range", "dict_keys", "dict_values", "dict_items"};
+  return kNames[static_cast<std::size_t>(list()->kind)];
+}
+
+std::string Value::why_undefined() const {
+  const auto* const undefined = std::get_if<Undefined>(&v_);
+  return undefined != nullptr && undefined->why != nullptr ? *undefined->why : "a value is undefined";
+}
+
+Extent Value::extent() const {
+  if (const Text* t = text()) return {0, t->size() + 2};
+  if (const List* l = list()) return l->extent;
+  if (const Dict* d = dict()) return d->extent();
+  if (const Object* o = object()) {
+    const std::string type = o->type_name();
+    const bool freed_at_the_end = type == "Namespace" || type == "Macro";
+    return {freed_at_the_end ? 0 : type == "LoopContext" ? kLoopDepth : kHolderDepth, 24};
+  }
+  return {0, 24};
+}
+
+List::List(std::vector<Value> values, Kind k, std::string shown_as)
+    : items(std::move(values)), kind(k), range(std::move(shown_as)), extent{1, 2} {
+  for (const Value& item : items) include(extent, item);
+}
+
+const Value* Dict::find_canonical(const std::string& key) const {
+  const auto found = index_.find(key);
+  return found == index_.end() ? nullptr : &entries_[found->second].second;
+}
+
+const Value* Dict::find(const Value& key) const { return find_canonical(canonical(key)); }
+const Value* Dict::find(std::string_view key) const { return find_canonical(canonical_text(key)); }
+
+void Dict::set(const Value& key, Value value) {
+  include(extent_, key);
+  include(extent_, value);
+  const auto [at, added] = index_.emplace(canonical(key), entries_.size());
+  if (added)
+    entries_.emplace_back(key, std::move(value));
+  else
+    entries_[at->second].second = std::move(value);
+}
+
+void Dict::clear() {
+  entries_.clear();
+  index_.clear();
+  extent_ = Extent{1, 2};
+}
+
+Value Object::call(Context&, const Arguments&) {
+  throw Failure("'" + type_name() + "' object is not callable");
+}
+
+Text Namespace::shown() const {
+  Text out("<Namespace {", true);
+  for (const auto& [key, value] : fields.entries()) {
+    if (out.bytes().back() != '{') out.append(", ", true);
+    out.append(repr(key));
+    out.append(": ", true);
+    out.append(repr(value));
+  }
+  out.append("}>", true);
+  return out;
+}
+
+std::optional<Value> Namespace::attribute(std::string_view name) {
+  const Value* found = fields.find(name);
+  return found == nullptr ? std::nullopt : std::optional(*found);
+}
+
+}  // namespace cria::jinja
