@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/execute/kernels_in_use.h"
 #include "model/error.h"
 #include "tools/commands/commands.h"
 #include "tools/options/arguments.h"
@@ -85,6 +86,8 @@ int exit_code(F&& f) {
     return interrupted_exit();
   } catch (const OutputClosed&) {
     return kOutputClosedExit;
+  } catch (const UnknownInstructionSet& error) {
+    return fail(error.what(), 2);
   } catch (const std::bad_alloc&) {
     return fail("out of memory", 1);
   } catch (const std::exception& error) {

@@ -1,7 +1,5 @@
 #include "engine/execute/kernels_in_use.h"
 
-#include "model/error.h"
-
 namespace cria {
 
 std::string available_kernel_names() {
@@ -13,8 +11,8 @@ std::string available_kernel_names() {
 
 const KernelSet& kernels_in_use() {
   if (const KernelSet* kernels = active_kernels()) return *kernels;
-  throw Error("CRIA_ISA names no instruction set that can run here: expected one of " +
-              available_kernel_names());
+  throw UnknownInstructionSet("CRIA_ISA names no instruction set that can run here: expected one of " +
+                              available_kernel_names());
 }
 
 }  // namespace cria

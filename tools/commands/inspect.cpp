@@ -431,7 +431,7 @@ int run(const InspectOptions& options) {
     code = inspect_file(options, report);
   if (options.json)
     write_json(report);
-  else if (options.chat_template || options.graph)
+  else if (options.chat_template)
     write_stdout(report.text);  // as it is
   else
     write_text(report.text);

@@ -1,10 +1,13 @@
 #include "tools/options/model.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "model/plural.h"
+#include "tokenizer/bpe/pre_tokenizer.h"
 #include "tools/options/command.h"
 #include "tools/options/find_model.h"
+#include "tools/options/nearest.h"
 #include "tools/terminal/messages.h"
 #include "tools/terminal/terminal.h"
 
@@ -18,11 +21,24 @@ void add_model_option(CLI::App& command, std::string& model) {
       ->type_name("FILE");
 }
 
+namespace {
+
+/// What is wrong with the name, or "".
+std::string check_pre_name(const std::string& name) {
+  const std::vector<std::string_view> known = PreTokenizer::names();
+  if (std::ranges::count(known, name) != 0) return "";
+  return "no such pre-tokenizer: " + without_controls(name) +
+         suggestion(name, std::vector<std::string>(known.begin(), known.end()));
+}
+
+}  // namespace
+
 void add_pre_option(CLI::App& command, std::string& pre) {
   command
       .add_option("--pre", pre,
                   "pre-tokenizer of a byte-pair vocabulary, where the file's is missing or wrong")
-      ->type_name("NAME");
+      ->type_name("NAME")
+      ->check(check_pre_name);
 }
 
 void warn_of_missing_pre(const Vocabulary& vocabulary) {

@@ -406,5 +406,17 @@ TEST(Run, SamplersThatCannotBeAreUsageErrors) {
   }
 }
 
+TEST(Run, CtrlCWipesTheProgressOfAPrompt) {
+  std::string words;
+  for (int i = 0; i < 3500; ++i) words += "word ";
+  Child child(Child::Kind::Terminal, {"run", "-m", kDemo, "-c", "4096", "-b", "64", "-t", "1", words},
+              {"CRIA_ISA=scalar"});
+  ASSERT_TRUE(child.wait_for("reading [")) << child.output();
+  child.signal(SIGINT);
+  ASSERT_TRUE(child.wait_for("left\r\033[K")) << child.output();
+  EXPECT_EQ(child.exit_code(), 130);
+  EXPECT_EQ(child.output().substr(child.output().rfind("left")), "left\r\033[K\r\n");
+}
+
 }  // namespace
 }  // namespace cria::test

@@ -61,7 +61,7 @@ TEST(CommandLine, WrongUsageIsOneLineAndExitCode2) {
 
 TEST(CommandLine, UnknownInstructionSetIsNamed) {
   const Result result = cria({"run", "-p", "a"}, "", {"CRIA_ISA=abacus"});
-  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.code, 2);
   EXPECT_EQ(result.err.find("cria: error: CRIA_ISA"), 0U) << result.err;
   EXPECT_NE(result.err.find("scalar"), std::string::npos) << result.err;
   EXPECT_EQ(cria({"inspect", "--cpu"}, "", {"CRIA_ISA=abacus"}).err, result.err);

@@ -74,6 +74,7 @@ TEST(Columns, TablesFit) {
   for (const unsigned short columns : kWidths) {
     expect_fits(columns, {"inspect", kDemo});
     expect_fits(columns, {"inspect", kDemo, "--check"});
+    expect_fits(columns, {"inspect", kDemo, "--graph"});
     expect_fits(columns, {"inspect", "--cpu"});
     expect_fits(columns, {"quantize", "--mixes"});
     expect_fits(columns, {"quantize", kDemo, directory.path("out.gguf"), "Q8_0", "--pure", "--dry-run",
