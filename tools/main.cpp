@@ -27,8 +27,10 @@ int fail(std::string_view message, int code) {
 
 /// What was wrong on the command line, and where to read how it is done right, unless the message says that.
 int fail_usage(const CLI::App* command, std::string message) {
-  if (command != nullptr && message.find("cria ") == std::string::npos)
-    message += " (see cria " + command->get_name() + " --help)";
+  if (command != nullptr && message.find("cria ") == std::string::npos) {
+    const std::string hint = "see cria " + command->get_name() + " --help";
+    message += message.ends_with(')') ? "; " + hint : " (" + hint + ")";
+  }
   return fail(message, 2);
 }
 
