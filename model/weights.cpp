@@ -14,16 +14,7 @@ std::string shape_text(const Weights::Shape& shape) {
   return view.shape_string();
 }
 
-/// "blk.3.attn_norm.weight" without "blk.3."
-std::string_view without_layer(std::string_view name) {
-  if (!name.starts_with("blk.")) return name;
-  const std::size_t dot = name.find('.', 4);
-  return dot == std::string_view::npos ? name : name.substr(dot + 1);
-}
-
 }  // namespace
-
-bool WantedTensors::has(std::string_view name) const { return optional_.contains(without_layer(name)); }
 
 const TensorView& WantedTensors::add(const std::string& name, const std::vector<std::uint64_t>& shape,
                                      bool matrix) {
@@ -101,6 +92,10 @@ std::vector<float> Weights::factors(const std::string& name, std::uint64_t lengt
 }
 
 std::optional<Weights::Shape> Weights::shape_of(const std::string& name) const {
+  if (wanted_ != nullptr) {
+    const std::optional<Shape> shape = wanted_->known(name);
+    return shape && !shape->empty() ? shape : std::nullopt;
+  }
   const TensorView* const tensor = file_.tensor(name);
   return tensor == nullptr ? std::nullopt : std::optional(tensor->shape);
 }

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <optional>
-#include <set>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -21,15 +21,19 @@ class WantedTensors {
     bool matrix = false;
   };
 
-  /// optional: which there shall be of those that a description can do without; names without "blk.N.".
-  explicit WantedTensors(std::set<std::string, std::less<>> optional) : optional_(std::move(optional)) {}
+  /// Whether there shall be a tensor that a description can do without; its shape, or an empty one.
+  using Known = std::function<std::optional<std::vector<std::uint64_t>>(std::string_view name)>;
 
-  [[nodiscard]] bool has(std::string_view name) const;
+  explicit WantedTensors(Known known) : known_(std::move(known)) {}
+
+  [[nodiscard]] std::optional<std::vector<std::uint64_t>> known(std::string_view name) const {
+    return known_(name);
+  }
   const TensorView& add(const std::string& name, const std::vector<std::uint64_t>& shape, bool matrix);
   [[nodiscard]] const std::deque<Wanted>& list() const { return list_; }  ///< in the order of asking
 
  private:
-  std::set<std::string, std::less<>> optional_;
+  Known known_;
   std::deque<Wanted> list_;
   std::deque<TensorView> views_;
 };
@@ -45,7 +49,7 @@ class Weights {
   Weights(const GgufFile& file, std::uint32_t n_layers, WantedTensors* wanted = nullptr);
 
   [[nodiscard]] bool has(const std::string& name) const {
-    return wanted_ != nullptr ? wanted_->has(name) : file_.tensor(name) != nullptr;
+    return wanted_ != nullptr ? wanted_->known(name).has_value() : file_.tensor(name) != nullptr;
   }
   /// [cols, rows]; a single row may lack the second dimension.
   const TensorView& matrix(const std::string& name, std::uint64_t cols, std::uint64_t rows);

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <deque>
-#include <set>
+#include <functional>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +16,7 @@
 namespace cria {
 
 class ModelBuilder;
+struct HfForm;
 
 /// What distinguishes one architecture from another.
 struct Architecture {
@@ -21,7 +24,10 @@ struct Architecture {
   RopeStyle rope;
   NormKind norm;
   void (*build)(ModelBuilder& model);  ///< keys -> parameters, tensor names -> weights, layers -> nodes
+  void (*hf)(std::vector<HfForm>& forms) =
+      nullptr;  ///< adds how its models lie in Hugging Face's directories
 };
+std::span<const Architecture> architectures() noexcept;
 const Architecture* find_architecture(std::string_view name) noexcept;
 /// Throws Error that names those that are known.
 const Architecture& architecture_of(const GgufFile& file);
@@ -38,9 +44,7 @@ struct BuiltGraph {
 /// file and kernels outlive the graph.
 BuiltGraph build_graph(const GgufFile& file, const LlamaConfig& config, const KernelSet& kernels);
 
-/// Every tensor that a model of these metadata has, with those of the optional ones that are listed (names
-/// without "blk.N."). Throws Error as build_graph() does.
-std::deque<WantedTensors::Wanted> wanted_tensors(const GgufFile& metadata,
-                                                 std::set<std::string, std::less<>> optional);
+/// Every tensor that a model of these metadata has. known: WantedTensors'. Throws Error as build_graph() does.
+std::deque<WantedTensors::Wanted> wanted_tensors(const GgufFile& metadata, WantedTensors::Known known);
 
 }  // namespace cria

@@ -1,9 +1,19 @@
 // Command R: one norm, from which attention and feed-forward are computed side by side. Command R7B and A
 // (cohere2) have windows, and rotate only there.
 #include "engine/architectures/families.h"
+#include "engine/architectures/hf_keys.h"
 #include "engine/architectures/model_builder.h"
 
 namespace cria {
+namespace {
+
+constexpr HfTensor kNorm[] = {{"blk.#.attn_norm", "model.layers.#.input_layernorm"}};
+
+HfClass cohere_class(std::string_view name, std::string_view type) {
+  return {.name = name, .model_type = type, .tied = true, .eps = "layer_norm_eps", .usual_eps = 1e-5F};
+}
+
+}  // namespace
 
 void build_command_r(ModelBuilder& m) {
   m.embed();
@@ -25,6 +35,20 @@ void build_cohere2(ModelBuilder& m) {
     m.feed_forward(h, {});
   });
   m.output(m.keys.positive_or("logit_scale", 1));
+}
+
+void hf_command_r(HfForms& forms) {
+  forms.push_back({cohere_class("CohereForCausalLM", "cohere"),
+                   join({kHfEnds, kNorm, kHfAttention, kHfQkNorms, kHfMlp}),
+                   [](HfKeys& k) { k.number("logit_scale", "logit_scale"); }});
+}
+
+void hf_cohere2(HfForms& forms) {
+  forms.push_back({cohere_class("Cohere2ForCausalLM", "cohere2"),
+                   join({kHfEnds, kNorm, kHfAttention, kHfMlp}), [](HfKeys& k) {
+                     k.number("logit_scale", "logit_scale");
+                     k.windows(4);
+                   }});
 }
 
 }  // namespace cria

@@ -1,5 +1,6 @@
 // ERNIE 4.5 with experts: chosen with a bias, weighted without.
 #include "engine/architectures/families.h"
+#include "engine/architectures/hf_keys.h"
 #include "engine/architectures/model_builder.h"
 
 namespace cria {
@@ -13,6 +14,28 @@ void build_ernie4_5_moe(ModelBuilder& m) {
                     : m.feed_forward(g, {});
   });
   m.output();
+}
+
+void hf_ernie4_5(HfForms& forms) {
+  forms.push_back(
+      {{.name = "Ernie4_5ForCausalLM", .model_type = "ernie4_5", .tied = true, .usual_eps = 1e-5F},
+       join({kHfEnds, kHfNorms, kHfAttention, kHfMlp}),
+       [](HfKeys& k) { k.only("use_bias", false); }});
+}
+
+void hf_ernie4_5_moe(HfForms& forms) {
+  static constexpr HfTensor kBias[] = {
+      {"blk.#.exp_probs_b.bias", "model.layers.#.mlp.moe_statics.e_score_correction_bias"}};
+  forms.push_back(
+      {{.name = "Ernie4_5_MoeForCausalLM", .model_type = "ernie4_5_moe", .tied = true, .usual_eps = 1e-5F},
+       join({kHfEnds, kHfNorms, kHfAttention, kHfMlp, kHfExperts, kBias, kHfSharedExperts}),
+       [](HfKeys& k) {
+         k.only("use_bias", false);
+         k.experts("moe_num_experts", "moe_k", "moe_intermediate_size");
+         k.set("expert_shared_count", k.uint_or("moe_num_shared_experts", 0, limits::kExperts));
+         k.set("leading_dense_block_count", k.uint_or("moe_layer_start_index", 0, limits::kLayers));
+         k.set("interleave_moe_layer_step", k.uint_or("moe_layer_interval", 1, limits::kLayers));
+       }});
 }
 
 }  // namespace cria

@@ -1,5 +1,6 @@
 // EXAONE 4: norms behind the branches; with windows, full layers know no positions.
 #include "engine/architectures/families.h"
+#include "engine/architectures/hf_keys.h"
 #include "engine/architectures/model_builder.h"
 
 namespace cria {
@@ -19,6 +20,15 @@ void build_exaone4(ModelBuilder& m) {
     m.feed_forward(m.x, {.branch = {"post_ffw_norm"}});
   });
   m.output();
+}
+
+void hf_exaone4(HfForms& forms) {
+  static constexpr HfTensor kNorms[] = {
+      {"blk.#.post_attention_norm", "model.layers.#.post_attention_layernorm"},
+      {"blk.#.post_ffw_norm", "model.layers.#.post_feedforward_layernorm"}};
+  forms.push_back({{.name = "Exaone4ForCausalLM", .model_type = "exaone4", .usual_eps = 1e-5F},
+                   join({kHfEnds, kNorms, kHfAttention, kHfQkNorms, kHfMlp}),
+                   [](HfKeys& k) { k.windows(4); }});
 }
 
 }  // namespace cria

@@ -1,5 +1,6 @@
 // GLM 4: norms on both sides of every branch; GLM 4.5: experts, and blocks for prediction that are not run.
 #include "engine/architectures/families.h"
+#include "engine/architectures/hf_keys.h"
 #include "engine/architectures/model_builder.h"
 
 namespace cria {
@@ -27,6 +28,29 @@ void build_glm4moe(ModelBuilder& m) {
       },
       layers - predicting);
   m.output();
+}
+
+void hf_glm4(HfForms& forms) {
+  static constexpr HfTensor kNorms[] = {
+      {"blk.#.attn_norm", "model.layers.#.input_layernorm"},
+      {"blk.#.post_attention_norm", "model.layers.#.post_self_attn_layernorm"},
+      {"blk.#.ffn_norm", "model.layers.#.post_attention_layernorm"},
+      {"blk.#.post_ffw_norm", "model.layers.#.post_mlp_layernorm"}};
+  forms.push_back(
+      {{.name = "Glm4ForCausalLM", .model_type = "glm4", .partial_rotation = true, .usual_eps = 1e-5F},
+       join({kHfEnds, kNorms, kHfAttention, kHfFusedMlp})});
+}
+
+void hf_glm4moe(HfForms& forms) {
+  static constexpr HfTensor kNorms[] = {
+      {"blk.#.attn_norm", "model.layers.#.input_layernorm"},
+      {"blk.#.post_attention_norm", "model.layers.#.post_attention_layernorm"}};
+  HfForm form{
+      {.name = "Glm4MoeForCausalLM", .model_type = "glm4_moe", .partial_rotation = true, .usual_eps = 1e-5F},
+      join({kHfEnds, kNorms, kHfAttention, kHfQkNorms, kHfMlp, kHfExperts, kHfSharedExperts}),
+      [](HfKeys& k) { k.routed_experts(2); }};
+  form.predicting_layers = true;
+  forms.push_back(form);
 }
 
 }  // namespace cria

@@ -1,8 +1,25 @@
 // Hunyuan: queries and keys are normed after the rotation.
+#include <cmath>
+
 #include "engine/architectures/families.h"
+#include "engine/architectures/hf_keys.h"
 #include "engine/architectures/model_builder.h"
 
 namespace cria {
+namespace {
+
+constexpr HfTensor kHeadNorms[] = {{"blk.#.attn_q_norm", "model.layers.#.self_attn.query_layernorm"},
+                                   {"blk.#.attn_k_norm", "model.layers.#.self_attn.key_layernorm"}};
+
+// "alpha" of their dynamic scaling is at work from the first position on.
+void stretched_base(HfKeys& k) {
+  const double alpha = k.rope_number_or("alpha", 0), dim = k.config.head_dim;
+  if (alpha <= 0) return;
+  k.config.warnings.clear();  // that dynamic scaling is left out
+  k.set("rope.freq_base", static_cast<float>(k.config.rope_base * std::pow(alpha, dim / (dim - 2))));
+}
+
+}  // namespace
 
 void build_hunyuan(ModelBuilder& m) {
   m.embed();
@@ -12,6 +29,38 @@ void build_hunyuan(ModelBuilder& m) {
     m.has_experts() ? m.experts(g, {.shared = true}) : m.feed_forward(g, {});
   });
   m.output();
+}
+
+void hf_hunyuan_dense(HfForms& forms) {
+  forms.push_back(
+      {{.name = "HunYuanDenseV1ForCausalLM", .model_type = "hunyuan_v1_dense", .usual_eps = 1e-5F},
+       join({kHfEnds, kHfNorms, kHfAttention, kHeadNorms, kHfMlp}),
+       stretched_base});
+}
+
+void hf_hunyuan_moe(HfForms& forms) {
+  static constexpr HfTensor kExperts[] = {
+      {"blk.#.ffn_gate_inp", "model.layers.#.mlp.gate.wg"},
+      {"blk.#.ffn_gate_exps", "model.layers.#.mlp.experts.%.gate_proj"},
+      {"blk.#.ffn_up_exps", "model.layers.#.mlp.experts.%.up_proj"},
+      {"blk.#.ffn_down_exps", "model.layers.#.mlp.experts.%.down_proj"},
+      {"blk.#.ffn_gate_shexp", "model.layers.#.mlp.shared_mlp.gate_proj"},
+      {"blk.#.ffn_up_shexp", "model.layers.#.mlp.shared_mlp.up_proj"},
+      {"blk.#.ffn_down_shexp", "model.layers.#.mlp.shared_mlp.down_proj"}};
+  forms.push_back({{.name = "HunYuanMoEV1ForCausalLM", .model_type = "hunyuan_v1_moe", .usual_eps = 1e-5F},
+                   join({kHfEnds, kHfNorms, kHfAttention, kHeadNorms, kExperts}),
+                   [](HfKeys& k) {
+                     stretched_base(k);
+                     k.set("expert_count", k.uint("num_experts", limits::kExperts));
+                     const std::vector<std::uint32_t> used = k.list("moe_topk"),
+                                                      width = k.list("moe_intermediate_size");
+                     if (used.empty() || width.empty())
+                       k.fail("moe_topk", "missing key, or moe_intermediate_size");
+                     k.set("expert_used_count", used.front());
+                     k.set("expert_feed_forward_length", width.front());
+                     for (std::size_t i = 0; i < used.size(); ++i)
+                       if (used[i] != used[0] || width[i] != width[0]) k.fail("moe_topk", "layers differ");
+                   }});
 }
 
 }  // namespace cria

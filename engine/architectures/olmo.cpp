@@ -1,5 +1,6 @@
 // OLMo: norms without weights and clamped projections; OLMo 2 and 3: norms behind the branches; OLMoE.
 #include "engine/architectures/families.h"
+#include "engine/architectures/hf_keys.h"
 #include "engine/architectures/model_builder.h"
 
 namespace cria {
@@ -38,6 +39,36 @@ void build_olmoe(ModelBuilder& m) {
     m.experts(m.norm("ffn_norm"), {.normalized = false});
   });
   m.output();
+}
+
+void hf_olmo(HfForms& forms) {
+  forms.push_back(
+      {{.name = "OlmoForCausalLM", .model_type = "olmo", .eps = "layer_norm_eps", .usual_eps = 1e-5F},
+       join({kHfEnds, kHfPairedAttention, kHfMlp}),
+       [](HfKeys& k) {
+         if (k.has("clip_qkv")) k.number("attention.clamp_kqv", "clip_qkv");
+       }});
+}
+
+void hf_olmo2(HfForms& forms) {
+  static constexpr HfTensor kNorms[] = {
+      {"blk.#.post_attention_norm", "model.layers.#.post_attention_layernorm"},
+      {"blk.#.post_ffw_norm", "model.layers.#.post_feedforward_layernorm"}};
+  const std::vector<HfTensor> tensors = join({kHfEnds, kNorms, kHfAttention, kHfQkNorms, kHfMlp});
+  forms.push_back({{.name = "Olmo2ForCausalLM", .model_type = "olmo2", .usual_eps = 1e-5F}, tensors});
+  forms.push_back({{.name = "Olmo3ForCausalLM", .model_type = "olmo3", .usual_eps = 1e-5F},
+                   tensors,
+                   [](HfKeys& k) { k.windows(4); }});
+}
+
+void hf_olmoe(HfForms& forms) {
+  forms.push_back({{.name = "OlmoeForCausalLM", .model_type = "olmoe", .usual_eps = 1e-5F},
+                   join({kHfEnds, kHfNorms, kHfAttention, kHfQkNorms, kHfExperts}),
+                   [](HfKeys& k) {
+                     k.experts("num_experts", "num_experts_per_tok", "intermediate_size");
+                     k.only("norm_topk_prob", false);
+                     if (k.has("clip_qkv")) k.fail("clip_qkv", "not supported here: expected null");
+                   }});
 }
 
 }  // namespace cria

@@ -1,8 +1,16 @@
 // Phi 3 and 4: one tensor for q, k and v, one for gate and up; a window on every layer; longrope. Phi 3.5 MoE.
 #include "engine/architectures/families.h"
+#include "engine/architectures/hf_keys.h"
 #include "engine/architectures/model_builder.h"
 
 namespace cria {
+namespace {
+
+void phi_window(HfKeys& k) {
+  if (k.has("sliding_window")) k.set("attention.sliding_window", k.uint("sliding_window", limits::kContext));
+}
+
+}  // namespace
 
 void build_phi3(ModelBuilder& m) {
   Attention attention;
@@ -26,6 +34,28 @@ void build_phimoe(ModelBuilder& m) {
     m.experts(m.norm("ffn_norm"), {});
   });
   m.output();
+}
+
+void hf_phi3(HfForms& forms) {
+  static constexpr HfTensor kFused[] = {{"blk.#.attn_qkv", "model.layers.#.self_attn.qkv_proj"},
+                                        {"blk.#.attn_output", "model.layers.#.self_attn.o_proj"}};
+  forms.push_back({{.name = "Phi3ForCausalLM",
+                    .model_type = "phi3",
+                    .partial_rotation = true,
+                    .longrope = true,
+                    .usual_eps = 1e-5F},
+                   join({kHfEnds, kHfNorms, kFused, kHfFusedMlp}),
+                   phi_window});
+}
+
+void hf_phimoe(HfForms& forms) {
+  forms.push_back(
+      {{.name = "PhiMoEForCausalLM", .model_type = "phimoe", .longrope = true, .usual_eps = 1e-5F},
+       join({kHfEnds, kHfNorms, kHfAttention, kHfMixtralExperts}),
+       [](HfKeys& k) {
+         phi_window(k);
+         k.experts("num_local_experts", "num_experts_per_tok", "intermediate_size");
+       }});
 }
 
 }  // namespace cria

@@ -1,5 +1,6 @@
 // StableLM: LayerNorm; the 12B model norms heads and computes both branches from one norm.
 #include "engine/architectures/families.h"
+#include "engine/architectures/hf_keys.h"
 #include "engine/architectures/model_builder.h"
 
 namespace cria {
@@ -12,6 +13,18 @@ void build_stablelm(ModelBuilder& m) {
     m.feed_forward(m.has("ffn_norm") ? m.norm("ffn_norm") : h, {});
   });
   m.output();
+}
+
+void hf_stablelm(HfForms& forms) {
+  static constexpr HfTensor kHeads[] = {
+      {"blk.#.attn_q_norm", "model.layers.#.self_attn.q_layernorm.norms.%"},
+      {"blk.#.attn_k_norm", "model.layers.#.self_attn.k_layernorm.norms.%"}};
+  forms.push_back({{.name = "StableLmForCausalLM",
+                    .model_type = "stablelm",
+                    .partial_rotation = true,
+                    .eps = "layer_norm_eps",
+                    .usual_eps = 1e-5F},
+                   join({kHfEnds, kHfNorms, kHfAttention, kHeads, kHfMlp})});
 }
 
 }  // namespace cria

@@ -12,44 +12,44 @@ constexpr auto kAdjacent = RopeStyle::Adjacent, kHalfSplit = RopeStyle::HalfSpli
 constexpr auto kRms = NormKind::Rms, kLayer = NormKind::Layer;
 
 constexpr Architecture kArchitectures[] = {
-    {"llama", kAdjacent, kRms, build_llama},
-    {"qwen2", kHalfSplit, kRms, build_plain},
+    {"llama", kAdjacent, kRms, build_llama, hf_llama},
+    {"qwen2", kHalfSplit, kRms, build_plain, hf_qwen2},
     {"internlm2", kAdjacent, kRms, build_plain},
-    {"exaone", kHalfSplit, kRms, build_plain},
-    {"ernie4_5", kAdjacent, kRms, build_plain},
+    {"exaone", kHalfSplit, kRms, build_plain, hf_exaone},
+    {"ernie4_5", kAdjacent, kRms, build_plain, hf_ernie4_5},
     {"mistral3", kAdjacent, kRms, build_mistral3},
-    {"smollm3", kAdjacent, kRms, build_smollm3},
-    {"arcee", kAdjacent, kRms, build_arcee},
-    {"seed_oss", kHalfSplit, kRms, build_seed_oss},
-    {"qwen3", kHalfSplit, kRms, build_qwen3},
-    {"qwen3moe", kHalfSplit, kRms, build_qwen3moe},
-    {"qwen2moe", kHalfSplit, kRms, build_qwen2moe},
-    {"minicpm", kAdjacent, kRms, build_minicpm},
-    {"granite", kAdjacent, kRms, build_granite},
-    {"granitemoe", kAdjacent, kRms, build_granite},
-    {"gemma", kHalfSplit, kRms, build_gemma},
-    {"gemma2", kHalfSplit, kRms, build_gemma2},
-    {"gemma3", kHalfSplit, kRms, build_gemma3},
+    {"smollm3", kAdjacent, kRms, build_smollm3, hf_smollm3},
+    {"arcee", kAdjacent, kRms, build_arcee, hf_arcee},
+    {"seed_oss", kHalfSplit, kRms, build_seed_oss, hf_seed_oss},
+    {"qwen3", kHalfSplit, kRms, build_qwen3, hf_qwen3},
+    {"qwen3moe", kHalfSplit, kRms, build_qwen3moe, hf_qwen3moe},
+    {"qwen2moe", kHalfSplit, kRms, build_qwen2moe, hf_qwen2moe},
+    {"minicpm", kAdjacent, kRms, build_minicpm, hf_minicpm},
+    {"granite", kAdjacent, kRms, build_granite, hf_granite},
+    {"granitemoe", kAdjacent, kRms, build_granite, hf_granitemoe},
+    {"gemma", kHalfSplit, kRms, build_gemma, hf_gemma},
+    {"gemma2", kHalfSplit, kRms, build_gemma2, hf_gemma2},
+    {"gemma3", kHalfSplit, kRms, build_gemma3, hf_gemma3},
     {"gemma4", kHalfSplit, kRms, build_gemma4},
-    {"phi3", kHalfSplit, kRms, build_phi3},
-    {"phimoe", kHalfSplit, kRms, build_phimoe},
-    {"gpt-oss", kHalfSplit, kRms, build_gpt_oss},
-    {"olmo", kAdjacent, kLayer, build_olmo},
-    {"olmo2", kHalfSplit, kRms, build_olmo2},
-    {"olmoe", kHalfSplit, kRms, build_olmoe},
-    {"exaone4", kHalfSplit, kRms, build_exaone4},
-    {"glm4", kAdjacent, kRms, build_glm4},
-    {"glm4moe", kHalfSplit, kRms, build_glm4moe},
-    {"dots1", kHalfSplit, kRms, build_dots1},
-    {"deepseek2", kAdjacent, kRms, build_deepseek2},
-    {"ernie4_5-moe", kAdjacent, kRms, build_ernie4_5_moe},
-    {"hunyuan-moe", kHalfSplit, kRms, build_hunyuan},
-    {"hunyuan-dense", kHalfSplit, kRms, build_hunyuan},
-    {"command-r", kAdjacent, kLayer, build_command_r},
-    {"cohere2", kAdjacent, kLayer, build_cohere2},
-    {"starcoder2", kHalfSplit, kLayer, build_starcoder2},
-    {"stablelm", kHalfSplit, kLayer, build_stablelm},
-    {"nemotron", kHalfSplit, kLayer, build_nemotron},
+    {"phi3", kHalfSplit, kRms, build_phi3, hf_phi3},
+    {"phimoe", kHalfSplit, kRms, build_phimoe, hf_phimoe},
+    {"gpt-oss", kHalfSplit, kRms, build_gpt_oss, hf_gpt_oss},
+    {"olmo", kAdjacent, kLayer, build_olmo, hf_olmo},
+    {"olmo2", kHalfSplit, kRms, build_olmo2, hf_olmo2},
+    {"olmoe", kHalfSplit, kRms, build_olmoe, hf_olmoe},
+    {"exaone4", kHalfSplit, kRms, build_exaone4, hf_exaone4},
+    {"glm4", kAdjacent, kRms, build_glm4, hf_glm4},
+    {"glm4moe", kHalfSplit, kRms, build_glm4moe, hf_glm4moe},
+    {"dots1", kHalfSplit, kRms, build_dots1, hf_dots1},
+    {"deepseek2", kAdjacent, kRms, build_deepseek2, hf_deepseek2},
+    {"ernie4_5-moe", kAdjacent, kRms, build_ernie4_5_moe, hf_ernie4_5_moe},
+    {"hunyuan-moe", kHalfSplit, kRms, build_hunyuan, hf_hunyuan_moe},
+    {"hunyuan-dense", kHalfSplit, kRms, build_hunyuan, hf_hunyuan_dense},
+    {"command-r", kAdjacent, kLayer, build_command_r, hf_command_r},
+    {"cohere2", kAdjacent, kLayer, build_cohere2, hf_cohere2},
+    {"starcoder2", kHalfSplit, kLayer, build_starcoder2, hf_starcoder2},
+    {"stablelm", kHalfSplit, kLayer, build_stablelm, hf_stablelm},
+    {"nemotron", kHalfSplit, kLayer, build_nemotron, hf_nemotron},
     {"apertus", kHalfSplit, kRms, build_apertus},
     {"llama4", kAdjacent, kRms, build_llama4},
 };
@@ -61,6 +61,8 @@ std::string known_architectures() {
 }
 
 }  // namespace
+
+std::span<const Architecture> architectures() noexcept { return kArchitectures; }
 
 const Architecture* find_architecture(std::string_view name) noexcept {
   const auto* const found = std::find_if(std::begin(kArchitectures), std::end(kArchitectures),
@@ -80,12 +82,11 @@ LlamaConfig read_config(const GgufFile& file) {
   return LlamaConfig::from_gguf(file, architecture_of(file).norm);
 }
 
-std::deque<WantedTensors::Wanted> wanted_tensors(const GgufFile& metadata,
-                                                 std::set<std::string, std::less<>> optional) {
+std::deque<WantedTensors::Wanted> wanted_tensors(const GgufFile& metadata, WantedTensors::Known known) {
   const LlamaConfig config = read_config(metadata);
   Keys keys(metadata);
   keys.set_layers(config.n_layers);
-  WantedTensors wanted(std::move(optional));
+  WantedTensors wanted(std::move(known));
   Weights weights(metadata, config.n_layers, &wanted);
   GraphBuilder graph(*available_kernels().back());
   const Architecture& architecture = architecture_of(metadata);

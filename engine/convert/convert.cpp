@@ -1,13 +1,17 @@
 #include "engine/convert/convert.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "engine/architectures/architecture.h"
+#include "engine/architectures/hf_keys.h"
+#include "engine/convert/hf_sources.h"
 #include "engine/convert/sampling.h"
+#include "engine/quantize/plan.h"
 #include "model/file/json.h"
 #include "model/gguf/writer.h"
 #include "model/hf/config.h"
@@ -35,6 +39,8 @@ std::uint32_t file_type(DType type) {
       return 7;
     case DType::Q5_1:
       return 9;
+    case DType::MXFP4:
+      return 38;
     default:
       return 32;  // BF16
   }
@@ -52,30 +58,35 @@ std::string directory_name(const std::string& directory) {
   return path.filename().string();
 }
 
-/// A tensor of the file to be: where its values come from and how its rows stand.
+/// A tensor of the file to be, and where its values come from.
 struct Planned {
   ConvertedTensor tensor;
   std::unique_ptr<WeightRows> rows;
-  HeadRows head_rows = HeadRows::None;
 };
 
 }  // namespace
 
 struct Conversion::State {
   ConvertOptions options;
+  nlohmann::json json;
   HfConfig config;
+  const HfForm& form;
   SafetensorsDirectory weights;
+  HfSources sources;
   std::optional<HfVocabulary> vocabulary;
   std::optional<GgufWriter> writer;
+  std::map<std::string, std::vector<float>> computed;  // tensors that config.json says
   std::vector<Planned> planned;
   std::vector<ConvertedTensor> tensors;
   std::vector<std::string> warnings;
-  std::vector<float> rope_factors;
 
   explicit State(ConvertOptions wanted)
       : options(std::move(wanted)),
         config(read_config()),
-        weights(SafetensorsDirectory::open(options.directory)) {
+        form(*find_hf_form(config.model_class->name)),
+        weights(SafetensorsDirectory::open(options.directory)),
+        sources(form, config, weights) {
+    set_keys();
     plan();
     vocabulary.emplace(read_hf_vocabulary(
         options.directory,
@@ -85,87 +96,122 @@ struct Conversion::State {
     declare();
   }
 
-  [[nodiscard]] HfConfig read_config() const {
-    const std::string path = (fs::path(options.directory) / "config.json").string();
-    if (!fs::exists(path))
+  [[nodiscard]] std::string config_path() const {
+    return (fs::path(options.directory) / "config.json").string();
+  }
+
+  [[nodiscard]] HfConfig read_config() {
+    if (!fs::exists(config_path()))
       throw Error(options.directory, "no config.json: expected the directory of a Hugging Face or MLX model");
-    return HfConfig::from_json(read_json(path), path);
+    json = read_json(config_path());
+    return HfConfig::from_json(json, config_path(), hf_classes());
   }
 
-  /// Every tensor that the model has, in the order of the file; what is left over has no place in it.
+  void set_keys() {
+    writer.emplace(options.output);
+    set_hyper_parameters(*writer, config, find_architecture(config.model_class->arch)->norm);
+    HfKeys keys(json, config_path(), config, *writer);
+    if (form.keys != nullptr) form.keys(keys);
+    if (auto factors = config.rope_factors(); !factors.empty())
+      computed.emplace("rope_freqs.weight", std::move(factors));
+    if (config.rope_scaling.kind != HfRopeScaling::Kind::LongRope) return;
+    computed.emplace("rope_factors_short.weight", config.rope_scaling.short_factors);
+    computed.emplace("rope_factors_long.weight", config.rope_scaling.long_factors);
+  }
+
+  /// Every tensor that the architecture asks for; what is left over has no place in the file.
   void plan() {
-    std::set<std::string_view> left;
-    for (const auto& [name, tensor] : weights.tensors()) left.insert(name);
-    for (const TensorName& name : model_tensors(config.n_layers)) {
-      const SafeTensor* const tensor = weights.tensor(name.hf);
-      if (tensor == nullptr) {
-        require_optional(name);
-        continue;
-      }
-      left.erase(tensor->name);
-      if (name.hf == "lm_head.weight" && config.tied_embeddings) {
-        warnings.emplace_back("lm_head.weight is left out: config.json says that it is the embedding");
-        for (const char* part : {"lm_head.scales", "lm_head.biases"}) left.erase(part);
-        continue;
-      }
-      try {
-        add(name, *tensor, left);
-      } catch (const Error& error) {
-        throw Error(options.directory, error.what());
-      }
+    const std::string bytes = writer->metadata();
+    const GgufFile metadata =
+        GgufFile::from_bytes(std::as_bytes(std::span(bytes)), config_path(), {.metadata_only = true});
+    require_sizes(metadata);
+    const bool head = sources.shape_of("output.weight").has_value();
+    if (!head && !config.tied_embeddings) throw missing("output.weight");
+    if (config.attention_bias && sources.shape_of("blk.0.attn_q.weight") &&
+        !sources.shape_of("blk.0.attn_q.bias"))
+      throw missing("blk.0.attn_q.bias");
+    const auto known = [&](std::string_view name) -> std::optional<std::vector<std::uint64_t>> {
+      if (name == "output.weight" && config.tied_embeddings) return std::nullopt;
+      const auto found = computed.find(std::string(name));
+      return found != computed.end() ? std::vector<std::uint64_t>{found->second.size()}
+                                     : sources.shape_of(name);
+    };
+    for (const WantedTensors::Wanted& wanted : wanted_tensors(metadata, known)) {
+      if (!computed.contains(wanted.name)) add(wanted);
     }
-    std::erase_if(left, [](std::string_view name) { return is_derived_tensor(name); });
-    if (!left.empty())
-      throw weights.error(
-          "no place for it in a GGUF file of this class of models" +
-              (left.size() == 1 ? "" : ", and for " + counted(left.size() - 1, "other tensor")),
-          "tensor " + std::string(*left.begin()));
+    leave_out();
   }
 
-  void require_optional(const TensorName& name) const {
-    const bool bias = name.hf.ends_with("_proj.bias"), output = name.hf == "lm_head.weight";
-    const bool needed = !name.optional || (output && !config.tied_embeddings) ||
-                        (bias && config.attention_bias && !name.hf.ends_with("o_proj.bias"));
-    if (needed) throw weights.error("a tensor is missing", "tensor " + name.hf);
+  /// The description makes lists as long as config.json says; the tensors must bear it out.
+  void require_sizes(const GgufFile& metadata) const {
+    if (config.n_layers > weights.tensors().size())
+      throw Error(config_path(),
+                  "more layers than tensors: expected at most " + std::to_string(weights.tensors().size()) +
+                      ", got " + std::to_string(config.n_layers),
+                  "key num_hidden_layers");
+    const std::string arch = std::string(config.model_class->arch) + ".";
+    const auto experts = metadata.find_uint(arch + "expert_count").value_or(0);
+    const auto width = metadata.find_uint(arch + "expert_feed_forward_length").value_or(0);
+    for (std::uint32_t i = 0; experts != 0 && i < config.n_layers; ++i) {
+      const std::string layer = "blk." + std::to_string(i) + ".";
+      if (!sources.shape_of(layer + "ffn_gate_inp.weight")) continue;
+      const auto shape = sources.shape_of(layer + "ffn_down_exps.weight");
+      if (!shape) throw missing(layer + "ffn_down_exps.weight");
+      if (shape->size() == 3 && shape->back() == experts && shape->front() == width) continue;
+      throw weights.error("wrong number or width of experts: expected " + std::to_string(experts) + " of " +
+                              std::to_string(width),
+                          "tensor " + sources.name_of(layer + "ffn_down_exps.weight"));
+    }
   }
 
-  void add(const TensorName& name, const SafeTensor& tensor, std::set<std::string_view>& left) {
-    const std::uint64_t rows = config.size_of(name.rows), cols = config.size_of(name.cols);
+  [[nodiscard]] Error missing(std::string_view gguf) const {
+    return weights.error("a tensor is missing", "tensor " + sources.name_of(gguf));
+  }
+
+  void leave_out() {
+    if (config.tied_embeddings && sources.left().contains("lm_head.weight")) {
+      warnings.emplace_back("lm_head.weight is left out: config.json says that it is the embedding");
+      for (const char* part : {"lm_head.weight", "lm_head.scales", "lm_head.biases"}) sources.leave_out(part);
+    }
+    const std::set<std::string_view> left = sources.left();
+    bool predicting = false;
+    std::vector<std::string_view> odd;
+    for (const std::string_view name : left) {
+      if (name.ends_with("rotary_emb.inv_freq")) continue;  // a table that is computed
+      if (form.predicting_layers && is_behind_the_last_layer(name))
+        predicting = true;
+      else
+        odd.push_back(name);
+    }
+    if (predicting) warnings.emplace_back("layers that predict further tokens are left out");
+    if (!odd.empty())
+      throw weights.error("no place for it in a GGUF file of this class of models" +
+                              (odd.size() == 1 ? "" : ", and for " + counted(odd.size() - 1, "other tensor")),
+                          "tensor " + std::string(odd.front()));
+  }
+
+  [[nodiscard]] bool is_behind_the_last_layer(std::string_view name) const {
+    constexpr std::string_view kLayers = "model.layers.";
+    if (!name.starts_with(kLayers)) return false;
+    std::uint32_t layer = 0;
+    const auto [end, error] = std::from_chars(name.data() + kLayers.size(), name.data() + name.size(), layer);
+    return error == std::errc() && layer >= config.n_layers;
+  }
+
+  void add(const WantedTensors::Wanted& wanted) {
     Planned item;
-    item.head_rows = name.head_rows;
-    item.tensor.name = name.gguf;
-    if (!name.is_matrix()) {
-      expect_shape(tensor, {rows});
-      // One value per row where rows are reordered, one row where not.
-      const bool column = name.head_rows != HeadRows::None;
-      item.rows = float_rows(tensor, column ? rows : 1, column ? 1 : rows);
-      item.tensor.type = DType::F32;
-      item.tensor.shape = {rows};
-    } else {
-      item.rows = matrix(tensor, rows, cols, left);
-      item.tensor.type = matrix_type(*item.rows);
-      item.tensor.shape = {cols, rows};
+    item.tensor.name = wanted.name;
+    item.tensor.shape = wanted.shape;
+    try {
+      item.rows = sources.rows_of(wanted);
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      throw text.starts_with(options.directory) ? error : Error(options.directory, text);
     }
+    item.tensor.type = wanted.matrix && is_quantizable(wanted.name) ? matrix_type(*item.rows) : DType::F32;
     item.tensor.form = item.rows->form();
-    item.tensor.bytes = dtype_info(item.tensor.type).bytes(rows * cols);
+    item.tensor.bytes = dtype_info(item.tensor.type).bytes(item.rows->rows() * item.rows->cols());
     planned.push_back(std::move(item));
-  }
-
-  /// Floats, or codes with the scales and biases of their groups beside them.
-  std::unique_ptr<WeightRows> matrix(const SafeTensor& tensor, std::uint64_t rows, std::uint64_t cols,
-                                     std::set<std::string_view>& left) const {
-    const std::string base = tensor.name.substr(0, tensor.name.rfind('.'));
-    const SafeTensor* const scales = weights.tensor(base + ".scales");
-    const SafeTensor* const biases = weights.tensor(base + ".biases");
-    const auto packing = config.packing_of(tensor.name);
-    if (scales == nullptr || !packing) {
-      expect_shape(tensor, {rows, cols});
-      return float_rows(tensor, rows, cols);
-    }
-    if (biases == nullptr) throw Error("", "a tensor is missing", "tensor " + base + ".biases");
-    left.erase(scales->name);
-    left.erase(biases->name);
-    return mlx_rows(tensor, *scales, *biases, *packing, rows, cols);
   }
 
   /// The wanted type, or F16 where rows do not divide into its blocks.
@@ -174,17 +220,7 @@ struct Conversion::State {
     return rows.cols() % dtype_info(type).block_values == 0 ? type : DType::F16;
   }
 
-  static void expect_shape(const SafeTensor& tensor, const std::vector<std::uint64_t>& shape) {
-    if (tensor.shape == shape) return;
-    SafeTensor expected;
-    expected.shape = shape;
-    throw Error("", "wrong shape: expected " + expected.shape_string() + ", got " + tensor.shape_string(),
-                "tensor " + tensor.name);
-  }
-
   void declare() {
-    writer.emplace(options.output);
-    set_hyper_parameters(*writer, config);
     writer->set("general.name", options.name.empty() ? directory_name(options.directory) : options.name);
     std::map<DType, std::uint64_t> bytes;
     for (const Planned& item : planned) {
@@ -196,8 +232,7 @@ struct Conversion::State {
     if (dtype_info(most).block_values > 1) writer->set("general.quantization_version", std::uint32_t{2});
     set_vocabulary(*writer, *vocabulary);
     set_sampling(*writer, options.directory, warnings);
-    rope_factors = config.rope_factors();
-    if (!rope_factors.empty()) writer->declare("rope_freqs.weight", DType::F32, {rope_factors.size()});
+    for (const auto& [name, values] : computed) writer->declare(name, DType::F32, {values.size()});
     for (const Planned& item : planned) {
       writer->declare(item.tensor.name, item.tensor.type, item.tensor.shape);
       tensors.push_back(item.tensor);
@@ -207,9 +242,8 @@ struct Conversion::State {
   void write(const std::function<bool(std::uint64_t)>& on_bytes,
              const std::function<void(const ConvertedTensor&)>& on_tensor) {
     writer->begin();
-    if (!rope_factors.empty()) writer->write(std::as_bytes(std::span(rope_factors)));
+    for (const auto& [name, values] : computed) writer->write(std::as_bytes(std::span(values)));
     RowStream stream(*options.kernels, options.threads);
-    const bool permutes = find_architecture(config.model_class->arch)->rope == RopeStyle::Adjacent;
     std::uint64_t written = 0;
     for (Planned& item : planned) {
       RowJob job{.file = options.directory,
@@ -217,8 +251,6 @@ struct Conversion::State {
                  .rows = item.rows.get(),
                  .type = item.tensor.type,
                  .measure = item.rows->packed()};
-      if (permutes && item.head_rows != HeadRows::None)
-        job.source_row = [head = config.head_dim](std::uint64_t row) { return hf_row(row, head); };
       const FormError error = stream.write(job, [&](std::span<const std::byte> bytes) {
         writer->write(bytes);
         written += bytes.size();

@@ -10,7 +10,9 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/architectures/architecture.h"
+#include "engine/architectures/hf_form.h"
 #include "model/hf/config.h"
+#include "model/hf/head_rows.h"
 #include "model/safetensors/writer.h"
 #include "tokenizer/hf/vocabulary.h"
 
@@ -56,6 +58,33 @@ std::string_view torch_name(DType type) {
   return type == DType::F16 ? "float16" : type == DType::BF16 ? "bfloat16" : "float32";
 }
 
+/// A tensor under both names.
+struct Named {
+  std::string gguf;
+  HfRows rows = HfRows::Same;
+};
+
+/// All that files of the form may have, in their order: names at Hugging Face first.
+std::vector<std::pair<std::string, Named>> all_names(const HfForm& form, std::uint32_t n_layers) {
+  std::vector<std::pair<std::string, Named>> names;
+  const auto numbered = [](std::string_view pattern, std::uint32_t layer, std::string_view ending) {
+    std::string name(pattern);
+    if (const std::size_t at = name.find('#'); at != std::string::npos)
+      name.replace(at, 1, std::to_string(layer));
+    return name.append(ending);
+  };
+  for (std::uint32_t layer = 0; layer < n_layers; ++layer) {
+    for (const HfTensor& tensor : form.tensors) {
+      const bool in_layer = tensor.gguf.find('#') != std::string_view::npos;
+      if (!in_layer && layer != 0) continue;
+      for (const char* ending : {".weight", ".bias"})
+        names.emplace_back(numbered(tensor.hf, layer, ending),
+                           Named{numbered(tensor.gguf, layer, ending), tensor.rows});
+    }
+  }
+  return names;
+}
+
 }  // namespace
 
 struct Export::State {
@@ -64,7 +93,7 @@ struct Export::State {
   LlamaConfig llama;
   HfConfig config;
   Vocabulary vocabulary;
-  std::map<std::string, TensorName> names;  // by Hugging Face's
+  std::map<std::string, Named> names;  // by Hugging Face's
   std::vector<SafetensorsShard> shards;
   std::vector<ExportedTensor> tensors;
 
@@ -72,7 +101,7 @@ struct Export::State {
       : options(std::move(wanted)),
         file(GgufFile::open(options.file)),
         llama(read_config(file)),
-        config(HfConfig::from_gguf(file, llama)),
+        config(HfConfig::from_gguf(file, llama, hf_classes(true))),
         vocabulary(Vocabulary::from_gguf(file)) {
     options.directory = clean(options.directory);
     require_room_for_directory();
@@ -95,8 +124,8 @@ struct Export::State {
     if (vocabulary.eos) config.eos = {static_cast<std::uint32_t>(*vocabulary.eos)};
   }
 
-  [[nodiscard]] DType target(const TensorView& tensor, const TensorName& name) const {
-    if (!name.is_matrix()) return tensor.dtype;
+  [[nodiscard]] DType target(const TensorView& tensor) const {
+    if (tensor.shape.size() < 2) return tensor.dtype;
     if (options.type) return *options.type;
     return find_safetensors_type(tensor.dtype) != nullptr ? tensor.dtype : DType::F16;
   }
@@ -104,13 +133,13 @@ struct Export::State {
   void plan() {
     std::vector<SafetensorsDeclaration> declarations;
     std::size_t planned = file.tensor("rope_freqs.weight") != nullptr ? 1 : 0;  // said in config.json
-    for (const TensorName& name : model_tensors(config.n_layers)) {
+    for (const auto& [hf, name] : all_names(*export_form(llama.arch), config.n_layers)) {
       const TensorView* const tensor = file.tensor(name.gguf);
       if (tensor == nullptr) continue;
       ++planned;
       std::vector<std::uint64_t> shape(tensor->shape.rbegin(), tensor->shape.rend());
-      declarations.push_back({name.hf, find_safetensors_type(target(*tensor, name)), std::move(shape)});
-      names.emplace(name.hf, name);
+      declarations.push_back({hf, find_safetensors_type(target(*tensor)), std::move(shape)});
+      names.emplace(hf, name);
     }
     if (planned != file.tensors().size())
       throw file.error("holds tensors that a directory of this class of models has not: expected " +
@@ -152,20 +181,17 @@ struct Export::State {
     directory.finish();
   }
 
-  [[nodiscard]] DType matrix_type() const {
-    return target(*file.tensor("token_embd.weight"), names.at("model.embed_tokens.weight"));
-  }
+  [[nodiscard]] DType matrix_type() const { return target(*file.tensor("token_embd.weight")); }
 
   void write_tensor(RowStream& stream, const ExportedTensor& tensor, const RowStream::Sink& sink) const {
-    const TensorName& name = names.at(tensor.name);
+    const bool paired = names.at(tensor.name).rows == HfRows::Pairs;
     const TensorView& view = source(tensor.name);
-    const bool column = !name.is_matrix() && name.head_rows != HeadRows::None;
+    const bool column = view.shape.size() < 2 && paired;
     const std::uint64_t cols = column ? 1 : view.cols(), rows = column ? view.cols() : view.rows();
     const auto values = gguf_rows(view, rows, cols);
     RowJob job{
         .file = options.file, .name = std::string(view.name), .rows = values.get(), .type = tensor.type};
-    if (name.head_rows != HeadRows::None && architecture_of(file).rope == RopeStyle::Adjacent)
-      job.source_row = [head = config.head_dim](std::uint64_t row) { return gguf_row(row, head); };
+    if (paired) job.source_row = [head = config.head_dim](std::uint64_t row) { return gguf_row(row, head); };
     stream.write(job, sink);
   }
 

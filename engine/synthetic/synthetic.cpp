@@ -18,12 +18,22 @@ namespace {
 
 using Tensor = WantedTensors::Wanted;
 
+/// "blk.3.attn_norm.weight" without "blk.3."
+std::string_view without_layer(std::string_view name) {
+  if (!name.starts_with("blk.")) return name;
+  const std::size_t dot = name.find('.', 4);
+  return dot == std::string_view::npos ? name : name.substr(dot + 1);
+}
+
 /// What the architecture's description asks for when it is given the metadata.
 std::deque<Tensor> tensors(const ModelShape& shape, const GgufWriter& writer) {
   const std::string bytes = writer.metadata();
   const GgufFile metadata =
       GgufFile::from_bytes(std::as_bytes(std::span(bytes)), writer.path(), {.metadata_only = true});
-  return wanted_tensors(metadata, {shape.tensors.begin(), shape.tensors.end()});
+  return wanted_tensors(metadata, [&](std::string_view name) {
+    const bool listed = std::ranges::find(shape.tensors, without_layer(name)) != shape.tensors.end();
+    return listed ? std::optional(std::vector<std::uint64_t>{}) : std::nullopt;
+  });
 }
 
 std::uint64_t rows(const Tensor& tensor) {

@@ -13,23 +13,26 @@ namespace {
 using Json = nlohmann::json;
 using Kind = HfRopeScaling::Kind;
 
-constexpr HfClass kClasses[] = {
-    {"LlamaForCausalLM", "llama", "llama", false},
-    {"MistralForCausalLM", "mistral", "llama", false},
-    {"Qwen2ForCausalLM", "qwen2", "qwen2", true},
-};
-
-std::string known_classes() {
+std::string names_of(HfClasses classes) {
   std::string out;
-  for (const HfClass& row : kClasses) out += (out.empty() ? "" : ", ") + std::string(row.name);
+  for (const HfClass* one : classes) out += (out.empty() ? "" : ", ") + std::string(one->name);
   return out;
+}
+
+const HfClass* find_class(HfClasses classes, std::string_view name) {
+  const auto found = std::ranges::find_if(classes, [&](const HfClass* one) { return one->name == name; });
+  return found == classes.end() ? nullptr : *found;
+}
+
+bool lists(std::string_view names, std::string_view name) {
+  return (" " + std::string(names) + " ").find(" " + std::string(name) + " ") != std::string::npos;
 }
 
 /// Reads the keys of config.json, each checked where it is read.
 class ConfigReader {
  public:
-  ConfigReader(const Json& json, const std::string& file, HfConfig& out)
-      : json_(json), file_(file), out_(out) {}
+  ConfigReader(const Json& json, const std::string& file, HfClasses classes, HfConfig& out)
+      : json_(json), file_(file), classes_(classes), out_(out) {}
 
   void read() {
     if (!json_.is_object()) throw Error(file_, "bad config: expected a JSON object");
@@ -48,20 +51,23 @@ class ConfigReader {
     std::string name;
     if (list != nullptr && list->is_array() && !list->empty() && list->front().is_string())
       name = list->front().get<std::string>();
-    out_.model_class = find_hf_class(name);
+    out_.model_class = find_class(classes_, name);
     if (out_.model_class == nullptr)
-      fail("architectures", "unknown class of model: expected " + known_classes() + ", got '" + name + "'");
+      fail("architectures",
+           "unknown class of model: expected " + names_of(classes_) + ", got '" + name + "'");
   }
 
   void sizes() {
-    out_.n_layers = get("num_hidden_layers", limits::kLayers);
+    out_.n_layers = get(has("num_layers") ? "num_layers" : "num_hidden_layers", limits::kLayers);
     out_.n_embd = get("hidden_size", limits::kEmbedding);
     out_.n_heads = get("num_attention_heads", limits::kHeads);
     out_.n_kv_heads = has("num_key_value_heads") ? get("num_key_value_heads", limits::kHeads) : out_.n_heads;
     out_.n_ff = get("intermediate_size", limits::kFeedForward);
     out_.n_vocab = get("vocab_size", limits::kVocabulary);
     out_.n_ctx = get("max_position_embeddings", limits::kContext);
-    out_.rms_eps = static_cast<float>(has("rms_norm_eps") ? number(json_, "rms_norm_eps") : 1e-6);
+    const HfClass& own = *out_.model_class;
+    const std::string eps(own.eps);
+    out_.norm_eps = has(eps.c_str()) ? static_cast<float>(number(json_, eps.c_str())) : own.usual_eps;
     if (out_.n_kv_heads > out_.n_heads || out_.n_heads % out_.n_kv_heads != 0)
       fail("num_key_value_heads", "KV heads do not divide the heads: expected a divisor of " +
                                       std::to_string(out_.n_heads) + ", got " +
@@ -86,17 +92,57 @@ class ConfigReader {
       out_.rope_base = positive(*joined, "rope_theta");
     else if (has("rope_theta"))
       out_.rope_base = positive(json_, "rope_theta");
-    if (has("partial_rotary_factor") && positive(json_, "partial_rotary_factor") != 1)
-      fail("partial_rotary_factor", "heads that are rotated in part are not supported: expected 1");
+    rotated_part(joined);
     if (scaling == nullptr) return;
     if (!scaling->is_object()) fail("rope_scaling", "wrong type: expected an object");
     rope_scaling(*scaling);
+  }
+
+  void rotated_part(const Json* joined) {
+    const char* const key = "partial_rotary_factor";
+    const bool inside = joined != nullptr && joined->is_object() && joined->contains(key);
+    const double part = inside ? positive(*joined, key) : has(key) ? positive(json_, key) : 1;
+    if (part != 1 && !out_.model_class->partial_rotation)
+      fail(key, "heads that are rotated in part are not supported: expected 1");
+    if (part > 1) fail(key, "out of range: expected at most 1");
+    out_.n_rot = static_cast<std::uint32_t>(part * out_.head_dim);
+    if (out_.n_rot == 0 || out_.n_rot % 2 != 0)
+      fail(key, "odd RoPE dimension: expected an even number, got " + std::to_string(out_.n_rot));
+  }
+
+  std::vector<float> factors(const Json& from, const char* key) {
+    std::vector<float> list;
+    if (!from.contains(key) || !from[key].is_array()) fail("rope_scaling", std::string(key) + " is missing");
+    for (const Json& item : from[key]) {
+      if (!item.is_number() || !(item.get<float>() > 0) || !std::isfinite(item.get<float>()))
+        fail("rope_scaling", std::string(key) + ": expected finite numbers above 0");
+      list.push_back(item.get<float>());
+    }
+    if (list.size() != out_.n_rot / 2)
+      fail("rope_scaling", std::string(key) + ": expected " + std::to_string(out_.n_rot / 2) +
+                               " numbers, got " + std::to_string(list.size()));
+    return list;
+  }
+
+  // Phi keeps the original context outside.
+  void longrope(const Json& from) {
+    HfRopeScaling& to = out_.rope_scaling;
+    to.kind = Kind::LongRope;
+    const char* const original = "original_max_position_embeddings";
+    to.original_context = has(original)             ? get(original, limits::kContext)
+                          : from.contains(original) ? uint(from, original, 1, limits::kContext)
+                                                    : out_.n_ctx;
+    to.short_factors = factors(from, "short_factor");
+    to.long_factors = factors(from, "long_factor");
+    if (from.contains("attention_factor") && !from["attention_factor"].is_null())
+      to.attention_factor = positive(from, "attention_factor");
   }
 
   void rope_scaling(const Json& from) {
     HfRopeScaling& to = out_.rope_scaling;
     const std::string kind = text(from, "rope_type").value_or(text(from, "type").value_or("default"));
     if (kind == "default") return;
+    if (out_.model_class->longrope && (kind == "longrope" || kind == "su")) return longrope(from);
     if (kind == "dynamic") {
       out_.warnings.emplace_back(
           "rope_scaling \"dynamic\" is left out: it matters only beyond the trained context");
@@ -130,19 +176,24 @@ class ConfigReader {
 
   void window() {
     const bool used = !has("use_sliding_window") || flag("use_sliding_window");
-    const bool by_default = out_.model_class->model_type == "mistral";  // Qwen2 has to say so
+    const bool by_default = out_.model_class->window_by_default;  // Qwen2 has to say so
     if (has("sliding_window") && used && (by_default || has("use_sliding_window")))
       out_.sliding_window = get("sliding_window", limits::kContext);
   }
 
   void flags() {
-    out_.tied_embeddings = flag("tie_word_embeddings");
-    out_.attention_bias = out_.model_class->attention_bias || flag("attention_bias");
-    if (flag("mlp_bias"))
+    const HfClass& own = *out_.model_class;
+    out_.tied_embeddings = has("tie_word_embeddings") ? flag("tie_word_embeddings") : own.tied;
+    out_.attention_bias = own.attention_bias || flag("attention_bias");
+    if (!own.mlp_bias && flag("mlp_bias"))
       fail("mlp_bias", "biases in the feed-forward part are not supported: expected false");
-    const std::string activation = text(json_, "hidden_act").value_or("silu");
-    if (activation != "silu")
-      fail("hidden_act", "unknown activation: expected silu, got '" + activation + "'");
+    const char* const key = has("hidden_activation")     ? "hidden_activation"
+                            : has("activation_function") ? "activation_function"
+                                                         : "hidden_act";
+    const std::string usual(own.activations.substr(0, own.activations.find(' ')));
+    const std::string activation = text(json_, key).value_or(usual);
+    if (!lists(own.activations, activation))
+      fail(key, "unknown activation: expected " + usual + ", got '" + activation + "'");
   }
 
   void special_tokens() {
@@ -164,6 +215,9 @@ class ConfigReader {
     if (packed == nullptr) {
       const Json* const other = find("quantization_config");
       if (other == nullptr) return;
+      if (other->is_object() && !out_.model_class->quantization.empty() &&
+          text(*other, "quant_method") == out_.model_class->quantization)
+        return;
       fail("quantization_config",
            "weights quantized in this way are not read: expected floats or MLX's affine form, got '" +
                (other->is_object() ? text(*other, "quant_method").value_or("?") : "?") + "'");
@@ -246,6 +300,7 @@ class ConfigReader {
 
   const Json& json_;
   const std::string& file_;
+  HfClasses classes_;
   HfConfig& out_;
 };
 
@@ -284,30 +339,24 @@ HfRopeScaling guess_llama3(const GgufFile& file, HfConfig config) {
 
 }  // namespace
 
-const HfClass* find_hf_class(std::string_view name) noexcept {
-  const auto* const found = std::find_if(std::begin(kClasses), std::end(kClasses),
-                                         [name](const HfClass& row) { return row.name == name; });
-  return found == std::end(kClasses) ? nullptr : found;
-}
-
-const HfClass* hf_class_of(std::string_view arch) noexcept {
-  const auto* const found = std::find_if(std::begin(kClasses), std::end(kClasses),
-                                         [arch](const HfClass& row) { return row.arch == arch; });
-  return found == std::end(kClasses) ? nullptr : found;
-}
-
-HfConfig HfConfig::from_json(const Json& json, const std::string& file) {
+HfConfig HfConfig::from_json(const Json& json, const std::string& file, HfClasses classes) {
   HfConfig config;
-  ConfigReader(json, file, config).read();
+  ConfigReader(json, file, classes, config).read();
   return config;
 }
 
-HfConfig HfConfig::from_gguf(const GgufFile& file, const LlamaConfig& from) {
+HfConfig HfConfig::from_gguf(const GgufFile& file, const LlamaConfig& from, HfClasses classes) {
   HfConfig config;
   const auto refuse = [&](const std::string& what) {
     throw file.error("cannot be said in config.json: " + what);
   };
-  config.model_class = hf_class_of(from.arch);
+  const auto of_arch = [&](bool windows) {
+    const auto found = std::ranges::find_if(classes, [&](const HfClass* one) {
+      return one->arch == from.arch && one->exported && (!windows || one->window_by_default);
+    });
+    return found == classes.end() ? nullptr : *found;
+  };
+  config.model_class = of_arch(false);
   if (config.model_class == nullptr) refuse("architecture " + from.arch);
   if (std::adjacent_find(from.n_kv_heads.begin(), from.n_kv_heads.end(), std::not_equal_to<>()) !=
       from.n_kv_heads.end())
@@ -326,14 +375,15 @@ HfConfig HfConfig::from_gguf(const GgufFile& file, const LlamaConfig& from) {
   config.n_ff = from.n_ff.front();
   config.n_vocab = from.n_vocab;
   config.n_ctx = from.n_ctx_train;
-  config.rms_eps = from.norm_eps;
+  config.norm_eps = from.norm_eps;
+  config.n_rot = from.n_rot;
   config.rope_base = from.rope_base;
   config.tied_embeddings = file.tensor("output.weight") == nullptr;
   config.attention_bias = file.tensor("blk.0.attn_q.bias") != nullptr;
   const std::string prefix = from.arch + ".";
   if (const auto window = file.find_uint(prefix + "attention.sliding_window").value_or(0); window > 0) {
     config.sliding_window = static_cast<std::uint32_t>(std::min(window, limits::kContext));
-    if (from.arch == "llama") config.model_class = find_hf_class("MistralForCausalLM");
+    if (const HfClass* const windowed = of_arch(true)) config.model_class = windowed;
   }
   HfRopeScaling& scaling = config.rope_scaling;
   scaling.factor = from.rope_factor;
@@ -356,28 +406,15 @@ double HfConfig::yarn_magnitude() const { return 1 + 0.1 * std::log(rope_scaling
 std::vector<float> HfConfig::rope_factors() const {
   std::vector<float> factors;
   if (rope_scaling.kind != Kind::Llama3) return factors;
-  for (std::uint32_t i = 0; i < head_dim / 2; ++i)
-    factors.push_back(
-        static_cast<float>(llama3_factor(rope_scaling, std::pow(rope_base, -2.0 * i / head_dim))));
+  for (std::uint32_t i = 0; i < n_rot / 2; ++i)
+    factors.push_back(static_cast<float>(llama3_factor(rope_scaling, std::pow(rope_base, -2.0 * i / n_rot))));
   return factors;
 }
 
-std::uint64_t HfConfig::size_of(TensorSize size) const {
-  switch (size) {
-    case TensorSize::Embedding:
-      return n_embd;
-    case TensorSize::Vocabulary:
-      return n_vocab;
-    case TensorSize::Queries:
-      return std::uint64_t{n_heads} * head_dim;
-    case TensorSize::Keys:
-      return std::uint64_t{n_kv_heads} * head_dim;
-    case TensorSize::FeedForward:
-      return n_ff;
-    case TensorSize::None:
-      break;
-  }
-  return 1;
+double HfConfig::longrope_magnitude() const {
+  if (rope_scaling.attention_factor) return *rope_scaling.attention_factor;
+  const double factor = static_cast<double>(n_ctx) / rope_scaling.original_context;
+  return factor <= 1 ? 1 : std::sqrt(1 + std::log(factor) / std::log(rope_scaling.original_context));
 }
 
 std::optional<MlxPacking> HfConfig::packing_of(std::string_view tensor) const {

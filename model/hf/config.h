@@ -6,34 +6,43 @@
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "model/config.h"
-#include "model/hf/tensors.h"
 
 namespace cria {
 
-/// What distinguishes one class of models from another: one row per name in "architectures".
+/// What distinguishes one class of models from another in the keys that nearly all have.
 struct HfClass {
-  std::string_view name;        ///< "LlamaForCausalLM"
-  std::string_view model_type;  ///< "llama": "model_type" in config.json
-  std::string_view arch;        ///< general.architecture of its GGUF files
-  bool attention_bias;          ///< q, k and v always have biases; else as "attention_bias" says
+  std::string_view name = {};        ///< "LlamaForCausalLM": in "architectures"
+  std::string_view model_type = {};  ///< "llama": "model_type" in config.json
+  bool attention_bias = false;       ///< q, k and v always have biases; else as "attention_bias" says
+  bool window_by_default = false;    ///< "sliding_window" counts without "use_sliding_window"
+  bool tied = false;                 ///< what it means that there is no "tie_word_embeddings"
+  bool mlp_bias = false;             ///< biases in the feed-forward part are used
+  bool partial_rotation = false;     ///< heads may be rotated in part
+  bool longrope = false;
+  bool exported = false;  ///< the form in which GGUF files of the architecture are exported
+  std::string_view eps = "rms_norm_eps";
+  float usual_eps = 1e-6F;
+  std::string_view activations = "silu";  ///< names of the one that it has; the first is the usual
+  std::string_view quantization = {};     ///< "quant_method" that is read
+  std::string_view arch = {};             ///< general.architecture of its GGUF files
 };
-const HfClass* find_hf_class(std::string_view name) noexcept;
-/// The first class of a GGUF architecture, or null.
-const HfClass* hf_class_of(std::string_view arch) noexcept;
+using HfClasses = std::span<const HfClass* const>;
 
 /// "rope_scaling". Linear and YaRN are metadata in GGUF; llama3 becomes the tensor rope_freqs.weight.
 struct HfRopeScaling {
-  enum class Kind : std::uint8_t { None, Linear, Yarn, Llama3 };
+  enum class Kind : std::uint8_t { None, Linear, Yarn, Llama3, LongRope };
   Kind kind = Kind::None;
   double factor = 1;
   double low_freq_factor = 1, high_freq_factor = 4;                    ///< Llama3
-  std::uint32_t original_context = 0;                                  ///< Yarn, Llama3
+  std::uint32_t original_context = 0;                                  ///< Yarn, Llama3, LongRope
   std::optional<double> attention_factor{}, beta_fast{}, beta_slow{};  ///< Yarn
+  std::vector<float> short_factors{}, long_factors{};                  ///< LongRope
 };
 
 /// How MLX packed weights: q of `bits` bits each, w = scale·q + bias per group_size values of a row.
@@ -45,7 +54,8 @@ struct HfConfig {
   const HfClass* model_class = nullptr;
   std::uint32_t n_layers = 0, n_embd = 0, n_heads = 0, n_kv_heads = 0, head_dim = 0, n_ff = 0, n_vocab = 0,
                 n_ctx = 0;
-  float rms_eps = 0;
+  float norm_eps = 0;
+  std::uint32_t n_rot = 0;  ///< values of a head that are rotated
   double rope_base = 10000;
   HfRopeScaling rope_scaling;
   std::optional<std::uint32_t> sliding_window;
@@ -58,24 +68,25 @@ struct HfConfig {
   std::vector<std::string> warnings;  ///< what was tolerated, one line each
 
   /// Throws Error that names the key at fault (file: the path of the JSON) for what is missing, out of range
-  /// or cannot be said in GGUF.
-  static HfConfig from_json(const nlohmann::json& json, const std::string& file);
+  /// or cannot be said in GGUF, and for a class that is none of these.
+  static HfConfig from_json(const nlohmann::json& json, const std::string& file, HfClasses classes);
   /// Of a GGUF model. Throws Error for what config.json cannot say.
-  static HfConfig from_gguf(const GgufFile& file, const LlamaConfig& config);
+  static HfConfig from_gguf(const GgufFile& file, const LlamaConfig& config, HfClasses classes);
 
   /// config.json; dtype: "float16" and the like.
   [[nodiscard]] nlohmann::ordered_json to_json(std::string_view dtype) const;
   /// What YaRN multiplies queries and keys by unless "attention_factor" says; GGUF has the ratio to it.
   [[nodiscard]] double yarn_magnitude() const;
-  /// What rope_freqs.weight holds: head_dim/2 factors that divide the frequencies; empty unless the scaling
+  /// What rope_freqs.weight holds: n_rot/2 factors that divide the frequencies; empty unless the scaling
   /// is Llama3.
   [[nodiscard]] std::vector<float> rope_factors() const;
-  [[nodiscard]] std::uint64_t size_of(TensorSize size) const;  ///< 1 for None
+  /// By how much longrope multiplies queries and keys.
+  [[nodiscard]] double longrope_magnitude() const;
   [[nodiscard]] std::optional<MlxPacking> packing_of(std::string_view tensor) const;
 };
 
 class GgufWriter;
-/// Sets the architecture and its keys.
-void set_hyper_parameters(GgufWriter& writer, const HfConfig& config);
+/// Sets the architecture and the common keys.
+void set_hyper_parameters(GgufWriter& writer, const HfConfig& config, NormKind norm);
 
 }  // namespace cria

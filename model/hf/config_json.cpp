@@ -50,7 +50,7 @@ Json HfConfig::to_json(std::string_view dtype) const {
                {"head_dim", head_dim},
                {"intermediate_size", n_ff},
                {"hidden_act", "silu"},
-               {"rms_norm_eps", shortest(rms_eps)},
+               {"rms_norm_eps", shortest(norm_eps)},
                {"rope_theta", shortest(static_cast<float>(rope_base))},
                {"rope_scaling", nullptr},
                {"max_position_embeddings", n_ctx},
@@ -60,7 +60,7 @@ Json HfConfig::to_json(std::string_view dtype) const {
   if (rope_scaling.kind != Kind::None) json["rope_scaling"] = scaling_json(rope_scaling);
   if (!model_class->attention_bias) json["attention_bias"] = attention_bias;
   if (sliding_window) json["sliding_window"] = *sliding_window;
-  if (sliding_window && model_class->model_type == "qwen2") json["use_sliding_window"] = true;
+  if (sliding_window && !model_class->window_by_default) json["use_sliding_window"] = true;
   if (bos) json["bos_token_id"] = *bos;
   if (eos.size() == 1)
     json["eos_token_id"] = eos.front();

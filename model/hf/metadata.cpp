@@ -4,7 +4,7 @@
 
 namespace cria {
 
-void set_hyper_parameters(GgufWriter& writer, const HfConfig& config) {
+void set_hyper_parameters(GgufWriter& writer, const HfConfig& config, NormKind norm) {
   using Kind = HfRopeScaling::Kind;
   const std::string prefix = std::string(config.model_class->arch) + ".";
   const auto set = [&](const char* key, GgufData value) { writer.set(prefix + key, std::move(value)); };
@@ -16,15 +16,20 @@ void set_hyper_parameters(GgufWriter& writer, const HfConfig& config) {
   set("feed_forward_length", config.n_ff);
   set("attention.head_count", config.n_heads);
   set("attention.head_count_kv", config.n_kv_heads);
-  set("attention.layer_norm_rms_epsilon", config.rms_eps);
+  set(norm == NormKind::Layer ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
+      config.norm_eps);
   if (config.head_dim * config.n_heads != config.n_embd) {  // else it is what readers take it to be
     set("attention.key_length", config.head_dim);
     set("attention.value_length", config.head_dim);
   }
   if (config.sliding_window) set("attention.sliding_window", *config.sliding_window);
-  set("rope.dimension_count", config.head_dim);
+  set("rope.dimension_count", config.n_rot);
   set("rope.freq_base", static_cast<float>(config.rope_base));
   const HfRopeScaling& scaling = config.rope_scaling;
+  if (scaling.kind == Kind::LongRope) {
+    set("rope.scaling.original_context_length", scaling.original_context);
+    set("rope.scaling.attn_factor", static_cast<float>(config.longrope_magnitude()));
+  }
   if (scaling.kind != Kind::Linear && scaling.kind != Kind::Yarn) return;
   set("rope.scaling.type", std::string(scaling.kind == Kind::Linear ? "linear" : "yarn"));
   set("rope.scaling.factor", static_cast<float>(scaling.factor));

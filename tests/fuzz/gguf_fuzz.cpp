@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "engine/architectures/architecture.h"
+#include "engine/architectures/hf_form.h"
 #include "model/gguf/writer.h"
 #include "model/hf/config.h"
 #include "model/vocabulary.h"
@@ -77,7 +78,7 @@ void run_gguf(std::string_view input) {
       ask_for_all(file);
       read_part([&] { return Vocabulary::from_gguf(file); });
       read_part([&] { return build_graph(file, read_config(file), *available_kernels().back()); });
-      read_part([&] { return HfConfig::from_gguf(file, read_config(file)); });
+      read_part([&] { return HfConfig::from_gguf(file, read_config(file), hf_classes(true)); });
       return 0;
     });
   }

@@ -1,4 +1,6 @@
 // config.json of a Hugging Face or MLX directory: read, used, written and read again.
+#include "engine/architectures/architecture.h"
+#include "engine/architectures/hf_form.h"
 #include "model/hf/config.h"
 
 #include <nlohmann/json.hpp>
@@ -16,7 +18,7 @@ namespace {
 void check_gguf(const HfConfig& config) {
   static const MemoryDirectory directory;
   GgufWriter writer(directory.path("x.gguf"));
-  set_hyper_parameters(writer, config);
+  set_hyper_parameters(writer, config, find_architecture(config.model_class->arch)->norm);
   const std::vector<float> factors = config.rope_factors();
   if (!factors.empty()) writer.declare("rope_freqs.weight", DType::F32, {factors.size()});
   writer.begin();
@@ -24,7 +26,8 @@ void check_gguf(const HfConfig& config) {
   writer.finish();
   const GgufFile file = GgufFile::open(directory.path("x.gguf"));
   require(file.get_string("general.architecture") == config.model_class->arch, "another architecture");
-  const HfConfig back = HfConfig::from_gguf(file, LlamaConfig::from_gguf(file));
+  if (!config.model_class->exported) return;
+  const HfConfig back = HfConfig::from_gguf(file, LlamaConfig::from_gguf(file), hf_classes(true));
   require(back.n_layers == config.n_layers && back.n_embd == config.n_embd &&
               back.n_heads == config.n_heads && back.n_kv_heads == config.n_kv_heads &&
               back.head_dim == config.head_dim && back.n_ff == config.n_ff && back.n_ctx == config.n_ctx &&
@@ -33,20 +36,20 @@ void check_gguf(const HfConfig& config) {
 }
 
 void run_hf_config(std::string_view input) {
-  const HfConfig config = HfConfig::from_json(parse_json(input, "fuzz"), "fuzz");
+  const HfConfig config = HfConfig::from_json(parse_json(input, "fuzz"), "fuzz", hf_classes());
   static_cast<void>(config.yarn_magnitude());
   for (const float factor : config.rope_factors()) require(factor > 0, "a factor that is not positive");
-  for (const TensorName& name : model_tensors(config.n_layers)) {
-    static_cast<void>(config.size_of(name.rows) * config.size_of(name.cols));
-    static_cast<void>(config.packing_of(name.hf));
-  }
+  static_cast<void>(config.packing_of("model.layers.0.mlp.up_proj.weight"));
+  if (config.rope_scaling.kind == HfRopeScaling::Kind::LongRope)
+    require(config.longrope_magnitude() >= 1 || config.rope_scaling.attention_factor, "a magnitude below 1");
+  check_gguf(config);
+  if (!config.model_class->exported) return;
   const nlohmann::json written = nlohmann::json::parse(config.to_json("float16").dump());
-  const HfConfig again = HfConfig::from_json(written, "written");
+  const HfConfig again = HfConfig::from_json(written, "written", hf_classes());
   require(again.n_layers == config.n_layers && again.n_embd == config.n_embd &&
               again.n_heads == config.n_heads && again.n_ff == config.n_ff &&
               again.rope_scaling.kind == config.rope_scaling.kind,
           "another config the second time");
-  check_gguf(config);
 }
 
 // Changes of the plain configuration (JSON merge patches): first those that are fine, then those that are
@@ -66,7 +69,7 @@ constexpr const char* kConfigPatches[] = {
     R"({"eos_token_id":[]})",
     R"({"architectures":null})",
     R"({"architectures":[]})",
-    R"({"architectures":["GemmaForCausalLM"]})",
+    R"({"architectures":["BertModel"]})",
     R"({"hidden_size":null})",
     R"({"hidden_size":"64"})",
     R"({"hidden_size":-1})",

@@ -1,5 +1,6 @@
 // `cria convert`: a directory of a Hugging Face or MLX model as a GGUF file.
 #include "engine/convert/convert.h"
+#include "engine/architectures/hf_form.h"
 #include "engine/execute/team.h"
 #include "model/plural.h"
 #include "tools/commands/commands.h"
@@ -99,11 +100,13 @@ void add_convert(CLI::App& app) {
   command->add_flag("--dry-run", options->dry_run,
                     "show what would be written, tensor by tensor, and its size");
   command->add_flag("-v,--verbose", options->verbose, "a line on stderr for each tensor");
-  command->footer(
-      "Classes of models: LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM.\n"
-      "Examples:\n"
-      "  cria convert Llama-3.2-1B-Instruct -o llama-3.2-1b.gguf\n"
-      "  cria convert Mistral-7B-v0.3 -o mistral.gguf --type q8_0");
+  std::string classes;
+  for (const HfClass* one : hf_classes()) classes += (classes.empty() ? "" : ", ") + std::string(one->name);
+  command->footer("Classes of models: " + classes +
+                  ".\n"
+                  "Examples:\n"
+                  "  cria convert Llama-3.2-1B-Instruct -o llama-3.2-1b.gguf\n"
+                  "  cria convert Mistral-7B-v0.3 -o mistral.gguf --type q8_0");
   on_run(command, [options] { return run(*options); });
 }
 

@@ -59,10 +59,36 @@ class TinyArchitecture {
 
   std::map<std::string, GgufData> keys;
   std::vector<Tensor> tensors;
+  bool quantized = true;  ///< matrices; else all is F32
 
   /// Writes, opens and removes the file. Throws Error where it is refused.
   [[nodiscard]] std::shared_ptr<const Model> load() const {
     return load_written([this](const std::string& path) { write(path); });
+  }
+
+  void write(const std::string& path) const {
+    GgufWriter writer(path);
+    writer.set("general.architecture", arch_);
+    for (const auto& [key, value] : keys) writer.set(key, value);
+    std::vector<std::string> tokens;
+    while (tokens.size() < kVocabulary) tokens.push_back("w" + std::to_string(tokens.size()));
+    writer.set("tokenizer.ggml.model", std::string("llama"));
+    writer.set("tokenizer.ggml.tokens", GgufArray::of(tokens));
+    writer.set("tokenizer.ggml.scores", GgufArray::of(std::vector<float>(kVocabulary)));
+    writer.set("tokenizer.ggml.token_type", GgufArray::of(std::vector<std::int32_t>(kVocabulary, 1)));
+    for (const Tensor& t : tensors) writer.declare(t.name, type_of(t), t.shape);
+    writer.begin();
+    for (const Tensor& t : tensors) {
+      const std::vector<float> values = values_of(t);
+      std::vector<std::byte> blocks(dtype_info(type_of(t)).bytes(values.size()));
+      if (type_of(t) == DType::F32) {
+        std::memcpy(blocks.data(), values.data(), blocks.size());
+      } else {
+        available_kernels().back()->encode(type_of(t))(values.data(), nullptr, values.size(), blocks.data());
+      }
+      writer.write(blocks);
+    }
+    writer.finish();
   }
 
  private:
@@ -92,37 +118,13 @@ class TinyArchitecture {
     throw Error("a model that never is complete");
   }
 
-  void write(const std::string& path) const {
-    GgufWriter writer(path);
-    writer.set("general.architecture", arch_);
-    for (const auto& [key, value] : keys) writer.set(key, value);
-    std::vector<std::string> tokens;
-    while (tokens.size() < kVocabulary) tokens.push_back("w" + std::to_string(tokens.size()));
-    writer.set("tokenizer.ggml.model", std::string("llama"));
-    writer.set("tokenizer.ggml.tokens", GgufArray::of(tokens));
-    writer.set("tokenizer.ggml.scores", GgufArray::of(std::vector<float>(kVocabulary)));
-    writer.set("tokenizer.ggml.token_type", GgufArray::of(std::vector<std::int32_t>(kVocabulary, 1)));
-    for (const Tensor& t : tensors) writer.declare(t.name, type_of(t), t.shape);
-    writer.begin();
-    for (const Tensor& t : tensors) {
-      const std::vector<float> values = values_of(t);
-      std::vector<std::byte> blocks(dtype_info(type_of(t)).bytes(values.size()));
-      if (type_of(t) == DType::F32) {
-        std::memcpy(blocks.data(), values.data(), blocks.size());
-      } else {
-        available_kernels().back()->encode(type_of(t))(values.data(), nullptr, values.size(), blocks.data());
-      }
-      writer.write(blocks);
-    }
-    writer.finish();
-  }
-
   // Matrices whose rows are whole blocks are quantized, so that both kinds of products are there.
-  static DType type_of(const Tensor& t) {
+  [[nodiscard]] DType type_of(const Tensor& t) const {
     const bool matrix =
         t.shape.size() > 1 && t.name.ends_with(".weight") && !t.name.ends_with("_norm.weight");
-    return matrix && t.shape[0] % 32 == 0 && t.name.find("gate_inp") == std::string::npos ? DType::Q8_0
-                                                                                          : DType::F32;
+    return quantized && matrix && t.shape[0] % 32 == 0 && t.name.find("gate_inp") == std::string::npos
+               ? DType::Q8_0
+               : DType::F32;
   }
 
   // Matrices so large that every part of the model matters for the logits.

@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "model/gguf/writer.h"
+#include "model/hf/head_rows.h"
 #include "tests/model/hf/llama_config.h"
 #include "tests/model/tiny_model.h"
 
@@ -15,9 +16,32 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr HfClass kLlamaClass{
+    .name = "LlamaForCausalLM", .model_type = "llama", .exported = true, .arch = "llama"};
+constexpr HfClass kMistralClass{.name = "MistralForCausalLM",
+                                .model_type = "mistral",
+                                .window_by_default = true,
+                                .exported = true,
+                                .arch = "llama"};
+constexpr HfClass kQwenClass{.name = "Qwen2ForCausalLM",
+                             .model_type = "qwen2",
+                             .attention_bias = true,
+                             .exported = true,
+                             .arch = "qwen2"};
+constexpr HfClass kPhiClass{.name = "Phi3ForCausalLM",
+                            .model_type = "phi3",
+                            .tied = true,
+                            .partial_rotation = true,
+                            .longrope = true,
+                            .eps = "eps",
+                            .usual_eps = 1e-3F,
+                            .activations = "gelu relu2",
+                            .arch = "phi3"};
+constexpr const HfClass* kClasses[] = {&kLlamaClass, &kMistralClass, &kQwenClass, &kPhiClass};
+
 /// As from a file: numbers that are not negative are unsigned.
 HfConfig read_config(const Json& json) {
-  return HfConfig::from_json(Json::parse(json.dump()), "config.json");
+  return HfConfig::from_json(Json::parse(json.dump()), "config.json", kClasses);
 }
 std::string config_error_in(const Json& json) {
   return error_of([&] { return read_config(json); });
@@ -28,17 +52,17 @@ TEST(HfConfig, ReadsTheSizes) {
   EXPECT_EQ(config.model_class->arch, "llama");
   EXPECT_EQ(config.head_dim, 16U);
   EXPECT_EQ(config.n_kv_heads, 2U);
-  EXPECT_EQ(config.rms_eps, 1e-5F);
+  EXPECT_EQ(config.norm_eps, 1e-5F);
   EXPECT_EQ(config.rope_base, 10000);
   EXPECT_FALSE(config.tied_embeddings);
-  EXPECT_EQ(config.size_of(TensorSize::Keys), 32U);
+  EXPECT_EQ(config.n_rot, 16U);
   Json other = llama_config();
   other.erase("num_key_value_heads");
   other["head_dim"] = 32;
   other["rms_norm_eps"] = nullptr;
   EXPECT_EQ(read_config(other).n_kv_heads, 4U);
-  EXPECT_EQ(read_config(other).size_of(TensorSize::Queries), 128U);
-  EXPECT_EQ(read_config(other).rms_eps, 1e-6F) << "the classes' default";
+  EXPECT_EQ(read_config(other).head_dim, 32U);
+  EXPECT_EQ(read_config(other).norm_eps, 1e-6F) << "the classes' default";
 }
 
 TEST(HfConfig, ClassesDiffer) {
@@ -152,7 +176,7 @@ Json there_and_back(const Json& json) {
   const HfConfig config = read_config(json);
   const TemporaryDirectory directory;
   GgufWriter writer(directory.file("x.gguf"));
-  set_hyper_parameters(writer, config);
+  set_hyper_parameters(writer, config, NormKind::Rms);
   writer.declare("token_embd.weight", DType::F32, {config.n_embd, config.n_vocab});
   writer.declare("unused.weight", DType::F32, {1});  // as many tensors as layers
   const std::vector<float> factors = config.rope_factors();
@@ -163,7 +187,7 @@ Json there_and_back(const Json& json) {
   if (!factors.empty()) writer.write(std::as_bytes(std::span(factors)));
   writer.finish();
   const GgufFile file = GgufFile::open(directory.file("x.gguf"));
-  return HfConfig::from_gguf(file, LlamaConfig::from_gguf(file)).to_json("float16");
+  return HfConfig::from_gguf(file, LlamaConfig::from_gguf(file), kClasses).to_json("float16");
 }
 
 TEST(HfConfig, ComesBackFromGguf) {
@@ -193,20 +217,29 @@ TEST(HfConfig, ComesBackFromGguf) {
   EXPECT_EQ(there_and_back(json)["sliding_window"], 77);
 }
 
-TEST(HfTensors, NamesInTheOrderOfTheFile) {
-  const std::vector<TensorName> names = model_tensors(12);
-  EXPECT_EQ(names.front().gguf, "token_embd.weight");
-  EXPECT_EQ(names.back().hf, "lm_head.weight");
-  EXPECT_EQ(names.size(), 3U + 12 * 13);
-  const auto find = [&](std::string_view gguf) {
-    return *std::find_if(names.begin(), names.end(),
-                         [&](const TensorName& name) { return name.gguf == gguf; });
-  };
-  EXPECT_EQ(find("blk.11.attn_q.weight").hf, "model.layers.11.self_attn.q_proj.weight");
-  EXPECT_EQ(find("blk.11.attn_q.bias").head_rows, HeadRows::Query);
-  EXPECT_TRUE(find("blk.3.attn_q.bias").optional);
-  EXPECT_FALSE(find("blk.3.attn_q.weight").optional);
-  EXPECT_EQ(find("blk.3.ffn_norm.weight").hf, "model.layers.3.post_attention_layernorm.weight");
+TEST(HfConfig, WhatAClassAllows) {
+  Json json = llama_config();
+  json["architectures"] = {"Phi3ForCausalLM"};
+  json.erase("rms_norm_eps");
+  json["hidden_act"] = "relu2";
+  json["partial_rotary_factor"] = 0.75;
+  json["original_max_position_embeddings"] = 32;
+  json["rope_scaling"] = {
+      {"type", "su"}, {"short_factor", {1, 2, 3, 4, 5, 6}}, {"long_factor", {1, 2, 3, 4, 5, 7.5}}};
+  const HfConfig config = read_config(json);
+  EXPECT_TRUE(config.tied_embeddings);
+  EXPECT_EQ(config.norm_eps, 1e-3F);
+  EXPECT_EQ(config.n_rot, 12U);
+  EXPECT_EQ(config.rope_scaling.long_factors.back(), 7.5F);
+  EXPECT_DOUBLE_EQ(config.longrope_magnitude(), std::sqrt(1 + std::log(4.0) / std::log(32.0)));
+  json["rope_scaling"]["long_factor"] = {1, 2};
+  EXPECT_NE(config_error_in(json).find("long_factor: expected 6 numbers, got 2"), std::string::npos);
+  json["hidden_act"] = "silu";
+  json["rope_scaling"] = nullptr;
+  EXPECT_NE(config_error_in(json).find("unknown activation: expected gelu, got 'silu'"), std::string::npos);
+  json["architectures"] = {"LlamaForCausalLM"};
+  EXPECT_NE(config_error_in(json).find("heads that are rotated in part are not supported"),
+            std::string::npos);
 }
 
 TEST(HfTensors, RowsOfHeadsThereAndBack) {

@@ -1,0 +1,95 @@
+// How models of an architecture lie in Hugging Face's directories: names of classes, keys of config.json, names
+// of tensors and how their rows stand. Each family's file says it for its own.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "model/hf/config.h"
+
+namespace cria {
+
+class HfKeys;
+
+/// Which rows of the Hugging Face tensor become the GGUF tensor's.
+enum class HfRows : std::uint8_t {
+  Same,
+  Pairs,       ///< of every head: rotated pairs (i, i + d/2) come to lie side by side
+  PlusOne,     ///< the values plus 1
+  FirstHalf,   ///< of every expert's rows
+  SecondHalf,  ///< likewise
+  EvenRows,    ///< likewise
+  OddRows,     ///< likewise
+  Columns,     ///< every expert's columns
+  EvenColumns,
+  OddColumns,
+};
+
+/// One name in both files. "#" stands for the number of a layer, "%" for that of a part (an expert, a head) which
+/// GGUF has stacked. Names without an ending stand for NAME.weight and, where it is there, NAME.bias.
+struct HfTensor {
+  std::string_view gguf, hf;
+  HfRows rows = HfRows::Same;
+};
+
+/// One class of models.
+struct HfForm {
+  HfClass model_class;
+  std::vector<HfTensor> tensors;
+  void (*keys)(HfKeys& keys) = nullptr;  ///< what this class has beyond the common keys
+  bool predicting_layers = false;        ///< layers behind the last are not used and left out
+};
+using HfForms = std::vector<HfForm>;
+
+/// Of all architectures that have one, in the order of their table.
+const HfForms& hf_forms();
+/// Of the class's name ("LlamaForCausalLM"), or null.
+const HfForm* find_hf_form(std::string_view class_name) noexcept;
+/// The form in which a GGUF file of the architecture is exported, or null.
+const HfForm* export_form(std::string_view arch) noexcept;
+/// All classes, and of them those that are exported.
+std::vector<const HfClass*> hf_classes(bool exported_only = false);
+
+/// One list of several.
+std::vector<HfTensor> join(std::initializer_list<std::span<const HfTensor>> lists);
+
+// What many have in common.
+inline constexpr HfTensor kHfEnds[] = {
+    {"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
+inline constexpr HfTensor kHfNorms[] = {{"blk.#.attn_norm", "model.layers.#.input_layernorm"},
+                                        {"blk.#.ffn_norm", "model.layers.#.post_attention_layernorm"}};
+inline constexpr HfTensor kHfAttention[] = {{"blk.#.attn_q", "model.layers.#.self_attn.q_proj"},
+                                            {"blk.#.attn_k", "model.layers.#.self_attn.k_proj"},
+                                            {"blk.#.attn_v", "model.layers.#.self_attn.v_proj"},
+                                            {"blk.#.attn_output", "model.layers.#.self_attn.o_proj"}};
+inline constexpr HfTensor kHfPairedAttention[] = {
+    {"blk.#.attn_q", "model.layers.#.self_attn.q_proj", HfRows::Pairs},
+    {"blk.#.attn_k", "model.layers.#.self_attn.k_proj", HfRows::Pairs},
+    {"blk.#.attn_v", "model.layers.#.self_attn.v_proj"},
+    {"blk.#.attn_output", "model.layers.#.self_attn.o_proj"}};
+inline constexpr HfTensor kHfQkNorms[] = {{"blk.#.attn_q_norm", "model.layers.#.self_attn.q_norm"},
+                                          {"blk.#.attn_k_norm", "model.layers.#.self_attn.k_norm"}};
+inline constexpr HfTensor kHfMlp[] = {{"blk.#.ffn_gate", "model.layers.#.mlp.gate_proj"},
+                                      {"blk.#.ffn_up", "model.layers.#.mlp.up_proj"},
+                                      {"blk.#.ffn_down", "model.layers.#.mlp.down_proj"}};
+inline constexpr HfTensor kHfFusedMlp[] = {{"blk.#.ffn_up", "model.layers.#.mlp.gate_up_proj"},
+                                           {"blk.#.ffn_down", "model.layers.#.mlp.down_proj"}};
+inline constexpr HfTensor kHfExperts[] = {{"blk.#.ffn_gate_inp", "model.layers.#.mlp.gate"},
+                                          {"blk.#.ffn_gate_exps", "model.layers.#.mlp.experts.%.gate_proj"},
+                                          {"blk.#.ffn_up_exps", "model.layers.#.mlp.experts.%.up_proj"},
+                                          {"blk.#.ffn_down_exps", "model.layers.#.mlp.experts.%.down_proj"}};
+inline constexpr HfTensor kHfSharedExperts[] = {
+    {"blk.#.exp_probs_b.bias", "model.layers.#.mlp.gate.e_score_correction_bias"},
+    {"blk.#.ffn_gate_shexp", "model.layers.#.mlp.shared_experts.gate_proj"},
+    {"blk.#.ffn_up_shexp", "model.layers.#.mlp.shared_experts.up_proj"},
+    {"blk.#.ffn_down_shexp", "model.layers.#.mlp.shared_experts.down_proj"}};
+inline constexpr HfTensor kHfMixtralExperts[] = {
+    {"blk.#.ffn_gate_inp", "model.layers.#.block_sparse_moe.gate"},
+    {"blk.#.ffn_gate_exps", "model.layers.#.block_sparse_moe.experts.%.w1"},
+    {"blk.#.ffn_up_exps", "model.layers.#.block_sparse_moe.experts.%.w3"},
+    {"blk.#.ffn_down_exps", "model.layers.#.block_sparse_moe.experts.%.w2"}};
+
+}  // namespace cria

@@ -1,0 +1,137 @@
+#include "engine/convert/arranged_rows.h"
+
+namespace cria {
+namespace {
+
+class ArrangedRows : public WeightRows {
+ public:
+  using Source = std::function<std::uint64_t(std::uint64_t row)>;
+
+  ArrangedRows(std::vector<std::unique_ptr<WeightRows>> parts, std::uint64_t rows, Source source)
+      : WeightRows(rows, parts.front()->cols()), parts_(std::move(parts)), source_(std::move(source)) {}
+
+  void read(std::uint64_t row, float* out) const override {
+    const std::uint64_t from = source_(row), each = parts_.front()->rows();
+    parts_[from / each]->read(from % each, out);
+  }
+  bool copy(std::uint64_t row, DType type, std::byte* out) const override {
+    const std::uint64_t from = source_(row), each = parts_.front()->rows();
+    return parts_[from / each]->copy(from % each, type, out);
+  }
+  [[nodiscard]] DType nearest() const override { return parts_.front()->nearest(); }
+  [[nodiscard]] std::string form() const override { return parts_.front()->form(); }
+  [[nodiscard]] bool packed() const override { return parts_.front()->packed(); }
+
+ private:
+  std::vector<std::unique_ptr<WeightRows>> parts_;
+  Source source_;
+};
+
+class RowsPlusOne : public WeightRows {
+ public:
+  explicit RowsPlusOne(std::unique_ptr<WeightRows> rows)
+      : WeightRows(rows->rows(), rows->cols()), rows_(std::move(rows)) {}
+
+  void read(std::uint64_t row, float* out) const override {
+    rows_->read(row, out);
+    for (std::uint64_t i = 0; i < cols(); ++i) out[i] += 1;
+  }
+  [[nodiscard]] DType nearest() const override { return DType::F32; }
+  [[nodiscard]] std::string form() const override { return rows_->form(); }
+
+ private:
+  std::unique_ptr<WeightRows> rows_;
+};
+
+class ColumnRows : public WeightRows {
+ public:
+  ColumnRows(std::unique_ptr<WeightRows> values, std::uint64_t rows, std::uint64_t cols,
+             std::uint64_t rows_of_expert, ColumnChoice choice)
+      : WeightRows(rows, cols),
+        values_(std::move(values)),
+        rows_of_expert_(rows_of_expert),
+        choice_(choice) {}
+
+  void read(std::uint64_t row, float* out) const override {
+    const std::uint64_t expert = row / rows_of_expert_, stride = rows_of_expert_ * choice_.step;
+    const std::uint64_t column = row % rows_of_expert_ * choice_.step + choice_.offset;
+    for (std::uint64_t i = 0; i < cols(); ++i)
+      values_->read((expert * cols() + i) * stride + column, out + i);
+  }
+  [[nodiscard]] DType nearest() const override { return values_->nearest(); }
+  [[nodiscard]] std::string form() const override { return values_->form(); }
+
+ private:
+  std::unique_ptr<WeightRows> values_;  // rows of one
+  std::uint64_t rows_of_expert_;
+  ColumnChoice choice_;
+};
+
+// In a block of MXFP4 byte i has values i and i + 16, here it has 2i and 2i + 1.
+class Fp4Rows : public WeightRows {
+ public:
+  static constexpr std::uint64_t kBlock = 32, kCodeBytes = 16;
+
+  Fp4Rows(const SafeTensor& codes, const SafeTensor& scales, std::uint64_t rows, std::uint64_t cols)
+      : WeightRows(rows, cols), codes_(codes.data.data()), scales_(scales.data.data()) {}
+
+  bool copy(std::uint64_t row, DType type, std::byte* out) const override {
+    if (type != DType::MXFP4) return false;
+    for (std::uint64_t block = 0; block < cols() / kBlock; ++block) {
+      const std::uint64_t at = row * (cols() / kBlock) + block;
+      const std::byte* const codes = codes_ + at * kCodeBytes;
+      const auto code = [&](std::uint64_t i) {
+        return i % 2 == 0 ? codes[i / 2] & std::byte{15} : codes[i / 2] >> 4;
+      };
+      *out++ = scales_[at];
+      for (std::uint64_t i = 0; i < kCodeBytes; ++i) *out++ = code(i) | code(i + kCodeBytes) << 4;
+    }
+    return true;
+  }
+  void read(std::uint64_t row, float* out) const override {
+    std::vector<std::byte> blocks(dtype_info(DType::MXFP4).bytes(cols()));
+    static_cast<void>(copy(row, DType::MXFP4, blocks.data()));
+    dtype_info(DType::MXFP4).dequantize(blocks.data(), out, cols());
+  }
+  [[nodiscard]] DType nearest() const override { return DType::MXFP4; }
+  [[nodiscard]] std::string form() const override { return "MXFP4"; }
+
+ private:
+  const std::byte* codes_;
+  const std::byte* scales_;
+};
+
+}  // namespace
+
+std::unique_ptr<WeightRows> arranged_rows(std::vector<std::unique_ptr<WeightRows>> parts, std::uint64_t rows,
+                                          std::function<std::uint64_t(std::uint64_t row)> source) {
+  return std::make_unique<ArrangedRows>(std::move(parts), rows, std::move(source));
+}
+
+std::unique_ptr<WeightRows> rows_plus_one(std::unique_ptr<WeightRows> rows) {
+  return std::make_unique<RowsPlusOne>(std::move(rows));
+}
+
+std::unique_ptr<WeightRows> column_rows(const SafeTensor& tensor, std::uint64_t rows, std::uint64_t cols,
+                                        std::uint64_t rows_of_expert, ColumnChoice choice) {
+  return std::make_unique<ColumnRows>(float_rows(tensor, tensor.values(), 1), rows, cols, rows_of_expert,
+                                      choice);
+}
+
+std::unique_ptr<WeightRows> fp4_rows(const SafeTensor& codes, const SafeTensor& scales, std::uint64_t rows,
+                                     std::uint64_t cols) {
+  for (const SafeTensor* const tensor : {&codes, &scales}) {
+    const std::uint64_t expected =
+        rows * (cols / Fp4Rows::kBlock) * (tensor == &codes ? Fp4Rows::kCodeBytes : 1);
+    if (tensor->type->name != "U8")
+      throw Error("", "wrong type: expected U8, got " + std::string(tensor->type->name),
+                  "tensor " + tensor->name);
+    if (tensor->data.size() != expected || cols % Fp4Rows::kBlock != 0)
+      throw Error(
+          "", "wrong shape: expected " + std::to_string(expected) + " bytes, got " + tensor->shape_string(),
+          "tensor " + tensor->name);
+  }
+  return std::make_unique<Fp4Rows>(codes, scales, rows, cols);
+}
+
+}  // namespace cria

@@ -1,0 +1,55 @@
+// Where the tensors of a GGUF file come from in a Hugging Face directory: names resolved by the class's form,
+// shapes, and rows as they will stand.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/architectures/hf_form.h"
+#include "engine/convert/weight_rows.h"
+#include "model/weights.h"
+
+namespace cria {
+
+/// Both outlive what is made of them.
+class HfSources {
+ public:
+  HfSources(const HfForm& form, const HfConfig& config, const SafetensorsDirectory& weights);
+
+  /// The shape that the GGUF tensor would have, or nothing if the directory has no such tensor; empty where
+  /// packing hides it.
+  [[nodiscard]] std::optional<std::vector<std::uint64_t>> shape_of(std::string_view gguf) const;
+  /// The rows of a tensor. Those of a vector that are reordered have one value each. Throws Error naming the
+  /// directory's tensor: missing, of a wrong shape or type.
+  [[nodiscard]] std::unique_ptr<WeightRows> rows_of(const WantedTensors::Wanted& wanted);
+  /// Tensors of the directory that nothing was made of.
+  [[nodiscard]] const std::set<std::string_view>& left() const { return left_; }
+  void leave_out(std::string_view name) { left_.erase(name); }
+  /// The directory's name for a tensor that it lacks.
+  [[nodiscard]] std::string name_of(std::string_view gguf) const;
+
+ private:
+  struct Source {
+    HfRows rows = HfRows::Same;
+    std::vector<const SafeTensor*> parts;  ///< one, or those that are stacked
+    bool stacked = false;
+    [[nodiscard]] bool fp4() const { return parts.front()->name.ends_with("_blocks"); }
+  };
+  void resolve(const HfTensor& name);
+  void resolve(const HfTensor& name, std::string_view ending, std::uint32_t layer);
+  std::unique_ptr<WeightRows> part_rows(const SafeTensor& tensor, std::uint64_t rows, std::uint64_t cols);
+  void expect_shape(const Source& source, const WantedTensors::Wanted& wanted) const;
+  const SafeTensor& beside(const SafeTensor& tensor, std::string_view ending, std::string_view other);
+
+  const HfForm& form_;
+  const HfConfig& config_;
+  const SafetensorsDirectory& weights_;
+  std::map<std::string, Source, std::less<>> sources_;  // by GGUF name
+  std::set<std::string_view> left_;
+};
+
+}  // namespace cria

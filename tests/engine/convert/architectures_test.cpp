@@ -1,0 +1,427 @@
+// `cria convert` for every class of models: a small random model as a GGUF file and as the directory that it would
+// be converted from, by names written down here a second time, must become the same graph and the same logits.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "engine/architectures/hf_form.h"
+#include "engine/convert/convert.h"
+#include "tests/engine/architectures/tiny_architecture.h"
+#include "tests/model/safetensors/bytes.h"
+
+namespace cria::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct HfCase {
+  ArchitectureCase gguf;
+  std::string config;  ///< a JSON patch of the usual configuration
+  std::string names;   ///< lines "GGUF [HOW] HF"
+};
+void PrintTo(const HfCase& c, std::ostream* out) { *out << c.gguf.name; }
+
+const std::string kEnds = "token_embd model.embed_tokens\noutput_norm model.norm\noutput lm_head\n";
+const std::string kL = "model.layers.#.";
+const std::string kNorms =
+    "attn_norm " + kL + "input_layernorm\nffn_norm " + kL + "post_attention_layernorm\n";
+const std::string kValues = "attn_v " + kL + "self_attn.v_proj\nattn_output " + kL + "self_attn.o_proj\n";
+const std::string kAttention =
+    "attn_q " + kL + "self_attn.q_proj\nattn_k " + kL + "self_attn.k_proj\n" + kValues;
+const std::string kPaired =
+    "attn_q pairs " + kL + "self_attn.q_proj\nattn_k pairs " + kL + "self_attn.k_proj\n" + kValues;
+const std::string kQk = "attn_q_norm " + kL + "self_attn.q_norm\nattn_k_norm " + kL + "self_attn.k_norm\n";
+const std::string kMlp =
+    "ffn_gate " + kL + "mlp.gate_proj\nffn_up " + kL + "mlp.up_proj\nffn_down " + kL + "mlp.down_proj\n";
+const std::string kExpertNames = "ffn_gate_inp " + kL + "mlp.gate\nffn_gate_exps parts " + kL +
+                                 "mlp.experts.%.gate_proj\nffn_up_exps parts " + kL +
+                                 "mlp.experts.%.up_proj\nffn_down_exps parts " + kL +
+                                 "mlp.experts.%.down_proj\n";
+const std::string kShared = "exp_probs_b.bias " + kL + "mlp.gate.e_score_correction_bias\nffn_gate_shexp " +
+                            kL + "mlp.shared_experts.gate_proj\nffn_up_shexp " + kL +
+                            "mlp.shared_experts.up_proj\nffn_down_shexp " + kL +
+                            "mlp.shared_experts.down_proj\n";
+const std::string kMixtral = "ffn_gate_inp " + kL + "block_sparse_moe.gate\nffn_gate_exps parts " + kL +
+                             "block_sparse_moe.experts.%.w1\nffn_down_exps parts " + kL +
+                             "block_sparse_moe.experts.%.w2\nffn_up_exps parts " + kL +
+                             "block_sparse_moe.experts.%.w3\n";
+const std::string kGemmaEnds =
+    "token_embd model.embed_tokens\noutput_norm minus1 model.norm\noutput lm_head\n";
+const std::string kGemmaBoth = "attn_norm minus1 " + kL + "input_layernorm\npost_attention_norm minus1 " +
+                               kL + "post_attention_layernorm\nffn_norm minus1 " + kL +
+                               "pre_feedforward_layernorm\npost_ffw_norm minus1 " + kL +
+                               "post_feedforward_layernorm\n";
+const std::string kPostNorms = "post_attention_norm " + kL + "post_attention_layernorm\npost_ffw_norm " + kL +
+                               "post_feedforward_layernorm\n";
+
+/// One tensor of the directory while it is put together.
+struct HfData {
+  std::vector<std::uint64_t> shape;
+  std::vector<float> values;
+};
+using HfTensors = std::map<std::string, HfData>;
+
+std::string with_number(std::string text, char mark, std::uint64_t n) {
+  if (const std::size_t at = text.find(mark); at != std::string::npos) text.replace(at, 1, std::to_string(n));
+  return text;
+}
+
+/// Puts a tensor of the GGUF file where the directory has it.
+class HfWriter {
+ public:
+  HfWriter(const HfCase& c, const GgufFile& file) {
+    std::istringstream lines(c.names);
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream words(line);
+      std::vector<std::string> w{std::istream_iterator<std::string>(words), {}};
+      rules_.push_back({w.front(), w.size() == 3 ? w[1] : "", w.back()});
+    }
+    for (const TensorView& tensor : file.tensors())
+      if (!tensor.name.ends_with(".padding") && !tensor.name.starts_with("rope_")) place(tensor);
+  }
+  HfTensors tensors;
+
+ private:
+  struct Rule {
+    std::string gguf, how, hf;
+  };
+
+  void place(const TensorView& tensor) {
+    std::string name(tensor.name), layer;
+    if (name.starts_with("blk.")) {
+      const std::size_t dot = name.find('.', 4);
+      layer = name.substr(4, dot - 4);
+      name.erase(0, dot + 1);
+    }
+    for (const Rule& rule : rules_) {
+      for (const std::string ending : {"", ".weight", ".bias"}) {
+        if (rule.gguf + ending != name) continue;
+        std::string hf = rule.hf + ending;
+        if (!layer.empty()) hf = with_number(hf, '#', std::stoul(layer));
+        return put(tensor, rule.how, hf);
+      }
+    }
+    ADD_FAILURE() << "no name for " << tensor.name;
+  }
+
+  void put(const TensorView& tensor, const std::string& how, const std::string& hf) {
+    std::vector<float> values(tensor.cols() * tensor.rows());
+    dtype_info(tensor.dtype).dequantize(tensor.data, values.data(), values.size());
+    std::vector<std::uint64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
+    if (how == "minus1") {
+      for (float& value : values) value -= 1;
+    } else if (how == "pairs") {
+      values = unpaired(values, values.size() / shape[0]);
+    } else if (how == "parts") {
+      const std::vector<std::uint64_t> rest(shape.begin() + 1, shape.end());
+      const auto size = static_cast<std::ptrdiff_t>(values.size() / shape[0]);
+      for (std::uint64_t i = 0; i < shape[0]; ++i) {
+        const auto begin = values.begin() + static_cast<std::ptrdiff_t>(i) * size;
+        tensors[with_number(hf, '%', i)] = {rest, {begin, begin + size}};
+      }
+      return;
+    } else if (!how.empty()) {
+      return put_half(shape, values, how, hf);
+    }
+    tensors[hf] = {shape, values};
+  }
+
+  /// Heads of 16 rows, in which pairs lie side by side.
+  static std::vector<float> unpaired(const std::vector<float>& values, std::size_t cols) {
+    std::vector<float> out(values.size());
+    for (std::size_t row = 0; row < values.size() / cols; ++row) {
+      const std::size_t to = row / 16 * 16 + row % 16 / 2 + (row % 2) * 8;
+      std::copy_n(values.data() + row * cols, cols, out.data() + to * cols);
+    }
+    return out;
+  }
+
+  /// "first", "second", "even", "odd" rows of every expert; "column", "even_column" and "odd_column" likewise.
+  void put_half(std::vector<std::uint64_t> shape, const std::vector<float>& values, const std::string& how,
+                const std::string& hf) {
+    const bool columns = how.ends_with("column"), halves = how != "column";
+    const bool vectors = hf.ends_with("bias");
+    const std::uint64_t cols = vectors ? 1 : shape.back(),
+                        rows = vectors ? shape.back() : shape[shape.size() - 2];
+    const std::uint64_t all = halves ? 2 * rows : rows, experts = values.size() / rows / cols;
+    HfData& to = tensors[hf];
+    to.values.resize(experts * all * cols);
+    to.shape = vectors             ? std::vector{experts, all}
+               : columns           ? std::vector{experts, cols, all}
+               : shape.size() == 2 ? std::vector{all, cols}
+                                   : std::vector{experts, all, cols};
+    for (std::uint64_t e = 0; e < experts; ++e) {
+      for (std::uint64_t r = 0; r < rows; ++r) {
+        const std::uint64_t at = how == "second"           ? rows + r
+                                 : how.starts_with("even") ? 2 * r
+                                 : how.starts_with("odd")  ? 2 * r + 1
+                                                           : r;
+        for (std::uint64_t c = 0; c < cols; ++c)
+          to.values[columns ? (e * cols + c) * all + at : (e * all + at) * cols + c] =
+              values[(e * rows + r) * cols + c];
+      }
+    }
+  }
+
+  std::vector<Rule> rules_;
+};
+
+nlohmann::json usual_config() {
+  return nlohmann::json::parse(R"({"num_hidden_layers": 4, "max_position_embeddings": 256, "hidden_size": 64,
+      "intermediate_size": 96, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 40,
+      "rope_theta": 10000.0, "rms_norm_eps": 1e-5, "layer_norm_eps": 1e-5, "norm_eps": 1e-5, "norm_epsilon": 1e-5,
+      "layer_norm_epsilon": 1e-5, "tie_word_embeddings": false, "bos_token_id": 0, "eos_token_id": 1})");
+}
+
+class HfModel {
+ public:
+  explicit HfModel(const HfCase& c)
+      : directory_(fs::temp_directory_path() / ("cria-hf-" + std::to_string(getpid()))) {
+    fs::remove_all(directory_);
+    fs::create_directories(directory_);
+    TinyArchitecture tiny(c.gguf);
+    tiny.quantized = false;
+    tiny.write(reference());
+    config = usual_config();
+    config.merge_patch(nlohmann::json::parse(c.config));
+    const GgufFile file = GgufFile::open(reference());
+    tensors = HfWriter(c, file).tensors;
+    for (const std::string length : {"short", "long"}) {  // of longrope, they stand in the configuration
+      const TensorView* const factors = file.tensor("rope_factors_" + length + ".weight");
+      for (std::uint64_t i = 0; factors != nullptr && i < factors->cols(); ++i) {
+        float factor = 0;
+        std::memcpy(&factor, factors->data + i * sizeof factor, sizeof factor);
+        config["rope_scaling"][length + "_factor"].push_back(factor);
+      }
+    }
+  }
+  ~HfModel() { fs::remove_all(directory_); }
+  HfModel(const HfModel&) = delete;
+  HfModel& operator=(const HfModel&) = delete;
+
+  nlohmann::json config;
+  HfTensors tensors;
+  std::map<std::string, std::pair<std::vector<std::uint64_t>, std::string>> bytes;  ///< tensors of U8
+
+  /// Throws Error where the directory is refused.
+  void convert(std::optional<DType> type) {
+    write("config.json", config.dump());
+    write("tokenizer.json", R"({"added_tokens": [], "pre_tokenizer": {"type": "ByteLevel"},
+        "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}})");
+    SafetensorsBytes file;
+    for (const auto& [name, tensor] : tensors) file.add(name, "F32", tensor.shape, bytes_of(tensor.values));
+    for (const auto& [name, tensor] : bytes) file.add(name, "U8", tensor.first, tensor.second);
+    write("model.safetensors", file.file());
+    ConvertOptions options;
+    options.directory = directory_.string();
+    options.output = output();
+    options.type = type;
+    options.kernels = available_kernels().back();
+    Conversion conversion(options);
+    conversion.write([](std::uint64_t) { return true; }, [](const ConvertedTensor&) {});
+    warnings = conversion.warnings();
+  }
+  std::vector<std::string> warnings;
+
+  [[nodiscard]] std::string reference() const { return (directory_ / "reference.gguf").string(); }
+  [[nodiscard]] std::string output() const { return (directory_ / "out.gguf").string(); }
+
+ private:
+  void write(const std::string& name, const std::string& content) const {
+    std::ofstream(directory_ / name, std::ios::binary) << content;
+  }
+  fs::path directory_;
+};
+
+using Shapes = std::vector<std::pair<std::string, std::vector<std::uint64_t>>>;
+using KeyValues = std::map<std::string, GgufData>;
+
+KeyValues six_experts(KeyValues more = {}) {
+  more["expert_count"] = 6U;
+  more["expert_used_count"] = 2U;
+  return more;
+}
+Shapes six(std::uint64_t width, Shapes more = {}) {
+  more.push_back({"*.ffn_gate_inp.weight", {64, 6}});
+  more.push_back({"*.ffn_down_exps.weight", {width, 64, 6}});
+  return more;
+}
+
+const Shapes kQkvBiases = {{"*.attn_q.bias", {64}}, {"*.attn_k.bias", {32}}, {"*.attn_v.bias", {32}}};
+const Shapes kSelection = {{"*.exp_probs_b.bias", {6}},
+                           {"*.ffn_gate_shexp.weight", {64, 64}},
+                           {"*.ffn_up_shexp.weight", {64, 64}},
+                           {"*.ffn_down_shexp.weight", {64, 64}}};
+
+std::vector<HfCase> hf_cases() {
+  const KeyValues window = {{"attention.sliding_window", 8U}};
+  const KeyValues routed = six_experts({{"expert_gating_func", 2U},
+                                        {"expert_weights_norm", true},
+                                        {"expert_weights_scale", 1.5F},
+                                        {"expert_group_count", 3U},
+                                        {"expert_group_used_count", 2U}});
+  const std::string routed_json =
+      R"("n_routed_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "norm_topk_prob": true,
+         "routed_scaling_factor": 1.5, "n_group": 3, "topk_group": 2, "n_shared_experts": 2, "first_k_dense_replace": 0)";
+  const std::string experts_json =
+      R"("num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 32)";
+  const KeyValues latent = {{"attention.kv_lora_rank", 32U},
+                            {"attention.key_length", 24U},
+                            {"rope.dimension_count", 8U},
+                            {"attention.head_count_kv", 4U}};
+  const KeyValues yarn = {{"rope.scaling.type", std::string("yarn")},
+                          {"rope.scaling.factor", 4.0F},
+                          {"rope.scaling.original_context_length", 64U}};
+  const auto both = [](KeyValues a, const KeyValues& b) {
+    a.insert(b.begin(), b.end());
+    return a;
+  };
+  const auto cls = [](const std::string& name, const std::string& more = "") {
+    return "{\"architectures\": [\"" + name + "\"]" + (more.empty() ? "" : ", " + more) + "}";
+  };
+#include "tests/engine/convert/hf_cases.inc"
+}
+
+class ConvertArchitectures : public testing::TestWithParam<HfCase> {};
+
+TEST_P(ConvertArchitectures, SameGraphAndSameLogits) {
+  HfModel hf(GetParam());
+  hf.convert(DType::F32);
+  const auto want = Model::load(hf.reference()), got = Model::load(hf.output());
+  EXPECT_EQ(got->graph().to_string(), want->graph().to_string());
+  EXPECT_TRUE(got->warnings().empty()) << got->warnings().front();
+  SessionOptions options;
+  options.n_ctx = 64;
+  options.threads = 1;
+  EXPECT_EQ(architecture_logits(*got, options, 24), architecture_logits(*want, options, 24));
+}
+
+// Every tensor is needed, and what is too much is refused.
+TEST_P(ConvertArchitectures, TensorsAreNamed) {
+  HfModel hf(GetParam());
+  hf.tensors["model.layers.0.self_attn.surplus.weight"] = {{2}, {1, 2}};
+  EXPECT_THROW(hf.convert(DType::F32), Error);
+  hf.tensors.erase("model.layers.0.self_attn.surplus.weight");
+  const auto first = std::ranges::find_if(hf.tensors, [](const auto& tensor) {
+    return tensor.first.ends_with("o_proj.weight") || tensor.first.ends_with("out_proj.weight");
+  });
+  ASSERT_NE(first, hf.tensors.end());
+  const std::string name = first->first;
+  hf.tensors.erase(first);
+  try {
+    hf.convert(DType::F32);
+    ADD_FAILURE() << name;
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("a tensor is missing (tensor " + name), std::string::npos)
+        << error.what();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ConvertArchitectures, testing::ValuesIn(hf_cases()),
+                         [](const testing::TestParamInfo<HfCase>& test) { return test.param.gguf.name; });
+
+TEST(ConvertArchitectures, EveryClassHasACase) {
+  std::set<std::string> tested;
+  for (const HfCase& c : hf_cases())
+    tested.insert(nlohmann::json::parse(c.config)["architectures"][0].get<std::string>());
+  for (const HfForm& form : hf_forms())
+    EXPECT_TRUE(tested.contains(std::string(form.model_class.name))) << form.model_class.name;
+}
+
+// The codes of a block lie in another order; nothing is rounded.
+TEST(ConvertArchitectures, PackedExpertsKeepTheirBits) {
+  const std::vector<HfCase> cases = hf_cases();
+  const auto c = std::ranges::find_if(cases, [](const HfCase& one) { return one.gguf.name == "gpt_oss"; });
+  HfModel hf(*c);
+  hf.config["quantization_config"] = {{"quant_method", "mxfp4"}};
+  std::map<std::string, std::vector<std::byte>> want;  // rows of blocks, as the directory has the rows
+  for (const char* const matrix : {"gate_up_proj", "down_proj"}) {
+    for (int layer = 0; layer < 4; ++layer) {
+      const std::string name = "model.layers." + std::to_string(layer) + ".mlp.experts." + matrix;
+      const std::vector<std::uint64_t> shape = hf.tensors.at(name).shape;  // experts, columns, rows
+      const std::uint64_t rows = shape[2], cols = shape[1];
+      std::vector<std::byte>& blocks = want[name];
+      std::string codes, scales;
+      for (std::uint64_t e = 0; e < shape[0]; ++e) {
+        for (std::uint64_t r = 0; r < rows; ++r) {
+          std::vector<float> row(cols);
+          for (std::uint64_t i = 0; i < cols; ++i)
+            row[i] = hf.tensors.at(name).values[(e * cols + i) * rows + r];
+          std::vector<std::byte> encoded(dtype_info(DType::MXFP4).bytes(cols));
+          available_kernels().back()->encode(DType::MXFP4)(row.data(), nullptr, cols, encoded.data());
+          for (std::size_t b = 0; b < encoded.size(); b += 17) {
+            scales += static_cast<char>(encoded[b]);
+            const auto nibble = [&](std::size_t i) {
+              const auto byte = static_cast<unsigned>(encoded[b + 1 + i % 16]);
+              return i < 16 ? byte & 15 : byte >> 4;
+            };
+            for (std::size_t i = 0; i < 32; i += 2)
+              codes += static_cast<char>(nibble(i) | nibble(i + 1) << 4);
+          }
+          blocks.insert(blocks.end(), encoded.begin(), encoded.end());
+        }
+      }
+      hf.bytes[name + "_blocks"] = {{shape[0], rows, cols / 32, 16}, codes};
+      hf.bytes[name + "_scales"] = {{shape[0], rows, cols / 32}, scales};
+      hf.tensors.erase(name);
+    }
+  }
+  hf.convert(std::nullopt);
+  const auto model = Model::load(hf.output());
+  for (int layer = 0; layer < 4; ++layer) {
+    const std::string from = "model.layers." + std::to_string(layer) + ".mlp.experts.",
+                      to = "blk." + std::to_string(layer) + ".ffn_";
+    const std::vector<std::byte>& both = want.at(from + "gate_up_proj");
+    const TensorView &gate = *model->file().tensor(to + "gate_exps.weight"),
+                     &up = *model->file().tensor(to + "up_exps.weight"),
+                     &down = *model->file().tensor(to + "down_exps.weight");
+    ASSERT_EQ(gate.dtype, DType::MXFP4);
+    const std::size_t bytes = gate.row_bytes();
+    for (std::size_t row = 0; row < gate.rows(); ++row) {
+      EXPECT_EQ(std::memcmp(gate.data + row * bytes, both.data() + 2 * row * bytes, bytes), 0) << row;
+      EXPECT_EQ(std::memcmp(up.data + row * bytes, both.data() + (2 * row + 1) * bytes, bytes), 0) << row;
+    }
+    EXPECT_EQ(std::memcmp(down.data, want.at(from + "down_proj").data(), down.bytes), 0);
+  }
+}
+
+TEST(ConvertArchitectures, NumbersThatTensorsDoNotBearOut) {
+  const std::vector<HfCase> cases = hf_cases();
+  const auto c = std::ranges::find_if(cases, [](const HfCase& one) { return one.gguf.name == "qwen3moe"; });
+  HfModel hf(*c);
+  const auto error_with = [&](const char* key, std::uint32_t value) -> std::string {
+    const nlohmann::json kept = hf.config;
+    hf.config[key] = value;
+    try {
+      hf.convert(DType::F32);
+    } catch (const Error& error) {
+      hf.config = kept;
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_NE(error_with("num_experts", 4096)
+                .find("wrong number or width of experts: expected 4096 of 32 (tensor "
+                      "model.layers.0.mlp.experts.0.down_proj"),
+            std::string::npos);
+  EXPECT_NE(error_with("num_hidden_layers", 1024).find("more layers than tensors"), std::string::npos);
+  EXPECT_NE(
+      error_with("moe_intermediate_size", 64).find("wrong number or width of experts: expected 6 of 64"),
+      std::string::npos);
+  EXPECT_NE(error_with("num_experts_per_tok", 7).find("expert_used_count"), std::string::npos);
+}
+
+TEST(ConvertArchitectures, LayersThatPredictAreLeftOut) {
+  const std::vector<HfCase> cases = hf_cases();
+  const auto c = std::ranges::find_if(cases, [](const HfCase& one) { return one.gguf.name == "glm4moe"; });
+  HfModel hf(*c);
+  hf.tensors["model.layers.4.enorm.weight"] = {{64}, std::vector<float>(64)};
+  hf.convert(DType::F32);
+  EXPECT_EQ(hf.warnings, std::vector<std::string>{"layers that predict further tokens are left out"});
+}
+
+}  // namespace
+}  // namespace cria::test
