@@ -19,7 +19,14 @@ struct AnswerRequest {
   /// Called once, at the end: with the answer, and with the error that ended it, if one did.
   std::function<void(GenerateResult result, const std::optional<Error>& error)> on_end;
   std::uint64_t scope = 0;  ///< prompts of one scope share what they begin with
+  std::size_t n_ctx =
+      0;  ///< tokens that prompt and answer may become; 0, or more than the engine's: the engine's
 };
+
+/// What Session::chat() makes of a conversation in a session of n_ctx positions: prompt and options. how has a template.
+/// Throws as chat().
+AnswerRequest chat_request(const Model& model, std::size_t n_ctx, const std::vector<ChatMessage>& messages,
+                           const GenerateOptions& options, const ChatOptions& how);
 
 struct SchedulerOptions {
   /// Tokens of prompts in a step that decodes too: the more, the sooner prompts are read, and the longer others wait

@@ -1,4 +1,5 @@
 // Conversations: messages to prompt, and what is left out of one that outgrows the context.
+#include "engine/scheduler.h"
 #include "engine/session/state.h"
 #include "model/plural.h"
 
@@ -35,15 +36,21 @@ void drop_oldest(std::vector<ChatMessage>& messages, std::size_t count) {
   messages.erase(first, first + static_cast<std::ptrdiff_t>(count));
 }
 
-// One call of Session::chat.
+// One conversation on its way to become a prompt.
 class Chat {
  public:
-  Chat(Session::State& state, const std::vector<ChatMessage>& messages, const ChatOptions& how)
-      : state_(state), how_(how), template_(*state.template_for(how)), messages_(messages) {}
+  Chat(const Model& model, std::size_t n_ctx, const ChatTemplate& chat_template, Transcript& transcript,
+       const std::vector<ChatMessage>& messages, const ChatOptions& how)
+      : model_(model),
+        n_ctx_(n_ctx),
+        template_(chat_template),
+        transcript_(transcript),
+        how_(how),
+        messages_(messages) {}
 
   // The prompt of the messages that are kept.
   Prompt prompt() {
-    const std::size_t n_ctx = state_.options.n_ctx, room = n_ctx - n_ctx / 4;
+    const std::size_t room = n_ctx_ - n_ctx_ / 4;
     Prompt out = render();
     while (how_.drop_oldest && out.tokens.size() > room) {
       const std::size_t count = oldest_exchange(messages_);
@@ -52,18 +59,19 @@ class Chat {
       dropped_ += count;
       out = render();
     }
-    if (out.tokens.size() >= n_ctx) overflow(out.tokens.size());
+    if (out.tokens.size() >= n_ctx_) overflow(out.tokens.size());
     return out;
   }
 
-  [[nodiscard]] GenerateOptions generate_options(const GenerateOptions& wanted, const Prompt& prompt) const {
+  [[nodiscard]] GenerateOptions generate_options(const GenerateOptions& wanted, const Prompt& prompt,
+                                                 bool shifts) const {
     GenerateOptions options = wanted;
     options.format = template_.answer_format();
     options.thinking_opened = options.format.opened_by(prompt.text);
     options.stop.insert(options.stop.end(), template_.stops().begin(), template_.stops().end());
-    if (state_.options.context_shift)
-      options.keep = std::max(options.keep, system_tokens(state_.model().tokenizer(), template_, messages_,
-                                                          render_options(how_)));
+    if (shifts)
+      options.keep = std::max(options.keep,
+                              system_tokens(model_.tokenizer(), template_, messages_, render_options(how_)));
     return options;
   }
 
@@ -72,25 +80,25 @@ class Chat {
  private:
   Prompt render() {
     const jinja::Text text = template_.render(messages_, render_options(how_));
-    return {text.bytes(), state_.transcript.encode(state_.model().tokenizer(), text)};
+    return {text.bytes(), transcript_.encode(model_.tokenizer(), text)};
   }
 
   [[noreturn]] void overflow(std::size_t tokens) {
-    const std::size_t n_ctx = state_.options.n_ctx;
     while (const std::size_t count = oldest_exchange(messages_)) drop_oldest(messages_, count);
-    const std::size_t alone =
-        template_.encode(state_.model().tokenizer(), messages_, render_options(how_)).size();
+    const std::size_t alone = template_.encode(model_.tokenizer(), messages_, render_options(how_)).size();
     throw ContextOverflow("no room for this message: " +
-                              (alone >= n_ctx ? "it alone has " + counted(alone, "token")
-                                              : "with the conversation it has " + counted(tokens, "token")) +
-                              ", expected at most " + std::to_string(n_ctx - 1) + " (the context of " +
-                              std::to_string(n_ctx) + " less one of the answer)",
-                          tokens, alone >= n_ctx);
+                              (alone >= n_ctx_ ? "it alone has " + counted(alone, "token")
+                                               : "with the conversation it has " + counted(tokens, "token")) +
+                              ", expected at most " + std::to_string(n_ctx_ - 1) + " (the context of " +
+                              std::to_string(n_ctx_) + " less one of the answer)",
+                          tokens, alone >= n_ctx_);
   }
 
-  Session::State& state_;
-  const ChatOptions& how_;
+  const Model& model_;
+  const std::size_t n_ctx_;
   const ChatTemplate& template_;
+  Transcript& transcript_;
+  const ChatOptions& how_;
   std::vector<ChatMessage> messages_;
   std::size_t dropped_ = 0;
 };
@@ -106,13 +114,27 @@ const ChatTemplate* Session::State::template_for(const ChatOptions& how) {
 
 GenerateResult Session::chat(const std::vector<ChatMessage>& messages, const GenerateOptions& options,
                              const TextSink& sink, const ChatOptions& how) {
-  Chat chat(*state_, messages, how);
+  const SessionOptions& o = state_->options;
+  Chat chat(model(), o.n_ctx, *state_->template_for(how), state_->transcript, messages, how);
   const Prompt prompt = chat.prompt();
   if (how.on_prompt) how.on_prompt(prompt.text, prompt.tokens);
-  GenerateResult result = generate(prompt.tokens, chat.generate_options(options, prompt), sink);
+  GenerateResult result =
+      generate(prompt.tokens, chat.generate_options(options, prompt, o.context_shift), sink);
   result.dropped = chat.dropped();
-  state_->transcript.answered(state_->model().tokenizer(), result.tokens, result.text);
+  state_->transcript.answered(model().tokenizer(), result.tokens, result.text);
   return result;
+}
+
+AnswerRequest chat_request(const Model& model, std::size_t n_ctx, const std::vector<ChatMessage>& messages,
+                           const GenerateOptions& options, const ChatOptions& how) {
+  Transcript transcript;
+  Chat chat(model, n_ctx, *how.chat_template, transcript, messages, how);
+  Prompt prompt = chat.prompt();
+  if (how.on_prompt) how.on_prompt(prompt.text, prompt.tokens);
+  AnswerRequest request;
+  request.options = chat.generate_options(options, prompt, false);
+  request.prompt = std::move(prompt.tokens);
+  return request;
 }
 
 std::size_t count_prompt_tokens(const Model& model, const std::vector<ChatMessage>& messages,

@@ -16,6 +16,11 @@ struct Queued {
   AnswerRequest request;
 };
 
+std::size_t context(const Engine& engine, const AnswerRequest& request) {
+  const std::size_t n_ctx = engine.options().n_ctx;
+  return request.n_ctx == 0 ? n_ctx : std::min(n_ctx, request.n_ctx);
+}
+
 // An answer that has its sequence.
 struct Running {
   Scheduler::Id id;
@@ -29,7 +34,7 @@ struct Running {
   Running(Engine& engine, Scheduler::Id number, AnswerRequest&& wanted, std::size_t most_pages)
       : id(number),
         request(std::move(wanted)),
-        answer(engine.model(), {engine.options().n_ctx, false}, request.prompt, request.options,
+        answer(engine.model(), {context(engine, request), false}, request.prompt, request.options,
                request.sink),
         sequence(engine, request.scope),
         answering(sequence, answer),
@@ -65,7 +70,7 @@ struct Scheduler::State {
 // False: it must wait.
 bool Scheduler::State::begin(Queued& next) {
   const AnswerRequest& wanted = next.request;
-  const std::size_t n_ctx = engine.options().n_ctx,
+  const std::size_t n_ctx = context(engine, wanted),
                     most = static_cast<std::size_t>(wanted.options.max_tokens);
   const std::size_t needed = Engine::pages_of(
       wanted.options.max_tokens < 0 ? n_ctx : std::min(n_ctx, wanted.prompt.size() + std::min(most, n_ctx)));

@@ -101,14 +101,6 @@ GenerateResult answer(Session& session, const Prompt& prompt, GenerateOptions op
   return session.generate(prompt.tokens, options, sink);
 }
 
-/// Without -c: room for the prompt and its answer, within what the model was trained for.
-std::uint32_t context_for(const LlamaConfig& config, std::size_t prompt, std::int64_t max_tokens) {
-  constexpr std::size_t kUsual = 4096;
-  const std::size_t answer = max_tokens < 0 ? kUsual / 2 : static_cast<std::size_t>(max_tokens);
-  return static_cast<std::uint32_t>(
-      std::min<std::size_t>(config.n_ctx_train, std::max(kUsual, prompt + answer)));
-}
-
 /// Where the answer goes, piece by piece and at its end.
 class RunOutput {
  public:
@@ -192,7 +184,7 @@ int run(RunOptions options) {
   if (options.model.session.n_ctx == 0) {
     options.model.session.rope_ctx = model->config().n_ctx_train;
     options.model.session.n_ctx =
-        context_for(model->config(), token_count(*model, prompt), wanted.max_tokens);
+        context_for(*model, token_count(*model, prompt), wanted.max_tokens);
   }
   const auto session = open_session(*model, options.model);
   warn_of_long_context(*model, options.model);

@@ -151,6 +151,13 @@ void warn_of_long_context(const Model& model, const ModelOptions& options) {
                   ": beyond them it may talk nonsense");
 }
 
+std::uint32_t context_for(const Model& model, std::size_t prompt, std::int64_t max_tokens) {
+  constexpr std::size_t kUsual = 4096;
+  const std::size_t answer = max_tokens < 0 ? kUsual / 2 : static_cast<std::size_t>(max_tokens);
+  return static_cast<std::uint32_t>(
+      std::min<std::size_t>(model.config().n_ctx_train, std::max(kUsual, prompt + answer)));
+}
+
 void require_room(const Session& session, std::size_t n) {
   const std::uint32_t n_ctx = session.options().n_ctx;
   if (n > n_ctx && !session.options().context_shift)

@@ -44,6 +44,8 @@ std::shared_ptr<const Model> load_model(const ModelOptions& options);
 std::unique_ptr<Session> open_session(const Model& model, const ModelOptions& options);
 /// Says on stderr where -c asks for more tokens than the model was trained for.
 void warn_of_long_context(const Model& model, const ModelOptions& options);
+/// Without -c: room for a prompt of so many tokens and its answer, within what the model was trained for.
+std::uint32_t context_for(const Model& model, std::size_t prompt, std::int64_t max_tokens);
 /// Throws Error unless a prompt of n tokens fits into the context (or that shifts).
 void require_room(const Session& session, std::size_t n);
 

@@ -94,6 +94,15 @@ Json answer_json(const GenerateResult& result, const AnswerFacts& facts) {
   return json;
 }
 
+Json timeless_answer_json(const GenerateResult& result, const AnswerFacts& facts) {
+  Json json = answer_json(result, facts);
+  for (const char* key : {"prompt_tokens", "prompt_seconds", "prompt_tokens_per_second", "decode_seconds",
+                          "tokens_per_second", "speculation"})
+    json.erase(key);
+  json["usage"].erase("prompt_tokens_details");
+  return json;
+}
+
 Json piece_json(AnswerPart part, std::string_view piece, const AnswerFacts& facts) {
   Json choice = {{"index", 0}};
   if (facts.chat)

@@ -23,6 +23,9 @@ nlohmann::ordered_json finish_reason(StopReason reason);
 /// reasoning_content (of models that think), tokens, stop_reason, seed, and seconds and rates of prompt and answer.
 nlohmann::ordered_json answer_json(const GenerateResult& result, const AnswerFacts& facts);
 
+/// The same without times and without what was found in a cache: equal whenever and beside whatever it was written.
+nlohmann::ordered_json timeless_answer_json(const GenerateResult& result, const AnswerFacts& facts);
+
 /// A piece of an answer or of thinking, as OpenAI's chunks.
 nlohmann::ordered_json piece_json(AnswerPart part, std::string_view piece, const AnswerFacts& facts);
 

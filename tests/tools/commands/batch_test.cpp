@@ -1,0 +1,158 @@
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "tests/tools/process.h"
+
+namespace cria::test {
+namespace {
+
+using Json = nlohmann::json;
+
+std::vector<Json> answers_in(const std::string& path) {
+  std::vector<Json> answers;
+  std::istringstream text(read_file(path));
+  for (std::string line; std::getline(text, line);) answers.push_back(Json::parse(line));
+  return answers;
+}
+
+// Requests that begin alike, drawn in several ways.
+std::string many_requests(int n) {
+  std::string text;
+  for (int i = 0; i < n; ++i) {
+    const Json body = {{"prompt", "The river rises in the hills and item " + std::to_string(i % 7)},
+                       {"raw", i % 2 == 0},
+                       {"temperature", i % 3 * 0.7},
+                       {"seed", i},
+                       {"max_tokens", 3 + i % 9}};
+    text += body.dump() + "\n";
+  }
+  return text;
+}
+
+TEST(Batch, EachAnswerIsThatOfRun) {
+  const TempDirectory directory;
+  const std::string in = directory.write("in",
+                                         R"({"prompt": "What is the capital of France?", "temperature": 0}
+{"custom_id": "b", "url": "/v1/chat/completions", "body": {"model": "x", "messages": [{"role": "user", "content": "What colour is grass?"}], "max_tokens": 20, "temperature": 0.7, "seed": 5}}
+
+{"custom_id": "c", "url": "/v1/completions", "body": {"prompt": "The river", "max_tokens": 10, "temperature": 0}}
+{"prompt": " The river", "raw": true, "max_tokens": 12, "seed": 9, "stop": ["e"], "logprobs": true}
+)");
+  const std::string out = directory.path("out");
+  const Result result = cria({"batch", "-i", in, "-o", out, "--seed", "1"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  const std::vector<Json> answers = answers_in(out);
+  ASSERT_EQ(answers.size(), 4U);
+  EXPECT_EQ(answers[0].at("text"), "The capital of France is Paris.");
+  EXPECT_EQ(answers[1].at("custom_id"), "b");
+  EXPECT_EQ(answers[1].at("error"), nullptr);
+  EXPECT_EQ(answers[1]["response"]["status_code"], 200);
+  EXPECT_EQ(answers[1]["response"]["body"]["choices"][0]["message"]["content"],
+            cria({"run", "What colour is grass?", "-n", "20", "--temp", "0.7", "--seed", "5"}).out);
+  EXPECT_EQ(answers[2]["response"]["body"]["choices"][0]["text"],
+            cria({"run", "--raw", "The river", "-n", "10", "--temp", "0"}).out);
+  const Json run = Json::parse(cria({"run", "--raw", " The river", "-n", "12", "--seed", "9", "--stop", "e",
+                                     "--logprobs", "0", "--json"})
+                                   .out);
+  for (const char* key : {"text", "tokens", "stop_reason", "choices"})
+    EXPECT_EQ(answers[3].at(key), run.at(key)) << key;
+}
+
+TEST(Batch, ALineInErrorEndsNothing) {
+  const TempDirectory directory;
+  const std::string in = directory.write("in",
+                                         R"(not json
+{"custom_id": "b", "body": {"prompt": "x", "temprature": 1}}
+{"messages": []}
+{"prompt": "x", "temperature": -1}
+{"prompt": "x", "max_tokens": 1.5}
+{"prompt": "What is the capital of France?", "temperature": 0}
+[1]
+)");
+  const std::string out = directory.path("out");
+  const Result result = cria({"batch", "-i", in, "-o", out});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_NE(result.err.find("6 requests could not be answered"), std::string::npos) << result.err;
+  const std::vector<Json> answers = answers_in(out);
+  ASSERT_EQ(answers.size(), 7U);
+  EXPECT_EQ(answers[1]["response"], nullptr);
+  EXPECT_EQ(answers[1]["custom_id"], "b");
+  const std::vector<std::string> said = {"not JSON", "\"temprature\"", "is empty", "temperature",
+                                         "whole number"};
+  for (std::size_t i = 0; i < said.size(); ++i)
+    EXPECT_NE(answers[i]["error"]["message"].get<std::string>().find(said[i]), std::string::npos)
+        << answers[i];
+  EXPECT_EQ(answers[5]["text"], "The capital of France is Paris.");
+}
+
+TEST(Batch, TheSameWhateverRunsBesideIt) {
+  const TempDirectory directory;
+  const std::string in = directory.write("in", many_requests(40));
+  const auto answers = [&](std::vector<std::string> more) {
+    const std::string out = directory.path("out" + std::to_string(more.size()) + more.back());
+    std::vector<std::string> arguments = {"batch", "-i", in, "-o", out};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Result result = cria(arguments);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return read_file(out);
+  };
+  const std::string alone = answers({"--parallel", "1"});
+  EXPECT_EQ(count_lines(alone), 40U);
+  EXPECT_EQ(answers({"--parallel", "7", "-t", "2"}), alone);
+  EXPECT_EQ(answers({"--parallel", "32", "-b", "16", "-t", "3"}), alone);
+  const std::string unordered = answers({"--parallel", "8", "--unordered"});
+  const auto sorted = [](const std::string& text) {
+    std::vector<std::string> lines;
+    std::istringstream in_text(text);
+    for (std::string line; std::getline(in_text, line);) lines.push_back(line);
+    std::sort(lines.begin(), lines.end());
+    return lines;
+  };
+  EXPECT_EQ(sorted(unordered), sorted(alone));
+}
+
+// Killed again and again, at any byte; what is there stays, what is missing comes.
+TEST(Batch, GoesOnWhereItWasKilled) {
+  const TempDirectory directory;
+  const std::string in = directory.write("in", many_requests(30));
+  const std::string whole = directory.path("whole"), out = directory.path("out");
+  ASSERT_EQ(cria({"batch", "-i", in, "-o", whole}).code, 0);
+  const std::string want = read_file(whole);
+  for (const std::size_t cut : {0U, 1U, 700U}) {
+    directory.write("out", want.substr(0, cut));
+    EXPECT_EQ(cria({"batch", "-i", in, "-o", out}).code, 0);
+    EXPECT_EQ(read_file(out), want) << cut;
+  }
+  std::filesystem::remove(out);
+  for (int i = 0; i < 3; ++i) {
+    Child child(Child::Kind::Pipe, {"batch", "-i", in, "-o", out});
+    std::this_thread::sleep_for(std::chrono::milliseconds(100 + 100 * i));  // any moment will do
+    child.signal(SIGKILL);
+    child.exit_code();
+  }
+  EXPECT_EQ(cria({"batch", "-i", in, "-o", out}).code, 0);
+  EXPECT_EQ(read_file(out), want);
+  EXPECT_EQ(cria({"batch", "-i", in, "-o", out}).code, 0) << "nothing is left to do";
+  EXPECT_EQ(read_file(out), want);
+  const std::string others = directory.write("others", "{\"prompt\": \"x\"}\n");
+  const Result refused = cria({"batch", "-i", others, "-o", out});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_NE(refused.err.find("has an answer to another request"), std::string::npos) << refused.err;
+  EXPECT_EQ(read_file(out), want);
+}
+
+TEST(Batch, WrongUsage) {
+  EXPECT_EQ(cria({"batch", "-i", "x"}).code, 2);
+  EXPECT_EQ(cria({"batch", "-i", "x", "-o", "y", "--parallel", "0"}).code, 2);
+  EXPECT_EQ(cria({"batch", "-i", "/no/such/file", "-o", "/tmp/y"}).code, 1);
+}
+
+}  // namespace
+}  // namespace cria::test

@@ -1,0 +1,273 @@
+// `cria batch`: many requests of a file, many at once.
+#include <algorithm>
+#include <deque>
+#include <nlohmann/json.hpp>
+
+#include "engine/scheduler.h"
+#include "model/plural.h"
+#include "tools/commands/commands.h"
+#include "tools/options/batch_request.h"
+#include "tools/options/chat_template.h"
+#include "tools/options/common.h"
+#include "tools/options/input.h"
+#include "tools/options/sampling.h"
+#include "tools/report/answer_json.h"
+#include "tools/report/batch_answers.h"
+#include "tools/report/json.h"
+#include "tools/terminal/interrupt.h"
+#include "tools/terminal/messages.h"
+#include "tools/terminal/progress.h"
+#include "tools/terminal/terminal.h"
+
+namespace cria::tools {
+namespace {
+
+struct BatchOptions {
+  ModelOptions model;
+  SamplingOptions sampling;
+  std::string input, output, chat_template;
+  std::uint32_t parallel = 8;
+  bool unordered = false, raw = false;
+};
+
+std::vector<std::string> batch_lines(const std::string& path) {
+  std::vector<std::string> lines;
+  const std::string text = read_file(path);
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    std::string line = text.substr(begin, end - begin);
+    if (line.find_first_not_of(" \t\r") != std::string::npos) lines.push_back(std::move(line));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+/// One run over the file.
+class BatchRun {
+ public:
+  BatchRun(const BatchOptions& options, const Model& model, const GenerateOptions& defaults)
+      : options_(options),
+        model_(model),
+        defaults_(defaults),
+        template_(
+            std::make_shared<const ChatTemplate>(choose_template(options.chat_template, model.vocabulary()))),
+        lines_(batch_lines(options.input)),
+        answers_(options.output, ids(), !options.unordered),
+        progress_("answering", "answers", lines_.size()) {}
+
+  int run(std::atomic<bool>& stop) {
+    prepare();
+    if (std::ranges::any_of(ready_, &Ready::chat)) {
+      std::string note = template_->note();
+      say_note(note);
+    }
+    if (!ready_.empty()) {
+      Engine engine(model_, engine_options());
+      Scheduler scheduler(engine);
+      answer(scheduler, stop);
+    }
+    progress_.wipe();
+    say_end();
+    return stop ? interrupted_exit() : 0;
+  }
+
+ private:
+  struct Ready {
+    std::size_t index;
+    BatchRequest request;
+    AnswerRequest answer;
+    bool chat;
+  };
+
+  std::vector<std::string> ids() const {
+    std::vector<std::string> all;
+    for (std::size_t i = 0; i < lines_.size(); ++i) all.push_back(batch_answer_id(i, lines_[i]));
+    return all;
+  }
+
+  /// Requests to tokens, so that the memory needed is known; those that cannot be answered are now.
+  void prepare() {
+    for (std::size_t i = 0; i < lines_.size(); ++i) {
+      if (answers_.answered(i)) continue;
+      try {
+        ready_.push_back(read(i));
+      } catch (const Error& error) {
+        add_error(i, identify_batch_request(lines_[i]), error);
+      }
+    }
+  }
+
+  Ready read(std::size_t index) {
+    Ready ready{index, parse_batch_request(lines_[index], defaults_), {}, true};
+    BatchRequest& request = ready.request;
+    if (options_.raw && !request.raw) request.raw = true;
+    const bool templated = !options_.chat_template.empty() || !model_.vocabulary().chat_template.empty();
+    ready.chat = !request.conversation.messages.empty() || !request.raw.value_or(!templated);
+    const std::uint32_t given = options_.model.session.n_ctx;
+    if (ready.chat) {
+      if (request.conversation.messages.empty()) request.conversation.messages = {{"user", request.prompt}};
+      ChatOptions how;
+      how.chat_template = template_;
+      how.variables = request.conversation.variables;
+      const std::size_t most = given == 0 ? model_.context_length() : given;
+      ready.answer = chat_request(model_, most, request.conversation.messages, request.generate, how);
+    } else {
+      ready.answer.prompt = model_.tokenizer().encode(request.prompt, true, true);
+      ready.answer.options = request.generate;
+    }
+    const std::size_t n = ready.answer.prompt.size();
+    ready.answer.n_ctx = given == 0 ? context_for(model_, n, request.generate.max_tokens) : given;
+    check(request.generate.sampler, model_.vocabulary_size());
+    if (n == 0) throw Error("", "the prompt is empty and the model has no token to begin with");
+    if (n > ready.answer.n_ctx)
+      throw Error("", "the prompt is too long: expected at most " + counted(ready.answer.n_ctx, "token") +
+                          ", got " + std::to_string(n));
+    return ready;
+  }
+
+  /// Room for all at once where the machine has it, else for fewer; at least for the longest.
+  EngineOptions engine_options() const {
+    const SessionOptions& session = options_.model.session;
+    EngineOptions wanted;
+    wanted.n_batch = session.n_batch;
+    wanted.threads = session.threads;
+    wanted.threads_prefill = session.threads_prefill;
+    wanted.kv_type = parse_kv_type(options_.model.kv_type);
+    wanted.sequences = options_.parallel;
+    for (const Ready& ready : ready_)
+      wanted.n_ctx = std::max(wanted.n_ctx, static_cast<std::uint32_t>(ready.answer.n_ctx));
+    wanted.rope_ctx = session.n_ctx == 0 ? model_.context_length() : session.n_ctx;
+    wanted.positions = std::uint64_t{wanted.n_ctx} * wanted.sequences;
+    for (;; wanted.positions = std::max<std::uint64_t>(wanted.n_ctx, wanted.positions / 2)) {
+      const EngineMemory memory = engine_memory(model_, wanted);
+      if (options_.model.verbose)
+        print_line("memory: keys and values " + human_bytes(memory.kv) + " for " +
+                   counted(wanted.positions, "position") + ", work " + human_bytes(memory.work) +
+                   "; available " + human_bytes(memory.available));
+      if (memory.kv <= memory.available / 2 || wanted.positions == wanted.n_ctx) return wanted;
+    }
+  }
+
+  void answer(Scheduler& scheduler, std::atomic<bool>& stop) {
+    std::size_t next = 0;
+    while (!stop) {
+      while (next < ready_.size() && scheduler.waiting() < options_.parallel)
+        submit(scheduler, ready_[next++]);
+      if (!scheduler.step(&stop) && next == ready_.size()) return;
+      if (failed_) std::rethrow_exception(failed_);
+      progress_.update(answers_.count(), counted(tokens_, "token"));
+    }
+  }
+
+  void submit(Scheduler& scheduler, Ready& ready) {
+    AnswerRequest request = std::move(ready.answer);
+    request.on_end = [this, &ready](const GenerateResult& result, const std::optional<Error>& error) {
+      try {
+        tokens_ += result.tokens.size();
+        if (error) return add_error(ready.index, ready.request, *error);
+        if (result.reason != StopReason::Interrupted) add_answer(ready, result);
+      } catch (...) {  // the disk: the run ends
+        failed_ = std::current_exception();
+      }
+    };
+    scheduler.add(std::move(request));
+  }
+
+  nlohmann::ordered_json head(std::size_t index, const BatchRequest& request) const {
+    nlohmann::ordered_json json = {{"id", batch_answer_id(index, lines_[index])}};
+    if (!request.custom_id.empty()) json["custom_id"] = request.custom_id;
+    return json;
+  }
+
+  void add(std::size_t index, const nlohmann::ordered_json& json) {
+    std::string line = json_line(json);
+    line.pop_back();
+    answers_.add(index, line);
+  }
+
+  void add_answer(const Ready& ready, const GenerateResult& result) {
+    const AnswerFacts facts{model_, *ready.request.generate.sampler.seed, ready.chat};
+    nlohmann::ordered_json json = head(ready.index, ready.request);
+    if (ready.request.openai) {
+      json["response"] = {
+          {"status_code", 200}, {"request_id", json["id"]}, {"body", timeless_answer_json(result, facts)}};
+      json["error"] = nullptr;
+    } else {
+      json.update(timeless_answer_json(result, facts));
+    }
+    add(ready.index, json);
+  }
+
+  void add_error(std::size_t index, const BatchRequest& request, const Error& error) {
+    nlohmann::ordered_json json = head(index, request);
+    if (request.openai) json["response"] = nullptr;
+    json["error"] = {{"code", "invalid_request"}, {"message", error.what()}};
+    add(index, json);
+    ++errors_;
+  }
+
+  void say_end() {
+    if (errors_ > 0)
+      print_warning(counted(errors_, "request") + " could not be answered: see \"error\" in " +
+                    options_.output);
+    if (answers_.count() < lines_.size())
+      print_line("cria: " + std::to_string(answers_.count()) + " of " + counted(lines_.size(), "request") +
+                 " answered; the same command goes on from there");
+  }
+
+  const BatchOptions& options_;
+  const Model& model_;
+  const GenerateOptions& defaults_;
+  const std::shared_ptr<const ChatTemplate> template_;
+  const std::vector<std::string> lines_;
+  BatchAnswers answers_;
+  Progress progress_;
+  std::deque<Ready> ready_;
+  std::size_t tokens_ = 0, errors_ = 0;
+  std::exception_ptr failed_;
+};
+
+int run_batch(const BatchOptions& options) {
+  GenerateOptions defaults = options.sampling.resolve();
+  std::atomic<bool>& stop = catch_interrupts();
+  const auto model = load_model(options.model);
+  options.sampling.follow(model->file(), defaults.sampler);
+  return BatchRun(options, *model, defaults).run(stop);
+}
+
+}  // namespace
+
+void add_batch(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("batch", "Answer the requests of a file, many at once");
+  auto options = std::make_shared<BatchOptions>();
+  command->add_option("-i,--input", options->input, "requests, a JSON object on each line (-: stdin)")
+      ->type_name("FILE")
+      ->required();
+  command
+      ->add_option(
+          "-o,--output", options->output,
+          "answers, a line for each request; where some are there already, only the others are computed")
+      ->type_name("FILE")
+      ->required();
+  command->add_option("--parallel", options->parallel, "requests answered at once")
+      ->type_name("N")
+      ->check(range(1, 1024))
+      ->capture_default_str();
+  command->add_flag("--unordered", options->unordered, "answers are written as they come, not in order");
+  command->add_flag("--raw", options->raw, "a prompt is a text that goes on: no chat template");
+  add_template_option(*command, options->chat_template);
+  add_model_options(*command, options->model);
+  options->sampling.add_to(*command);
+  command->footer(
+      "A request is OpenAI's ({\"custom_id\", \"url\", \"body\"}), or {\"prompt\"} or {\"messages\"} with "
+      "max_tokens,\n"
+      "temperature, seed and so on beside it; what it does not say, the options here say. Each answer is "
+      "that of\n"
+      "cria run, whatever is answered beside it. What prompts begin with in common is read once.\n\n"
+      "Examples:\n"
+      "  cria batch -m model.gguf -i requests.jsonl -o answers.jsonl --temp 0\n"
+      "  cria batch -i requests.jsonl -o answers.jsonl --parallel 32 --unordered -n 200");
+  on_run(command, [options] { return run_batch(*options); });
+}
+
+}  // namespace cria::tools

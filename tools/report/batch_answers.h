@@ -1,0 +1,41 @@
+// The file of a batch's answers: a line each, appended as they come, so that a run that was ended goes on where it was.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cria::tools {
+
+/// "17-00ab…": which request an answer is of, by its place and its bytes.
+std::string batch_answer_id(std::size_t index, std::string_view request);
+
+class BatchAnswers {
+ public:
+  /// ids: of all requests. Finds which of them the file answers already, and cuts off a line that is not complete.
+  /// in_order: answers are written in the order of the ids. Throws Error for a file with other answers.
+  BatchAnswers(const std::string& path, std::vector<std::string> ids, bool in_order);
+
+  [[nodiscard]] bool answered(std::size_t index) const { return answered_[index]; }
+  [[nodiscard]] std::size_t count() const { return count_; }
+  /// A line without its newline, of a request that was not answered. Throws Error if the disk refuses.
+  void add(std::size_t index, const std::string& line);
+
+ private:
+  void resume();
+  void write(const std::string& line);
+
+  const std::string path_;
+  const std::vector<std::string> ids_;
+  const bool in_order_;
+  std::vector<bool> answered_;
+  std::size_t count_ = 0, next_ = 0;
+  std::map<std::size_t, std::string> early_;  // whose turn has not come
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_{nullptr, &std::fclose};
+};
+
+}  // namespace cria::tools
