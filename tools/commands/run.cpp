@@ -183,8 +183,7 @@ int run(RunOptions options) {
   Prompt prompt = read_prompt(*model, options);
   if (options.model.session.n_ctx == 0) {
     options.model.session.rope_ctx = model->config().n_ctx_train;
-    options.model.session.n_ctx =
-        context_for(*model, token_count(*model, prompt), wanted.max_tokens);
+    options.model.session.n_ctx = context_for(*model, token_count(*model, prompt), wanted.max_tokens);
   }
   const auto session = open_session(*model, options.model);
   warn_of_long_context(*model, options.model);

@@ -10,8 +10,6 @@
 namespace cria::test {
 namespace {
 
-using nlohmann::json;
-
 class Thinking : public testing::Test {
  protected:
   void SetUp() override { scripted_file(kThinkingTemplate, kThinkingScript).write(model_); }
@@ -48,16 +46,16 @@ TEST_F(Thinking, AnswersThatNeverCameAreExplained) {
 }
 
 TEST_F(Thinking, JsonHasItApart) {
-  const json all = json::parse(run({"--json", "--logprobs", "0"}).out);
+  const nlohmann::json all = nlohmann::json::parse(run({"--json", "--logprobs", "0"}).out);
   EXPECT_EQ(all.at("text"), "Fourty");
   EXPECT_EQ(all.at("reasoning_content"), "hmso");
   EXPECT_EQ(all.at("tokens").size(), 6U);
-  const json& choice = all.at("choices").at(0);
+  const nlohmann::json& choice = all.at("choices").at(0);
   EXPECT_EQ(choice.at("message").at("content"), "Fourty");
   EXPECT_EQ(choice.at("message").at("reasoning_content"), "hmso");
   EXPECT_EQ(choice.at("logprobs").at("content").size(), 2U);
   EXPECT_EQ(all.at("usage").at("completion_tokens_details").at("reasoning_tokens"), 4);
-  const json none = json::parse(run({"--json", "--no-think"}).out);
+  const nlohmann::json none = nlohmann::json::parse(run({"--json", "--no-think"}).out);
   EXPECT_FALSE(none.contains("reasoning_content"));
   EXPECT_FALSE(none.at("usage").contains("completion_tokens_details"));
 }
@@ -66,9 +64,9 @@ TEST_F(Thinking, PiecesAreToldApart) {
   std::istringstream lines(run({"--stream-json"}).out);
   std::string answer, thoughts;
   for (std::string line; std::getline(lines, line);) {
-    const json piece = json::parse(line);
+    const nlohmann::json piece = nlohmann::json::parse(line);
     if (piece.at("object") != "chat.completion.chunk") continue;
-    const json& delta = piece.at("choices").at(0).at("delta");
+    const nlohmann::json& delta = piece.at("choices").at(0).at("delta");
     EXPECT_EQ(delta.size(), 1U);
     answer += delta.value("content", "");
     thoughts += delta.value("reasoning_content", "");
@@ -117,13 +115,13 @@ TEST_F(Thinking, ChatKeepsItButDoesNotReadItAgain) {
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.out, "Fourty\nFourty\n");
   EXPECT_EQ(result.err.find("hmso"), std::string::npos) << result.err;
-  const json talk = json::parse(read_file(saved));
+  const nlohmann::json talk = nlohmann::json::parse(read_file(saved));
   ASSERT_EQ(talk.size(), 4U);
   EXPECT_EQ(talk[1].at("content"), "Fourty");
   EXPECT_EQ(talk[1].at("reasoning_content"), "hmso");
   const Result again = chat("/load " + saved + "\n/retry\n/undo\n/save " + saved + "\n");
   EXPECT_EQ(again.out, "Fourty\n");
-  EXPECT_EQ(json::parse(read_file(saved)).size(), 2U);
+  EXPECT_EQ(nlohmann::json::parse(read_file(saved)).size(), 2U);
 }
 
 TEST_F(Thinking, ASessionFileKeepsIt) {
@@ -133,7 +131,7 @@ TEST_F(Thinking, ASessionFileKeepsIt) {
   const Result second = chat("why\n/stats\n/save " + saved + "\n", session);
   EXPECT_EQ(second.out, "Fourty\n") << second.err;
   EXPECT_NE(second.err.find("evaluated before"), std::string::npos) << second.err;
-  EXPECT_EQ(json::parse(read_file(saved)).at(1).at("reasoning_content"), "hmso");
+  EXPECT_EQ(nlohmann::json::parse(read_file(saved)).at(1).at("reasoning_content"), "hmso");
 }
 
 TEST_F(Thinking, APipeShowsItIfTold) {
