@@ -52,11 +52,11 @@ class Product {
  public:
   Product(const KernelSet& kernels, DType type, const Matrix& matrix, std::size_t tokens)
       : kernels_(kernels), kernel_(kernels.matmul(type)), tokens_(tokens) {
-    const std::size_t row_bytes = dtype_info(type).bytes(matrix.cols);
+    const std::size_t row_bytes = dtype_info(type).row_bytes(matrix.cols);
     matrix_bytes_ = row_bytes * matrix.rows;
     copies_ = tokens > 8 ? 1 : kBeyondCaches / matrix_bytes_ + 1;
     weights_ = aligned(matrix_bytes_ * copies_);
-    fill_random_weights(type, matrix.rows * matrix.cols, weights_.get(), 1);
+    fill_random_weights(type, matrix.rows, matrix.cols, weights_.get(), 1);
     for (std::size_t i = 1; i < copies_; ++i)
       std::memcpy(weights_.get() + i * matrix_bytes_, weights_.get(), matrix_bytes_);
     x_.resize(tokens * matrix.cols);

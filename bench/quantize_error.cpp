@@ -55,7 +55,7 @@ struct Sums {
 
 std::vector<float> values(const TensorView& tensor) {
   std::vector<float> out(tensor.cols() * tensor.rows());
-  dtype_info(tensor.dtype).dequantize(tensor.data, out.data(), out.size());
+  dtype_info(tensor.dtype).dequantize_rows(tensor.data, out.data(), tensor.rows(), tensor.cols());
   return out;
 }
 
@@ -66,7 +66,7 @@ std::vector<float> encoded(const std::vector<float>& x, std::size_t cols, DType 
   const EncodeFn encode = active_kernels()->encode(type);
   if (encode == nullptr) return {};
   std::vector<float> out(x.size());
-  std::vector<std::byte> row(info.bytes(cols));
+  std::vector<std::byte> row(info.row_bytes(cols));
   for (std::size_t r = 0; r < x.size() / cols; ++r) {
     encode(x.data() + r * cols, importance, cols, row.data());
     info.dequantize(row.data(), out.data() + r * cols, cols);

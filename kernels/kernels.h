@@ -40,9 +40,10 @@ struct MatMulKernel {
   MatMulFn run = nullptr;       ///< null: the type cannot be a weight matrix
 };
 
-/// Encodes n_values (whole blocks) of x as blocks of one type with a small squared error Σ w·(x - x̂)².
+/// Encodes n_values (whole blocks; where rows begin with a header, one row) of x as blocks of one type with a
+/// small squared error Σ w·(x - x̂)².
 /// importance: null, or a weight w ≥ 0 for each value; zero for all values of a block counts as none. Every
-/// block depends on its own values only. Finite values whatever x holds: kernels/README.md.
+/// block (or such row) depends on its own values only. Finite values whatever x holds: kernels/README.md.
 using EncodeFn = void (*)(const float* x, const float* importance, std::size_t n_values, std::byte* blocks);
 
 struct AttentionJob;  // kernels/attention/attention.h

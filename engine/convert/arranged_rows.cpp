@@ -89,7 +89,7 @@ class Fp4Rows : public WeightRows {
     return true;
   }
   void read(std::uint64_t row, float* out) const override {
-    std::vector<std::byte> blocks(dtype_info(DType::MXFP4).bytes(cols()));
+    std::vector<std::byte> blocks(dtype_info(DType::MXFP4).row_bytes(cols()));
     static_cast<void>(copy(row, DType::MXFP4, blocks.data()));
     dtype_info(DType::MXFP4).dequantize(blocks.data(), out, cols());
   }

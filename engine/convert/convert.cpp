@@ -210,7 +210,7 @@ struct Conversion::State {
     }
     item.tensor.type = wanted.matrix && is_quantizable(wanted.name) ? matrix_type(*item.rows) : DType::F32;
     item.tensor.form = item.rows->form();
-    item.tensor.bytes = dtype_info(item.tensor.type).bytes(item.rows->rows() * item.rows->cols());
+    item.tensor.bytes = item.rows->rows() * dtype_info(item.tensor.type).row_bytes(item.rows->cols());
     planned.push_back(std::move(item));
   }
 

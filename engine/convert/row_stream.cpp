@@ -50,7 +50,7 @@ void RowStream::encode_row(const RowJob& job, EncodeFn encoder, std::uint64_t ro
 void RowStream::encode(const RowJob& job, EncodeFn encoder, Piece& piece) {
   piece.values.resize(job.rows->cols());
   piece.decoded.resize(job.measure ? job.rows->cols() : 0);
-  piece.bytes.resize(piece.rows * dtype_info(job.type).bytes(job.rows->cols()));
+  piece.bytes.resize(piece.rows * dtype_info(job.type).row_bytes(job.rows->cols()));
   piece.errors.assign(piece.rows, {});
   piece.bad = false;
   for (std::uint64_t i = 0; i < piece.rows; ++i)
@@ -61,7 +61,7 @@ FormError RowStream::write(const RowJob& job, const Sink& sink) {
   const EncodeFn encoder = kernels_.encode(job.type);
   if (encoder == nullptr && job.type != job.rows->nearest())
     throw Error(job.file, "no encoder for " + std::string(name(job.type)), "tensor " + job.name);
-  const std::size_t row_bytes = dtype_info(job.type).bytes(job.rows->cols());
+  const std::size_t row_bytes = dtype_info(job.type).row_bytes(job.rows->cols());
   const std::uint64_t per_piece =
       std::clamp<std::uint64_t>(kPieceBytes / std::max<std::size_t>(1, row_bytes), 1, kPieceRows);
   FormError total;

@@ -9,7 +9,7 @@ namespace {
 class StoredRows : public WeightRows {
  public:
   StoredRows(const std::byte* data, DType type, std::uint64_t rows, std::uint64_t cols)
-      : WeightRows(rows, cols), data_(data), type_(dtype_info(type)), row_bytes_(type_.bytes(cols)) {}
+      : WeightRows(rows, cols), data_(data), type_(dtype_info(type)), row_bytes_(type_.row_bytes(cols)) {}
 
   void read(std::uint64_t row, float* out) const override {
     type_.dequantize(data_ + row * row_bytes_, out, cols());

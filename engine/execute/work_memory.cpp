@@ -191,13 +191,11 @@ Activations token_range(const Activations& acts, std::size_t begin, std::size_t 
 }
 
 Activations column_range(const Activations& acts, std::size_t token, std::size_t col, std::size_t cols) {
-  const std::size_t block = acts.type == ActType::Q8x32 ? 32 : 256;
-  const std::size_t sums = acts.type == ActType::Q8x32 ? 32 : 16;
   Activations part = token_range(acts, token, token + 1);
   part.cols = cols;
   part.q += col * part.value_bytes();
-  if (part.d != nullptr) part.d += col / block;
-  if (part.sum != nullptr) part.sum += col / sums;
+  if (part.d != nullptr) part.d += col / acts.values_per_d();
+  if (part.sum != nullptr) part.sum += col / acts.values_per_sum();
   return part;
 }
 

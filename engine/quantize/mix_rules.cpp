@@ -10,17 +10,18 @@ namespace cria {
 namespace {
 
 constexpr std::array kMixes = {
-    Mix{"F32", 0, DType::F32},        Mix{"BF16", 32, DType::BF16},       Mix{"F16", 1, DType::F16},
-    Mix{"Q8_0", 7, DType::Q8_0},      Mix{"Q6_K", 18, DType::Q6_K},       Mix{"Q5_1", 9, DType::Q5_1},
-    Mix{"Q5_K_M", 17, DType::Q5_K},   Mix{"Q5_K_S", 16, DType::Q5_K},     Mix{"Q5_0", 8, DType::Q5_0},
-    Mix{"Q4_1", 3, DType::Q4_1},      Mix{"Q4_K_M", 15, DType::Q4_K},     Mix{"Q4_K_S", 14, DType::Q4_K},
-    Mix{"Q4_0", 2, DType::Q4_0},      Mix{"IQ4_NL", 25, DType::IQ4_NL},   Mix{"IQ4_XS", 30, DType::IQ4_XS},
-    Mix{"MXFP4", 38, DType::MXFP4},   Mix{"Q3_K_L", 13, DType::Q3_K},     Mix{"Q3_K_M", 12, DType::Q3_K},
-    Mix{"IQ3_M", 27, DType::IQ3_S},   Mix{"Q3_K_S", 11, DType::Q3_K},     Mix{"IQ3_S", 26, DType::IQ3_S},
-    Mix{"IQ3_XS", 22, DType::IQ3_S},  Mix{"IQ3_XXS", 23, DType::IQ3_XXS}, Mix{"Q2_K", 10, DType::Q2_K},
-    Mix{"Q2_K_S", 21, DType::Q2_K},   Mix{"IQ2_M", 29, DType::IQ2_S},     Mix{"IQ2_S", 28, DType::IQ2_XS},
-    Mix{"IQ2_XS", 20, DType::IQ2_XS}, Mix{"IQ2_XXS", 19, DType::IQ2_XXS}, Mix{"TQ2_0", 37, DType::TQ2_0},
-    Mix{"IQ1_M", 31, DType::IQ1_M},   Mix{"TQ1_0", 36, DType::TQ1_0},     Mix{"IQ1_S", 24, DType::IQ1_S},
+    Mix{"F32", 0, DType::F32},          Mix{"BF16", 32, DType::BF16},      Mix{"F16", 1, DType::F16},
+    Mix{"Q8_0", 7, DType::Q8_0},        Mix{"Q6_K", 18, DType::Q6_K},      Mix{"Q5_1", 9, DType::Q5_1},
+    Mix{"Q5_K_M", 17, DType::Q5_K},     Mix{"Q5_K_S", 16, DType::Q5_K},    Mix{"Q5_0", 8, DType::Q5_0},
+    Mix{"Q4_1", 3, DType::Q4_1},        Mix{"Q4_K_M", 15, DType::Q4_K},    Mix{"Q4_K_S", 14, DType::Q4_K},
+    Mix{"Q4_0", 2, DType::Q4_0},        Mix{"IQ4_NL", 25, DType::IQ4_NL},  Mix{"NVFP4", 39, DType::NVFP4},
+    Mix{"IQ4_XS", 30, DType::IQ4_XS},   Mix{"IQ4_KS", 145, DType::IQ4_KS}, Mix{"MXFP4", 38, DType::MXFP4},
+    Mix{"Q3_K_L", 13, DType::Q3_K},     Mix{"Q3_K_M", 12, DType::Q3_K},    Mix{"IQ3_M", 27, DType::IQ3_S},
+    Mix{"Q3_K_S", 11, DType::Q3_K},     Mix{"IQ3_S", 26, DType::IQ3_S},    Mix{"IQ3_XS", 22, DType::IQ3_S},
+    Mix{"IQ3_XXS", 23, DType::IQ3_XXS}, Mix{"Q2_K", 10, DType::Q2_K},      Mix{"Q2_K_S", 21, DType::Q2_K},
+    Mix{"IQ2_M", 29, DType::IQ2_S},     Mix{"IQ2_S", 28, DType::IQ2_XS},   Mix{"IQ2_XS", 20, DType::IQ2_XS},
+    Mix{"IQ2_XXS", 19, DType::IQ2_XXS}, Mix{"TQ2_0", 37, DType::TQ2_0},    Mix{"IQ1_M", 31, DType::IQ1_M},
+    Mix{"TQ1_0", 36, DType::TQ1_0},     Mix{"IQ1_S", 24, DType::IQ1_S},    Mix{"Q1_0", 40, DType::Q1_0},
 };
 
 constexpr std::string_view kSmallest = "IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ2_M";
@@ -47,8 +48,8 @@ constexpr std::array kRules = {
     MixRule{"IQ1_S IQ1_M IQ2_XXS IQ2_XS", "per_layer_token_embd", Layers::All, Models::All, DType::Q2_K},
     MixRule{"IQ2_S IQ2_M IQ3_XXS", "token_embd", Layers::All, Models::All, DType::IQ3_S},
     MixRule{"IQ2_S IQ2_M IQ3_XXS", "per_layer_token_embd", Layers::All, Models::All, DType::IQ3_S},
-    MixRule{"TQ1_0 TQ2_0", "token_embd", Layers::All, Models::All, DType::Q4_K},
-    MixRule{"TQ1_0 TQ2_0", "per_layer_token_embd", Layers::All, Models::All, DType::Q4_K},
+    MixRule{"TQ1_0 TQ2_0 Q1_0", "token_embd", Layers::All, Models::All, DType::Q4_K},
+    MixRule{"TQ1_0 TQ2_0 Q1_0", "per_layer_token_embd", Layers::All, Models::All, DType::Q4_K},
 
     // About two bits and less: what is small or early gets more.
     MixRule{kSmallest, "attn_v", Layers::All, Models::GroupedOrExperts, DType::Q4_K},
@@ -73,7 +74,7 @@ constexpr std::array kRules = {
     MixRule{"Q3_K_M", "attn_v", Layers::First2, Models::All, DType::Q5_K},
     MixRule{"Q3_K_M", "attn_v", Layers::All, Models::All, DType::Q4_K},
     MixRule{"Q3_K_L", "attn_v", Layers::All, Models::All, DType::Q5_K},
-    MixRule{"IQ4_NL IQ4_XS", "attn_v", Layers::All, Models::Grouped, DType::Q5_K},
+    MixRule{"IQ4_NL IQ4_XS IQ4_KS", "attn_v", Layers::All, Models::Grouped, DType::Q5_K},
     MixRule{"Q4_K_S", "attn_v", Layers::First4, Models::All, DType::Q5_K},
 
     // One matrix for queries, keys and values.
@@ -100,7 +101,7 @@ constexpr std::array kRules = {
     MixRule{"Q3_K_L", "ffn_down*", Layers::All, Models::All, DType::Q5_K},
     MixRule{"Q4_K_M Q5_K_M", "ffn_down*", Layers::Spread, Models::All, DType::Q6_K},
     MixRule{"Q4_K_S", "ffn_down*", Layers::FirstEighth, Models::All, DType::Q5_K},
-    MixRule{"IQ4_NL IQ4_XS", "ffn_down*", Layers::FirstEighth, Models::Unweighted, DType::Q5_K},
+    MixRule{"IQ4_NL IQ4_XS IQ4_KS", "ffn_down*", Layers::FirstEighth, Models::Unweighted, DType::Q5_K},
     MixRule{"Q4_0", "ffn_down*", Layers::FirstEighth, Models::Weighted, DType::Q4_1},
     MixRule{"Q5_0", "ffn_down*", Layers::FirstEighth, Models::Weighted, DType::Q5_1},
 
@@ -122,7 +123,8 @@ constexpr std::array kFallbacks = {
     Fallback{DType::IQ3_S, DType::IQ4_NL},   Fallback{DType::IQ4_XS, DType::IQ4_NL},
     Fallback{DType::TQ1_0, DType::Q4_0},     Fallback{DType::TQ2_0, DType::Q4_0},
     Fallback{DType::Q4_K, DType::Q5_0},      Fallback{DType::Q5_K, DType::Q5_1},
-    Fallback{DType::Q6_K, DType::Q8_0},
+    Fallback{DType::Q6_K, DType::Q8_0},     Fallback{DType::IQ4_KS, DType::IQ4_NL},
+    Fallback{DType::NVFP4, DType::MXFP4},    Fallback{DType::Q1_0, DType::Q4_0},
 };
 // clang-format on
 

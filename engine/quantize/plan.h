@@ -96,7 +96,7 @@ struct PlannedTensor {
 
   [[nodiscard]] bool copied() const { return type == source->dtype; }
   [[nodiscard]] std::uint64_t bytes() const {
-    return dtype_info(type).bytes(source->cols()) * source->rows();
+    return dtype_info(type).row_bytes(source->cols()) * source->rows();
   }
 };
 

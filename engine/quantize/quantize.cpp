@@ -114,7 +114,8 @@ class Quantizer {
       return;
     }
     piece.values.resize(n);
-    dtype_info(source.dtype).dequantize(from, piece.values.data(), n);
+    dtype_info(source.dtype)
+        .dequantize_rows(from, piece.values.data(), piece.end - piece.begin, source.cols());
     examine(piece);
     if (tensor.copied()) {
       piece.bytes = {from, (piece.end - piece.begin) * source.row_bytes()};
@@ -136,7 +137,7 @@ class Quantizer {
   void encode(Piece& piece) const {
     const PlannedTensor& tensor = *piece.tensor;
     const std::size_t cols = tensor.source->cols();
-    const std::size_t row_bytes = dtype_info(tensor.type).bytes(cols);
+    const std::size_t row_bytes = dtype_info(tensor.type).row_bytes(cols);
     const EncodeFn encoder = kernels_.encode(tensor.type);
     const std::uint64_t rows_of_expert = tensor.source->shape.size() > 1 ? tensor.source->shape[1] : 1;
     piece.encoded.resize((piece.end - piece.begin) * row_bytes);
@@ -159,7 +160,8 @@ class Quantizer {
   void measure(Piece& piece) const {
     piece.decoded.resize(piece.values.size());
     dtype_info(piece.tensor->type)
-        .dequantize(piece.encoded.data(), piece.decoded.data(), piece.decoded.size());
+        .dequantize_rows(piece.encoded.data(), piece.decoded.data(), piece.end - piece.begin,
+                         piece.tensor->source->cols());
     for (std::size_t i = 0; i < piece.values.size(); ++i) {
       const double value = piece.values[i];
       const double error = value - piece.decoded[i];

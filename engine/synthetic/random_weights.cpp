@@ -33,8 +33,11 @@ struct Scales {
   double scale, min;
 };
 
-void set_scales(const DTypeInfo& type, std::byte* block, Scales scales) {
-  set_block_scales(type.id, block, static_cast<float>(scales.scale), static_cast<float>(scales.min));
+void set_scales(const DTypeInfo& type, std::byte* row, std::size_t n_blocks, Scales scales) {
+  const auto scale = static_cast<float>(scales.scale), min = static_cast<float>(scales.min);
+  set_row_scale(type.id, row, scale);
+  for (std::size_t i = 0; i < n_blocks; ++i)
+    set_block_scales(type.id, row + type.header_bytes + i * type.block_bytes, scale, min);
 }
 
 double mean(const std::vector<float>& values, double power) {
@@ -47,12 +50,12 @@ double mean(const std::vector<float>& values, double power) {
 /// scales of 1.
 Scales calibrate(const DTypeInfo& type, Random& random) {
   constexpr std::size_t kBlocks = 64;
-  std::vector<std::byte> blocks(kBlocks * type.block_bytes);
+  std::vector<std::byte> row(type.row_bytes(kBlocks * type.block_values));
   std::vector<float> values(kBlocks * type.block_values);
-  for (std::byte& byte : blocks) byte = static_cast<std::byte>(random.next());
+  for (std::byte& byte : row) byte = static_cast<std::byte>(random.next());
   const auto dequantized = [&](double scale, double min) -> const std::vector<float>& {
-    for (std::size_t i = 0; i < kBlocks; ++i) set_scales(type, &blocks[i * type.block_bytes], {scale, min});
-    type.dequantize(blocks.data(), values.data(), values.size());
+    set_scales(type, row.data(), kBlocks, {scale, min});
+    type.dequantize(row.data(), values.data(), values.size());
     return values;
   };
   // Where a type has a minimum, that is; a scale that cannot be 0 leaves less.
@@ -62,16 +65,16 @@ Scales calibrate(const DTypeInfo& type, Random& random) {
   return {kWeightRms / rms, min * kWeightRms / rms};
 }
 
-void fill_blocks(const DTypeInfo& type, std::size_t n_values, std::byte* out, Random& random) {
+void fill_blocks(const DTypeInfo& type, std::size_t rows, std::size_t cols, std::byte* out, Random& random) {
   const Scales scales = calibrate(type, random);
-  const std::size_t bytes = type.bytes(n_values);
+  const std::size_t row_bytes = type.row_bytes(cols), bytes = rows * row_bytes;
   std::size_t at = 0;
   for (; at + 8 <= bytes; at += 8) {
     const std::uint64_t bits = random.next();
     std::memcpy(out + at, &bits, 8);
   }
   for (; at < bytes; ++at) out[at] = static_cast<std::byte>(random.next());
-  for (at = 0; at < bytes; at += type.block_bytes) set_scales(type, out + at, scales);
+  for (at = 0; at < bytes; at += row_bytes) set_scales(type, out + at, cols / type.block_values, scales);
 }
 
 template <class Bits, class Convert>
@@ -84,9 +87,10 @@ void fill_floats(std::size_t n, std::byte* out, Random& random, Convert convert)
 
 }  // namespace
 
-void fill_random_weights(DType type, std::size_t n_values, std::byte* out, std::uint64_t seed) {
+void fill_random_weights(DType type, std::size_t rows, std::size_t cols, std::byte* out, std::uint64_t seed) {
   const DTypeInfo& info = dtype_info(type);
-  assert(info.dot != DotClass::None && n_values % info.block_values == 0);
+  assert(info.dot != DotClass::None && cols % info.block_values == 0);
+  const std::size_t n_values = rows * cols;
   Random random{seed};
   switch (type) {  // the float types are values, not blocks
     case DType::F32:
@@ -96,7 +100,7 @@ void fill_random_weights(DType type, std::size_t n_values, std::byte* out, std::
     case DType::BF16:
       return fill_floats<std::uint16_t>(n_values, out, random, [](float x) { return f32_to_bf16(x); });
     default:
-      return fill_blocks(info, n_values, out, random);
+      return fill_blocks(info, rows, cols, out, random);
   }
 }
 

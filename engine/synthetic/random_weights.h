@@ -9,9 +9,9 @@
 
 namespace cria {
 
-/// Fills n_values (a multiple of the block) with random blocks whose values have mean about 0 and root mean
+/// Fills rows of cols values (a multiple of the block) with random blocks whose values have mean about 0 and root mean
 /// square about 0.02, as trained matrices have. The same seed gives the same bytes. The type must be usable
 /// as a weight matrix.
-void fill_random_weights(DType type, std::size_t n_values, std::byte* out, std::uint64_t seed);
+void fill_random_weights(DType type, std::size_t rows, std::size_t cols, std::byte* out, std::uint64_t seed);
 
 }  // namespace cria

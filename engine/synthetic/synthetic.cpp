@@ -107,7 +107,7 @@ void set_hyper_parameters(GgufWriter& writer, const ModelShape& s, DType type) {
 void write_floats(GgufWriter& writer, const Tensor& tensor, std::uint64_t seed) {
   std::vector<float> values(tensor.shape[0] * rows(tensor), 1.F);
   if (!tensor.name.ends_with("norm.weight"))
-    fill_random_weights(DType::F32, values.size(), reinterpret_cast<std::byte*>(values.data()), seed);
+    fill_random_weights(DType::F32, 1, values.size(), reinterpret_cast<std::byte*>(values.data()), seed);
   writer.write(std::as_bytes(std::span(values)));
 }
 
@@ -171,9 +171,9 @@ void write_synthetic(const ModelShape& shape, DType type, const std::string& pat
     }
     const std::uint64_t per_piece = std::max<std::uint64_t>(1, (std::uint64_t{1} << 20) / tensor.shape[0]);
     for (std::uint64_t row = 0; row < rows(tensor); row += per_piece) {
-      const std::uint64_t n = std::min(per_piece, rows(tensor) - row) * tensor.shape[0];
-      piece.resize(dtype_info(own).bytes(n));
-      fill_random_weights(own, n, piece.data(), seed++);
+      const std::uint64_t n = std::min(per_piece, rows(tensor) - row);
+      piece.resize(n * dtype_info(own).row_bytes(tensor.shape[0]));
+      fill_random_weights(own, n, tensor.shape[0], piece.data(), seed++);
       writer.write(piece);
     }
   }

@@ -21,17 +21,17 @@ struct IntegerGrid {
   [[gnu::always_inline]] static V code(const V& x) { return nearest(x) - V::broadcast(kBottom); }
 };
 
-/// The sixteen values of IQ4_NL and IQ4_XS.
-template <class Isa>
+/// The sixteen values of IQ4_NL and IQ4_XS, or those plus a number.
+template <class Isa, int shift = 0>
 struct Iq4Grid {
   using V = F32x16<Isa>;
-  static constexpr float kBottom = kIq4Values[0], kTop = kIq4Values[15];
+  static constexpr float kBottom = kIq4Values[0] + shift, kTop = kIq4Values[15] + shift;
 
   [[gnu::always_inline]] static V nearest(const V& x) {
     V value = V::broadcast(kBottom);
     CRIA_UNROLL
     for (std::size_t i = 1; i < 16; ++i)
-      value = select_less(V::broadcast(middle(i)), x, V::broadcast(kIq4Values[i]), value);
+      value = select_less(V::broadcast(middle(i)), x, V::broadcast(kIq4Values[i] + shift), value);
     return value;
   }
   [[gnu::always_inline]] static V code(const V& x) {
@@ -44,7 +44,7 @@ struct Iq4Grid {
 
  private:
   static constexpr float middle(std::size_t i) {
-    return (static_cast<float>(kIq4Values[i - 1]) + static_cast<float>(kIq4Values[i])) / 2;
+    return (static_cast<float>(kIq4Values[i - 1]) + static_cast<float>(kIq4Values[i])) / 2 + shift;
   }
 };
 

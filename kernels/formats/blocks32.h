@@ -1,4 +1,4 @@
-// Types with one float scale per 32 values.
+// Types with one float scale per 32 values, or per 128.
 #pragma once
 
 #include "kernels/formats/format.h"
@@ -29,6 +29,10 @@ struct BlockQ5_1 {  // 6 bits: d*(five bits) + m
 struct BlockQ8_0 {  // 8.5 bits: d*q
   F16Bits d;
   std::int8_t q[32];
+};
+struct BlockQ1_0 {  // 1.125 bits: d where the bit is set, else -d; 128 values, lowest bit first
+  F16Bits d;
+  std::uint8_t bits[16];
 };
 struct BlockQ8_1 {  // 9 bits: d*q; sum is d*Σq, kept for products, and says nothing about the values
   F16Bits d, sum;
@@ -82,6 +86,15 @@ struct Format<DType::Q8_0> : Blocks32Format<BlockQ8_0> {
   static constexpr DecodeTraits kTraits{-128, 127, 32, 1, 1, false};
   static void decode(const Block& b, Decoded32& out) {
     fill(out, f16_to_f32(b.d), 0, [&](int i) { return b.q[i]; });
+  }
+};
+
+template <>
+struct Format<DType::Q1_0> : Blocks32Format<BlockQ1_0, 128> {
+  static_assert(sizeof(Block) == 18);
+  static constexpr DecodeTraits kTraits{-1, 1, 32, 1, 1, false};
+  static void decode(const Block& b, int group, Decoded32& out) {
+    fill(out, f16_to_f32(b.d), 0, [&](int i) { return (b.bits[4 * group + i / 8] >> (i % 8) & 1) * 2 - 1; });
   }
 };
 

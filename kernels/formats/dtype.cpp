@@ -9,24 +9,16 @@
 namespace cria {
 namespace {
 
-template <DType type>
-void decode(const std::byte* block, Decoded32& out) {
-  Format<type>::decode(load_block<typename Format<type>::Block>(block), out);
-}
-template <DType type>
-void decode(const std::byte* block, Decoded256& out) {
-  Format<type>::decode(load_block<typename Format<type>::Block>(block), out);
-}
-
 // Products are exact (kernels/README.md), so only the offset can round. It is left out, not added as zero,
-// where a type has none: -0 would become +0.
+// where a type has none: -0 would become +0. (IQ4_KS alone rounds twice, in this order.)
 
 template <DType type>
-void dequantize32(const std::byte* blocks, float* out, std::size_t n) {
-  Decoded32 w;
-  for (std::size_t b = 0; b < n / 32; ++b) {
-    decode<type>(blocks + b * sizeof(typename Format<type>::Block), w);
-    for (int i = 0; i < 32; ++i) {
+void dequantize_groups(const std::byte* row, float* out, std::size_t n) {
+  constexpr int kValues = Format<type>::kGroupValues;
+  DecodedGroup<kValues> w;
+  for (std::size_t g = 0; g < n / kValues; ++g) {
+    decode_group<type>(row, g, w);
+    for (int i = 0; i < kValues; ++i) {
       float value = w.d * w.q[i];
       if constexpr (Format<type>::kTraits.has_min) value += w.m;
       *out++ = value;
@@ -35,10 +27,10 @@ void dequantize32(const std::byte* blocks, float* out, std::size_t n) {
 }
 
 template <DType type>
-void dequantize256(const std::byte* blocks, float* out, std::size_t n) {
+void dequantize256(const std::byte* row, float* out, std::size_t n) {
   Decoded256 w;
   for (std::size_t b = 0; b < n / 256; ++b) {
-    decode<type>(blocks + b * sizeof(typename Format<type>::Block), w);
+    decode_group<type>(row, b, w);
     for (int i = 0; i < 256; ++i) {
       const int j = i / 16;
       float value = w.d * w.scale[j] * w.q[i];
@@ -52,7 +44,9 @@ template <DType type>
 void set_scales(std::byte* bytes, float d, float m) {
   using F = Format<type>;
   auto block = load_block<typename F::Block>(bytes);
-  if constexpr (requires { F::set_scales(block, d, m); }) {
+  if constexpr (kHeaderBytes<type> != 0) {
+    return;
+  } else if constexpr (requires { F::set_scales(block, d, m); }) {
     F::set_scales(block, d, m);
   } else {
     block.d = f32_to_f16(d);
@@ -64,6 +58,7 @@ void set_scales(std::byte* bytes, float d, float m) {
 
 struct Row {
   DTypeInfo info;
+  Decode16Fn decode16 = nullptr;
   Decode32Fn decode32 = nullptr;
   Decode256Fn decode256 = nullptr;
   void (*set_scales)(std::byte* block, float d, float m) = nullptr;
@@ -72,13 +67,16 @@ struct Row {
 template <DType type>
 constexpr Row make_row(std::string_view name) {
   using F = Format<type>;
-  Row row{{name, type, F::kBlockValues, sizeof(typename F::Block), F::kClass, nullptr}};
-  if constexpr (F::kClass == DotClass::Blocks32) {
-    row.info.dequantize = dequantize32<type>;
-    row.decode32 = decode<type>;
+  Row row{{name, type, F::kBlockValues, sizeof(typename F::Block), kHeaderBytes<type>, F::kClass, nullptr}};
+  if constexpr (F::kClass == DotClass::Blocks16) {
+    row.info.dequantize = dequantize_groups<type>;
+    row.decode16 = decode_group<type>;
+  } else if constexpr (F::kClass == DotClass::Blocks32) {
+    row.info.dequantize = dequantize_groups<type>;
+    row.decode32 = decode_group<type>;
   } else if constexpr (F::kClass == DotClass::Super256) {
     row.info.dequantize = dequantize256<type>;
-    row.decode256 = decode<type>;
+    row.decode256 = decode_group<type>;
   } else {
     row.info.dequantize = F::dequantize;
   }
@@ -123,6 +121,11 @@ const DTypeInfo& dtype_info(DType type) noexcept {
   return row->info;
 }
 
+Decode16Fn scalar_decode16(DType type) noexcept {
+  const Row* row = find_row(type);
+  return row ? row->decode16 : nullptr;
+}
+
 Decode32Fn scalar_decode32(DType type) noexcept {
   const Row* row = find_row(type);
   return row ? row->decode32 : nullptr;
@@ -137,6 +140,10 @@ void set_block_scales(DType type, std::byte* block, float d, float m) noexcept {
   const Row* row = find_row(type);
   assert(row && row->set_scales);
   row->set_scales(block, d, m);
+}
+
+void set_row_scale(DType type, std::byte* row, float d) noexcept {
+  if (dtype_info(type).header_bytes != 0) std::memcpy(row, &d, sizeof d);
 }
 
 }  // namespace cria

@@ -18,7 +18,7 @@ namespace cria {
   X(Q2_K, 10)    X(Q3_K, 11)   X(Q4_K, 12)    X(Q5_K, 13)  X(Q6_K, 14)   X(Q8_K, 15)                       \
   X(IQ2_XXS, 16) X(IQ2_XS, 17) X(IQ3_XXS, 18) X(IQ1_S, 19) X(IQ4_NL, 20) X(IQ3_S, 21) X(IQ2_S, 22)         \
   X(IQ4_XS, 23)  X(I8, 24)     X(I16, 25)     X(I32, 26)   X(I64, 27)    X(F64, 28)   X(IQ1_M, 29)         \
-  X(BF16, 30)    X(TQ1_0, 34)  X(TQ2_0, 35) X(MXFP4, 39)
+  X(BF16, 30)    X(TQ1_0, 34)  X(TQ2_0, 35)   X(MXFP4, 39) X(NVFP4, 40)  X(Q1_0, 41)  X(IQ4_KS, 144)
 // clang-format on
 
 enum class DType : std::uint32_t {
@@ -46,12 +46,15 @@ enum class DotClass : std::uint8_t {
   None,        ///< not usable as a weight matrix (I8…I64, F64, Q8_1, Q8_K)
   Float,       ///< F32, F16
   FloatPairs,  ///< BF16
+  Blocks16,    ///< one float scale per 16 values
   Blocks32,    ///< one float scale per 32 values
   Super256,    ///< integer sub-scales, one float scale per 256 values
 };
 
 /// Integers in blocks, multiplied by quantized activations.
-constexpr bool is_integer(DotClass dot) { return dot == DotClass::Blocks32 || dot == DotClass::Super256; }
+constexpr bool is_integer(DotClass dot) {
+  return dot == DotClass::Blocks16 || dot == DotClass::Blocks32 || dot == DotClass::Super256;
+}
 
 /// One row of the dtype table.
 struct DTypeInfo {
@@ -59,16 +62,24 @@ struct DTypeInfo {
   DType id;
   std::uint32_t block_values;  ///< values per block
   std::uint32_t block_bytes;   ///< bytes per block
+  std::uint32_t header_bytes;  ///< that a row begins with, before its blocks; mostly 0
   DotClass dot;
-  /// n_values (a multiple of block_values) from blocks (any alignment) to out. Never null.
-  void (*dequantize)(const std::byte* blocks, float* out, std::size_t n_values);
+  /// A row of n_values (a multiple of block_values; any alignment) to out. Never null. Where rows have no
+  /// header, several that follow one another may pass for one: dequantize_rows() is for all types.
+  void (*dequantize)(const std::byte* row, float* out, std::size_t n_values);
 
   /// F32, F16, BF16.
   [[nodiscard]] constexpr bool is_float() const {
     return dot == DotClass::Float || dot == DotClass::FloatPairs;
   }
-  /// Bytes of n values; n must be a multiple of block_values.
-  [[nodiscard]] constexpr std::size_t bytes(std::size_t n) const { return n / block_values * block_bytes; }
+  /// Bytes of a row of n values; n must be a multiple of block_values.
+  [[nodiscard]] constexpr std::size_t row_bytes(std::size_t n) const {
+    return header_bytes + n / block_values * block_bytes;
+  }
+  /// n_rows rows that follow one another.
+  void dequantize_rows(const std::byte* rows, float* out, std::size_t n_rows, std::size_t cols) const {
+    for (std::size_t r = 0; r < n_rows; ++r) dequantize(rows + r * row_bytes(cols), out + r * cols, cols);
+  }
 };
 
 /// The row of a GGUF type id, or null when no such type exists (removed ids 4, 5, 31–33, 36–38 included).

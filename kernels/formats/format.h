@@ -31,8 +31,11 @@ Block load_block(const std::byte* p) {
 ///   kClass            how products read it
 ///   Block             as it lies in a file: little-endian, no padding, any alignment
 ///   kBlockValues      values of a block
+///   kGroupValues      of integers in blocks: values of a Decoded16, 32 or 256; a block is one group or several
+///   Header            optional: what a row begins with, the float scale of its blocks
 ///   kTraits           of integers in blocks: what is known of the decoded values
-///   decode(block, w)  of integers in blocks: fills a Decoded32 or Decoded256
+///   decode(block, w)  of integers in blocks: fills a decoded group; decode(block, i, w) with group i where a
+///                     block has several. Where rows have a header, without d.
 ///   dequantize(…)     of all other types: DTypeInfo::dequantize
 ///   set_scales(block, d, min)   optional: where the block has no f16 fields d, and m or dmin, of these names
 ///
@@ -41,29 +44,41 @@ Block load_block(const std::byte* p) {
 template <DType type>
 struct Format;
 
-/// Value i of a block is meant in the order of the row. Base of the formats of class Blocks32.
-template <class Block_>
-struct Blocks32Format {
+/// Bytes of the header that a row of a type begins with, or 0.
+template <DType type>
+inline constexpr std::uint32_t kHeaderBytes = [] {
+  std::uint32_t bytes = 0;
+  if constexpr (requires { typename Format<type>::Header; }) bytes = sizeof(typename Format<type>::Header);
+  return bytes;
+}();
+
+/// Value i of a block is meant in the order of the row. Base of the formats of classes Blocks16 and Blocks32.
+template <class Block_, DotClass dot, std::uint32_t group_values, std::uint32_t block_values>
+struct GroupsFormat {
   using Block = Block_;
-  static constexpr DotClass kClass = DotClass::Blocks32;
-  static constexpr std::uint32_t kBlockValues = 32;
+  static constexpr DotClass kClass = dot;
+  static constexpr std::uint32_t kGroupValues = group_values, kBlockValues = block_values;
 
  protected:
-  /// Fills a decoded block: value_of(i) is q[i].
+  /// Fills a decoded group: value_of(i) is q[i].
   template <class ValueOf>
-  static void fill(Decoded32& out, float d, float m, ValueOf value_of) {
-    for (int i = 0; i < 32; ++i) out.q[i] = static_cast<std::int8_t>(value_of(i));
+  static void fill(DecodedGroup<group_values>& out, float d, float m, ValueOf value_of) {
+    for (int i = 0; i < static_cast<int>(group_values); ++i) out.q[i] = static_cast<std::int8_t>(value_of(i));
     out.d = d;
     out.m = m;
   }
 };
+template <class Block_, std::uint32_t block_values = 32>
+using Blocks32Format = GroupsFormat<Block_, DotClass::Blocks32, 32, block_values>;
+template <class Block_, std::uint32_t block_values>
+using Blocks16Format = GroupsFormat<Block_, DotClass::Blocks16, 16, block_values>;
 
 /// Base of the formats of class Super256.
 template <class Block_>
 struct Super256Format {
   using Block = Block_;
   static constexpr DotClass kClass = DotClass::Super256;
-  static constexpr std::uint32_t kBlockValues = 256;
+  static constexpr std::uint32_t kBlockValues = 256, kGroupValues = 256;
 
  protected:
   /// Fills a decoded block without mins: q[i] = q_of(i), scale[j] = scale_of(j) for each sub-block of 16.
@@ -79,6 +94,20 @@ struct Super256Format {
   }
 };
 
+/// Group i of a row: a Decoded16, 32 or 256.
+template <DType type, class Decoded>
+void decode_group(const std::byte* row, std::size_t i, Decoded& out) {
+  using F = Format<type>;
+  constexpr std::size_t kGroups = F::kBlockValues / F::kGroupValues;
+  const auto block =
+      load_block<typename F::Block>(row + kHeaderBytes<type> + i / kGroups * sizeof(typename F::Block));
+  if constexpr (kGroups == 1)
+    F::decode(block, out);
+  else
+    F::decode(block, static_cast<int>(i % kGroups), out);
+  if constexpr (kHeaderBytes<type> != 0) out.d = load_block<typename F::Header>(row);
+}
+
 /// Value i of two-bit values of which 32 bytes hold four runs of 32, lowest bits first.
 inline int two_bits(const std::uint8_t (&q)[64], int i) {
   return q[i / 128 * 32 + i % 32] >> (i / 32 % 4 * 2) & 3;
@@ -89,5 +118,7 @@ inline int nibble_at(const std::uint8_t* bytes, int i) { return bytes[i / 2] >> 
 
 /// Value i of 32 nibbles: first all low ones, then all high ones.
 constexpr int nibble_of_32(const std::uint8_t* lo, int i) { return i < 16 ? lo[i] & 15 : lo[i - 16] >> 4; }
+/// The same of 16.
+constexpr int nibble_of_16(const std::uint8_t* lo, int i) { return i < 8 ? lo[i] & 15 : lo[i - 8] >> 4; }
 
 }  // namespace cria

@@ -1,4 +1,4 @@
-// IQ4_NL and IQ4_XS: nibbles that stand for sixteen values, closer together near 0.
+// IQ4_NL, IQ4_XS and IQ4_KS: nibbles that stand for sixteen values, closer together near 0.
 #pragma once
 
 #include "kernels/formats/format.h"
@@ -17,7 +17,14 @@ struct BlockIQ4_XS {  // 4.25 bits: d*(scale - 32)*kIq4Values[nibble], sub-block
   std::uint8_t scales_lo[4];  // nibble j: the low four bits of scale j
   std::uint8_t lo[128];       // per 32 values as in IQ4_NL
 };
+struct BlockIQ4_KS {  // 4.25 bits: d*scale*(kIq4Values[nibble] + shift), sub-blocks of 32; d is the row's
+  std::uint8_t scales[8];  // bits 1…7: (scale + 127)/2, scale is odd; bit 0: the shift is kIq4Shift
+  std::uint8_t lo[128];    // per 32 values as in IQ4_NL
+};
 #pragma pack(pop)
+
+/// What all values of a sub-block of IQ4_KS may be moved by.
+inline constexpr int kIq4Shift = 4;
 
 /// Value i of nibbles that lie per 32 values as in IQ4_NL.
 inline int iq4_value(const std::uint8_t* lo, int i) {
@@ -43,6 +50,18 @@ struct Format<DType::IQ4_XS> : Super256Format<BlockIQ4_XS> {
     };
     fill(
         out, f16_to_f32(b.d), [&](int i) { return iq4_value(b.lo, i); }, scale);
+  }
+};
+
+template <>
+struct Format<DType::IQ4_KS> : Super256Format<BlockIQ4_KS> {
+  static_assert(sizeof(Block) == 136);
+  using Header = float;  // d
+  static constexpr DecodeTraits kTraits{-127, 113 + kIq4Shift, 32, -127, 127, false};
+  static void decode(const Block& b, Decoded256& out) {
+    fill(
+        out, 1, [&](int i) { return iq4_value(b.lo, i) + (b.scales[i / 32] & 1) * kIq4Shift; },
+        [&](int j) { return (b.scales[j / 2] & 254) - 127; });
   }
 };
 

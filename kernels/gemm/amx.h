@@ -17,16 +17,18 @@ namespace cria {
 template <>
 struct RowLanes<Amx> : RowLanes<Avx512> {};
 
-/// What ldtilecfg reads. Tiles 0–3 are sums, 4 and 5 activations, 6 and 7 weights; a block of 32 columns
-/// fills half of the latter four. Constants, since GCC 12 does not know how much the instruction reads.
+/// What ldtilecfg reads. Tiles 0–3 are sums, 4 and 5 activations, 6 and 7 weights; a group of 32 or 16 columns
+/// fills half or a quarter of the latter four. Constants, since GCC 12 does not know how much the instruction reads.
 struct alignas(64) TileConfig {
   std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
   std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
   std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
 inline constexpr TileConfig kTiles{};
-inline constexpr TileConfig kTilesOfBlocks32{.row_bytes = {64, 64, 64, 64, 32, 32, 64, 64},
-                                             .rows = {16, 16, 16, 16, 16, 16, 8, 8}};
+inline constexpr TileConfig kTilesOf32{.row_bytes = {64, 64, 64, 64, 32, 32, 64, 64},
+                                       .rows = {16, 16, 16, 16, 16, 16, 8, 8}};
+inline constexpr TileConfig kTilesOf16{.row_bytes = {64, 64, 64, 64, 16, 16, 64, 64},
+                                       .rows = {16, 16, 16, 16, 16, 16, 4, 4}};
 
 template <>
 struct GemmKernel<Amx> {
@@ -35,7 +37,9 @@ struct GemmKernel<Amx> {
   static constexpr bool kSigned = true, kSumsInt16 = false;
 
   struct Session {
-    explicit Session(PanelShape shape) { _tile_loadconfig(shape.blocks32 ? &kTilesOfBlocks32 : &kTiles); }
+    explicit Session(PanelShape shape) {
+      _tile_loadconfig(shape.group == 16 ? &kTilesOf16 : shape.group == 32 ? &kTilesOf32 : &kTiles);
+    }
     ~Session() { _tile_release(); }
     Session(const Session&) = delete;
     Session& operator=(const Session&) = delete;
@@ -64,8 +68,8 @@ struct GemmKernel<Amx> {
   static void run(const TokenSlice& x, GemmScratch& s, std::size_t n_panels, Ahead ahead) {
     // GCC 12 does not know that tile loads read the panel.
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    if constexpr (shape.blocks32)
-      blocks32<shape>(x, s, n_panels, ahead);
+    if constexpr (shape.groups())
+      groups<shape>(x, s, n_panels, ahead);
     else
       super256<shape>(x, s, n_panels, ahead);
   }
@@ -79,8 +83,8 @@ struct GemmKernel<Amx> {
   struct TokenTile {
     const std::int8_t* q;
     std::size_t q_stride;
-    float d[kTokens][8];          ///< Super256: [0]
-    float d_sum[kTokens][8];      ///< Blocks32 with m: d * sum
+    float d[kTokens][16];         ///< Super256: [0]; else one per group
+    float d_sum[kTokens][8];      ///< groups of 32 with m: d * sum
     std::int32_t start[kTokens];  ///< Super256 with a zero: what the sums start from
     /// Super256 with mins: sums as two bfloat16, a multiple of 16 and the rest.
     alignas(64) std::uint32_t digits[kTokens][16];
@@ -91,8 +95,8 @@ struct GemmKernel<Amx> {
       q_stride = x.q_stride;
       for (std::size_t t = 0; t < kTokens; ++t) {
         const std::size_t token = std::min(first + t, x.n_tokens - 1);
-        if constexpr (shape.blocks32)
-          fill_blocks(x, token, t);
+        if constexpr (shape.groups())
+          fill_groups(x, token, t);
         else
           fill_super(x, token, t);
       }
@@ -115,7 +119,12 @@ struct GemmKernel<Amx> {
         _mm512_store_si512(digits[t], _mm512_or_si512(high_bits, _mm512_srli_epi32(low_bits, 16)));
       }
     }
-    void fill_blocks(const TokenSlice& x, std::size_t token, std::size_t t) {
+    void fill_groups(const TokenSlice& x, std::size_t token, std::size_t t) {
+      if constexpr (shape.group == 16) {
+        const auto all = static_cast<__mmask16>((1U << x.cols / 16) - 1);
+        _mm512_storeu_ps(d[t], _mm512_maskz_loadu_ps(all, x.d + token * x.d_stride));
+        return;
+      }
       const auto blocks = static_cast<__mmask8>((1U << x.cols / 32) - 1);
       const __m256 scale = _mm256_maskz_loadu_ps(blocks, x.d + token * x.d_stride);
       _mm256_storeu_ps(d[t], scale);
@@ -257,11 +266,12 @@ struct GemmKernel<Amx> {
   /// 16 tokens × 16 rows with their accumulators in registers, two blocks at a time; the next two multiply
   /// while the sums of these are added.
   template <PanelShape shape>
-  static void blocks32(const TokenSlice& x, GemmScratch& s, std::size_t n_panels, Ahead& ahead) {
+  static void groups(const TokenSlice& x, GemmScratch& s, std::size_t n_panels, Ahead& ahead) {
+    constexpr std::size_t kGroup = shape.group;
     alignas(64) Tile sums[2][2];
     TokenTile<shape> tiles[2];
     const std::size_t halves = 2 * n_panels;  // of panels
-    const std::size_t n = x.cols / 32, n_pairs = (n + 1) / 2, n_units = (x.n_tokens + 15) / 16 * halves;
+    const std::size_t n = x.cols / kGroup, n_pairs = (n + 1) / 2, n_units = (x.n_tokens + 15) / 16 * halves;
     const auto multiply = [&](std::size_t unit, std::size_t pair, Tile(&out)[2]) {
       const std::size_t t = unit / halves, h = unit % halves;
       TokenTile<shape>& tile = tiles[t / 2 % 2];
@@ -269,8 +279,8 @@ struct GemmKernel<Amx> {
         tile.fill(x, t * 16);
         ahead.fetch();
       }
-      multiply_pair(tile.q + t % 2 * 16 * tile.q_stride + 64 * pair, tile.q_stride,
-                    &s.panel[h / 2].q[0][16 * pair][16 * (h % 2)], out);
+      multiply_pair<kGroup>(tile.q + t % 2 * 16 * tile.q_stride + 2 * kGroup * pair, tile.q_stride,
+                            &s.panel[h / 2].q[0][kGroup / 2 * pair][16 * (h % 2)], out);
     };
     std::size_t buffer = 0;
     multiply(0, 0, sums[0]);
@@ -293,7 +303,8 @@ struct GemmKernel<Amx> {
     }
   }
 
-  /// The sums of two blocks of 32 columns.
+  /// The sums of two groups of columns.
+  template <std::size_t group>
   [[gnu::always_inline]] static void multiply_pair(const std::int8_t* q, std::size_t q_stride,
                                                    const std::uint8_t (*panel)[4], Tile (&sums)[2]) {
     constexpr std::size_t kStride = sizeof(Panel::q[0][0]);
@@ -302,8 +313,8 @@ struct GemmKernel<Amx> {
     _tile_loadd(6, panel, kStride);
     _tile_dpbssd(0, 4, 6);
     _tile_zero(1);
-    _tile_loadd(5, q + 32, q_stride);
-    _tile_loadd(7, panel + 8 * kGemmRows, kStride);
+    _tile_loadd(5, q + group, q_stride);
+    _tile_loadd(7, panel + group / 4 * kGemmRows, kStride);
     _tile_dpbssd(1, 5, 7);
     _tile_stored(0, sums[0], sizeof sums[0][0]);
     _tile_stored(1, sums[1], sizeof sums[0][0]);
@@ -313,13 +324,14 @@ struct GemmKernel<Amx> {
   [[gnu::always_inline]] static void add_block(const TokenTile<shape>& x, std::size_t token, std::size_t b,
                                                const Tile& sums, const Panel& panel, std::size_t h,
                                                __m512 (&acc)[16]) {
-    const __m512 d = _mm512_load_ps(panel.d[b] + 16 * h), m = _mm512_load_ps(panel.m[b] + 16 * h);
+    const __m512 d = _mm512_load_ps(panel.d[b] + 16 * h);
 #pragma GCC unroll 16
     for (std::size_t t = 0; t < 16; ++t) {
       const __m512 scale = _mm512_mul_ps(d, _mm512_set1_ps(x.d[token + t][b]));
       acc[t] = _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(_mm512_load_si512(sums[t])), acc[t]);
       if constexpr (shape.mins != 0)
-        acc[t] = _mm512_fmadd_ps(m, _mm512_set1_ps(x.d_sum[token + t][b]), acc[t]);
+        acc[t] = _mm512_fmadd_ps(_mm512_load_ps(panel.m[b] + 16 * h), _mm512_set1_ps(x.d_sum[token + t][b]),
+                                 acc[t]);
     }
   }
 };

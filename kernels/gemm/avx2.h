@@ -61,8 +61,8 @@ struct GemmKernel<Avx2> {
                           p == 0);
           if (p == 0) ahead.fetch();
           for (std::size_t row = 0; row < kGemmRows; row += 8 * kHalves) {
-            if constexpr (shape.blocks32)
-              blocks32<shape>(x, tile, s.panel[p], row, s.acc[p] + t);
+            if constexpr (shape.groups())
+              groups<shape>(x, tile, s.panel[p], row, s.acc[p] + t);
             else
               super256<shape>(x, tile, s.panel[p], row, s.acc[p] + t);
           }
@@ -221,20 +221,21 @@ struct GemmKernel<Avx2> {
   }
 
   template <PanelShape shape>
-  static void blocks32(const TokenSlice& x, const Tile& tile, const Panel& panel, std::size_t row, Acc* acc) {
+  static void groups(const TokenSlice& x, const Tile& tile, const Panel& panel, std::size_t row, Acc* acc) {
+    constexpr std::size_t kRows = shape.group / 4;  // of the panel in a group
     __m256 total[kTokens][kHalves];
     each([&](auto t, auto h) CRIA_INLINE { total[t][h] = _mm256_load_ps(acc[t] + row + 8 * h); });
-    for (std::size_t b = 0; b < x.cols / 32; ++b) {
+    for (std::size_t b = 0; b < x.cols / shape.group; ++b) {
       Sums sums;
       if constexpr (shape.bytes == PanelBytes::Words) {
         clear(sums);
-        dot_words<8>(panel, 8 * b, row, tile, sums);
+        dot_words<kRows>(panel, kRows * b, row, tile, sums);
       } else {
         each([&](auto t, auto h) CRIA_INLINE {
           sums[t][h] = _mm256_set1_epi32(-shape.zero * x.sum[tile.token[t] * x.sum_stride + b]);
         });
         const __m256i one = _mm256_set1_epi16(1), ones[kHalves] = {one, one};
-        dot<shape, 8>(panel, 8 * b, row, tile, ones, sums);
+        dot<shape, kRows>(panel, kRows * b, row, tile, ones, sums);
       }
       each([&](auto t, auto h) CRIA_INLINE {
         const float d = x.d[tile.token[t] * x.d_stride + b];

@@ -69,8 +69,8 @@ struct GemmKernel<Avx512> {
       const TokenTile<shape> tile(x, t);
       ahead.fetch();
       for (std::size_t p = 0; p < n_panels; ++p) {
-        if constexpr (shape.blocks32)
-          blocks32<shape>(tile, x.cols / 32, s.panel[p], s.acc[p] + t);
+        if constexpr (shape.groups())
+          groups<shape>(tile, x.cols / shape.group, s.panel[p], s.acc[p] + t);
         else
           super256<shape>(tile, s.panel[p], s.acc[p] + t);
       }
@@ -247,22 +247,24 @@ struct GemmKernel<Avx512> {
   }
 
   template <PanelShape shape>
-  [[gnu::noinline]] static void blocks32(const TokenTile<shape>& tile, std::size_t n_blocks,
-                                         const Panel& panel, Acc* acc) {
+  [[gnu::noinline]] static void groups(const TokenTile<shape>& tile, std::size_t n, const Panel& panel,
+                                       Acc* acc) {
+    constexpr std::size_t kRows = shape.group / 4;  // of the panel in a group
     __m512 total[kTokens][2];
     for (std::size_t t = 0; t < kTokens; ++t)
       for (std::size_t h = 0; h < 2; ++h) total[t][h] = _mm512_load_ps(acc[t] + 16 * h);
-    for (std::size_t b = 0; b < n_blocks; ++b) {
+    for (std::size_t b = 0; b < n; ++b) {
       Sums sums;
       begin(tile, b, sums);
-      dot<8>(panel, 8 * b, tile, sums);
+      dot<kRows>(panel, kRows * b, tile, sums);
       for (std::size_t h = 0; h < 2; ++h) {
-        const __m512 d = _mm512_load_ps(panel.d[b] + 16 * h), m = _mm512_load_ps(panel.m[b] + 16 * h);
+        const __m512 d = _mm512_load_ps(panel.d[b] + 16 * h);
         for (std::size_t t = 0; t < kTokens; ++t) {
           const __m512 scale = _mm512_mul_ps(d, _mm512_set1_ps(tile.d[t][b]));
           total[t][h] = _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(sums[t][h]), total[t][h]);
           if constexpr (shape.mins != 0)
-            total[t][h] = _mm512_fmadd_ps(m, _mm512_set1_ps(tile.d_sum[t][b]), total[t][h]);
+            total[t][h] = _mm512_fmadd_ps(_mm512_load_ps(panel.m[b] + 16 * h),
+                                          _mm512_set1_ps(tile.d_sum[t][b]), total[t][h]);
         }
       }
     }

@@ -26,8 +26,8 @@ struct Avx512TokenTile {
   const std::int8_t* q[kTokens];
   /// q, four columns of a sub-block and of the next in turn.
   alignas(64) std::int8_t alternating[in_pairs(shape) ? kTokens : 1][kGemmCols];
-  float d[kTokens][8];                          ///< Super256: [0]
-  float d_sum[kTokens][8];                      ///< Blocks32 with m: d * sum
+  float d[kTokens][16];                         ///< Super256: [0]; else one per group
+  float d_sum[kTokens][8];                      ///< groups of 32 with m: d * sum
   alignas(64) std::int32_t start[kTokens][16];  ///< -zero * (sums of the columns of each scale)
   /// Super256 with mins: two int16 sums that meet a pair of mins.
   alignas(32) std::int32_t pairs[kTokens][8];
@@ -37,8 +37,8 @@ struct Avx512TokenTile {
       const std::size_t token = std::min(first + t, x.n_tokens - 1);
       q[t] = x.q + token * x.q_stride;
       if constexpr (in_pairs(shape)) interleave(q[t], alternating[t]);
-      if constexpr (shape.blocks32)
-        fill_blocks(x, token, t);
+      if constexpr (shape.groups())
+        fill_groups(x, token, t);
       else
         fill_super(x.d[token * x.d_stride], x.sum + token * x.sum_stride, t);
     }
@@ -78,7 +78,15 @@ struct Avx512TokenTile {
       _mm256_store_si256(out, _mm256_zextsi128_si256(all));
     }
   }
-  void fill_blocks(const TokenSlice& x, std::size_t token, std::size_t t) {
+  void fill_groups(const TokenSlice& x, std::size_t token, std::size_t t) {
+    if constexpr (shape.group == 16) {
+      const auto all = static_cast<__mmask16>((1U << (x.cols / 16)) - 1);
+      const __m256i sums = _mm256_maskz_loadu_epi16(all, x.sum + token * x.sum_stride);
+      _mm512_storeu_ps(d[t], _mm512_maskz_loadu_ps(all, x.d + token * x.d_stride));
+      _mm512_store_si512(start[t],
+                         _mm512_mullo_epi32(_mm512_cvtepi16_epi32(sums), _mm512_set1_epi32(-shape.zero)));
+      return;
+    }
     const auto blocks = static_cast<__mmask8>((1U << (x.cols / 32)) - 1);
     const __m256 scale = _mm256_maskz_loadu_ps(blocks, x.d + token * x.d_stride);
     const __m256i sum = _mm256_cvtepi16_epi32(_mm_maskz_loadu_epi16(blocks, x.sum + token * x.sum_stride));

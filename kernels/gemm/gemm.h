@@ -22,12 +22,13 @@ void gemm_tile(const MatMulJob& job, std::size_t row, std::size_t n_rows, std::s
   for (std::size_t p = 0; p < n_panels; ++p)
     std::memset(s.acc[p], 0, (n_tokens + kGemmPad) * sizeof s.acc[p][0]);
   using W = LaneType<RowLanes<Isa>, type>;
-  constexpr std::size_t kBytes = W::kBytes * (W::kSuper ? 1 : kGemmCols / 32);  // of a row in a panel
+  constexpr std::size_t kBytes = W::kBytes * (kGemmCols / Format<type>::kBlockValues);  // of a row in a panel
   const std::byte* const weights = job.weights + row * job.row_bytes;
   for (std::size_t k = 0; k < job.cols; k += kGemmCols) {
     const bool last = k + kGemmCols >= job.cols;
-    const Ahead ahead(last ? weights + n_rows * job.row_bytes : weights + (k / kGemmCols + 1) * kBytes,
-                      job.row_bytes, n_rows, kBytes,
+    const std::size_t next =
+        last ? n_rows * job.row_bytes : kHeaderBytes<type> + (k / kGemmCols + 1) * kBytes;
+    const Ahead ahead(weights + next, job.row_bytes, n_rows, kBytes,
                       (n_tokens + GemmKernel<Isa>::kTokens - 1) / GemmKernel<Isa>::kTokens);
     for (std::size_t p = 0; p < n_panels; ++p)
       PanelPacker<Isa, type>::pack(job, row + p * kGemmRows, rows_of(p), k, s.panel[p]);

@@ -51,8 +51,8 @@ struct GemmKernel<Neon> {
       ahead.fetch();
       for (std::size_t p = 0; p < n_panels; ++p) {
         for (std::size_t lane = 0; lane < kGemmRows; lane += 8) {
-          if constexpr (shape.blocks32)
-            blocks32<shape>(x, t, s.panel[p], lane, s.acc[p] + t);
+          if constexpr (shape.groups())
+            groups<shape>(x, t, s.panel[p], lane, s.acc[p] + t);
           else
             super256<shape>(x, t, s.panel[p], lane, s.acc[p] + t);
         }
@@ -149,18 +149,17 @@ struct GemmKernel<Neon> {
   }
 
   template <PanelShape shape>
-  static void blocks32(const TokenSlice& x, std::size_t first, const Panel& panel, std::size_t lane,
-                       Acc* acc) {
+  static void groups(const TokenSlice& x, std::size_t first, const Panel& panel, std::size_t lane, Acc* acc) {
     std::size_t at[kTokens];
     const std::int8_t* q[kTokens];
     for (std::size_t t = 0; t < kTokens; ++t) {
       at[t] = token(x, first + t);
       q[t] = x.q + at[t] * x.q_stride;
     }
-    for (std::size_t b = 0; b < x.cols / 32; ++b) {
+    for (std::size_t b = 0; b < x.cols / shape.group; ++b) {
       Sums sums;
       for (auto& sum : sums) sum[0] = sum[1] = vdupq_n_s32(0);
-      dot(panel, 8 * b, 2, lane, q, sums);
+      dot(panel, shape.group / 4 * b, shape.group / 16, lane, q, sums);
       for (std::size_t t = 0; t < kTokens; ++t) {
         const float d = x.d[at[t] * x.d_stride + b];
         for (std::size_t h = 0; h < 2; ++h) {

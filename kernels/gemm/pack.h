@@ -18,14 +18,15 @@ constexpr PanelShape panel_shape() {
   constexpr int kMax = GemmKernel<Isa>::kSumsInt16 ? W::kMax : 255;
   if constexpr (!W::kSuper) {
     constexpr PanelBytes kBytes = W::kFull ? GemmKernel<Isa>::bytes(traits, true) : PanelBytes::Weights;
-    if constexpr (kBytes == PanelBytes::Words) return {kBytes, true, 0, 255, 0, traits.has_min ? 1 : 0};
-    return {PanelBytes::Weights, true, kBias, kMax, 0, traits.has_min ? 1 : 0};
+    constexpr int kGroup = Format<type>::kGroupValues;
+    if constexpr (kBytes == PanelBytes::Words) return {kBytes, kGroup, 0, 255, 0, traits.has_min ? 1 : 0};
+    return {PanelBytes::Weights, kGroup, kBias, kMax, 0, traits.has_min ? 1 : 0};
   } else {
     constexpr int kMins = traits.has_min ? W::kScales : 0;
     constexpr PanelBytes kBytes = GemmKernel<Isa>::bytes(traits, W::kFull);
-    if constexpr (kBytes == PanelBytes::Weights) return {kBytes, false, kBias, kMax, W::kScales, kMins};
+    if constexpr (kBytes == PanelBytes::Weights) return {kBytes, 256, kBias, kMax, W::kScales, kMins};
     constexpr bool kOneByte = kBytes == PanelBytes::Scaled || kBytes == PanelBytes::Halved;
-    return {kBytes, false, kOneByte ? GemmKernel<Isa>::scaled_zero(traits) : 0, 255, 0, kMins};
+    return {kBytes, 256, kOneByte ? GemmKernel<Isa>::scaled_zero(traits) : 0, 255, 0, kMins};
   }
 }
 
@@ -38,6 +39,8 @@ class PanelPacker {
   static constexpr PanelShape kShape = panel_shape<Isa, type>();
   static constexpr DecodeTraits kTraits = Format<type>::kTraits;
   static constexpr bool kWords = kShape.bytes == PanelBytes::Words;
+  static constexpr std::size_t kBlockValues = Format<type>::kBlockValues;
+  static constexpr std::size_t kGroups = kBlockValues / Format<type>::kGroupValues;  ///< of a block
   static constexpr int kScaleVecs = W::kSuper && W::kScales == 16 ? 2 : 1;
   static constexpr int kBias = W::kZero;                ///< what the decoder added to the weights
   static constexpr std::size_t kWidth = 4 * V::kLanes;  ///< rows transposed together
@@ -48,12 +51,8 @@ class PanelPacker {
     const std::byte* rows[kGemmRows];
     for (std::size_t i = 0; i < kGemmRows; ++i)
       rows[i] = job.weights + (row + std::min(i, n_rows - 1)) * job.row_bytes;
-    if constexpr (W::kSuper) {
-      pack_block(rows, k / kGemmCols * W::kBytes, 0, panel);
-    } else {
-      for (std::size_t b = 0; b < std::min(kGemmCols, job.cols - k) / 32; ++b)
-        pack_block(rows, (k / 32 + b) * W::kBytes, b, panel);
-    }
+    for (std::size_t b = 0; b < std::min(kGemmCols, job.cols - k) / kBlockValues; ++b)
+      pack_block(rows, kHeaderBytes<type> + (k / kBlockValues + b) * W::kBytes, b, panel);
   }
 
  private:
@@ -61,7 +60,9 @@ class PanelPacker {
     for (std::size_t lane = 0; lane < kGemmRows; lane += kWidth)
       pack_lanes(rows + lane, offset, b, lane, panel);
     for (std::size_t lane = 0; lane < kGemmRows; lane += kRowGroup) {
-      V::store(panel.d[b] + lane, W::d(rows + lane, offset));
+      typename V::Float8 d[kGroups];
+      block_scales<V, W>(rows + lane, offset, d);
+      for (std::size_t i = 0; i < kGroups; ++i) V::store(panel.d[b * kGroups + i] + lane, d[i]);
       if constexpr (kTraits.has_min) {
         if constexpr (W::kSuper)
           V::store(panel.m[b] + lane, W::dmin(rows + lane, offset));
@@ -75,7 +76,7 @@ class PanelPacker {
   static void pack_lanes(const std::byte* const* rows, std::size_t offset, std::size_t b, std::size_t lane,
                          Panel& panel) {
     constexpr int kDigits = kShape.bytes == PanelBytes::Digits || kWords ? 2 : 1;
-    Vec q[kDigits][W::kSuper ? 16 : 2][4], scale[kScaleVecs][4], min[kScaleVecs][4];
+    Vec q[kDigits][kBlockValues / 16][4], scale[kScaleVecs][4], min[kScaleVecs][4];
     for (std::size_t i = 0; i < 4; ++i) {
       const std::byte* at[kRowGroup] = {};
       for (std::size_t l = 0; l < V::kLanes; ++l) at[l * V::kPacks] = rows[i + 4 * l];
@@ -95,7 +96,7 @@ class PanelPacker {
       }
     }
     for (int digit = 0; digit < kDigits; ++digit) {
-      std::size_t k = b * 8;
+      std::size_t k = b * kBlockValues / 4;
       for (auto& v : q[digit]) Kernel::transpose(v);
       if constexpr (requires { Kernel::template arrange<kShape>(q[digit]); })
         Kernel::template arrange<kShape>(q[digit]);

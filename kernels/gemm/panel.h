@@ -30,11 +30,13 @@ enum class PanelBytes : std::uint8_t {
 /// that types of equal shape share one micro-kernel.
 struct PanelShape {
   PanelBytes bytes;
-  bool blocks32;  ///< class Blocks32: floats per 32 columns, else per 256
-  int zero;       ///< added to every byte
-  int max;        ///< the greatest byte; 255: any
-  int scales;     ///< integer scales per 256 columns that the micro-kernel applies: 16, 8 or 0
-  int mins;       ///< mins per 256 columns: 16, 8 or 0; Blocks32: 1 says that there is m
+  int group;   ///< columns that share a float scale: 256 in class Super256, else 32 or 16
+  int zero;    ///< added to every byte
+  int max;     ///< the greatest byte; 255: any
+  int scales;  ///< integer scales per 256 columns that the micro-kernel applies: 16, 8 or 0
+  int mins;    ///< mins per 256 columns: 16, 8 or 0; of groups: 1 says that there is m
+
+  [[nodiscard]] constexpr bool groups() const { return group < 256; }
 };
 
 /// Least and greatest q*scale of a type.
@@ -57,7 +59,7 @@ struct alignas(64) Panel {
   /// Bytes of four consecutive columns per row; [1]: the second digit.
   std::uint8_t q[2][kGemmCols / 4][kGemmRows][4];
   std::int32_t scale[16][kGemmRows], min[16][kGemmRows];  ///< as store_scales and store_mins lay them out
-  float d[8][kGemmRows];                                  ///< Super256: [0]; Blocks32: one per 32 columns
+  float d[16][kGemmRows];                                 ///< Super256: [0]; else one per group of columns
   float m[8][kGemmRows];                                  ///< dmin or m likewise
 };
 
@@ -78,8 +80,8 @@ struct TokenSlice {
 
   TokenSlice(const Activations& x, std::size_t token, std::size_t tokens, std::size_t k)
       : q(x.q + token * x.q_stride() + k),
-        d(x.d + token * x.d_stride() + k / (x.type == ActType::Q8x32 ? 32 : 256)),
-        sum(x.sum + token * x.sum_stride() + k / (x.type == ActType::Q8x32 ? 32 : 16)),
+        d(x.d + token * x.d_stride() + k / x.values_per_d()),
+        sum(x.sum + token * x.sum_stride() + k / x.values_per_sum()),
         q_stride(x.q_stride()),
         d_stride(x.d_stride()),
         sum_stride(x.sum_stride()),

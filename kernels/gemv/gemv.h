@@ -21,6 +21,8 @@ class Gemv {
   using Vec = typename V::Vec;
   using Float8 = typename V::Float8;
   static constexpr DecodeTraits kTraits = Format<type>::kTraits;
+  static constexpr std::size_t kBlockValues = Format<type>::kBlockValues;
+  static constexpr std::size_t kGroups = kBlockValues / Format<type>::kGroupValues;  ///< of a block
   static constexpr bool kMagnitudes = V::kNegates && requires { W::kMagnitude; };
   static constexpr int kZero = kMagnitudes ? 0 : W::kZero;
 
@@ -33,13 +35,13 @@ class Gemv {
   static void run(const Rows& rows, const std::byte* ahead, const Activations& x, std::size_t first,
                   Float8 (&acc)[T]) {
     for (auto& a : acc) a = V::zero_float();
-    const std::size_t n = x.d_stride();
+    const std::size_t n = x.cols / kBlockValues;
     for (std::size_t b = 0; b < n; ++b) {
       const std::byte* next = ahead + b * kRowGroup * W::kBytes;
       if constexpr (W::kSuper) {
-        super_block(rows, b * W::kBytes, next, x, first, b, acc);
+        super_block(rows, kHeaderBytes<type> + b * W::kBytes, next, x, first, b, acc);
       } else {
-        block(rows, b * W::kBytes, next, x, first, b, acc);
+        block(rows, kHeaderBytes<type> + b * W::kBytes, next, x, first, b, acc);
       }
     }
   }
@@ -48,28 +50,34 @@ class Gemv {
   static void block(const Rows& rows, std::size_t offset, const std::byte* ahead, const Activations& x,
                     std::size_t first, std::size_t b, Float8 (&acc)[T]) {
     fetch_far<kRowGroup * W::kBytes, 1>(ahead, 0);
-    Vec sums[T][V::kPacks];
+    Vec sums[T][kGroups][V::kPacks];
     for (std::size_t k = 0; k < V::kPacks; ++k) {
-      W::weights(rows + k, offset, [&](int, Vec w0, Vec w1) CRIA_INLINE {
+      W::weights(rows + k, offset, [&](int j, Vec w0, Vec w1) CRIA_INLINE {
         for (int t = 0; t < T; ++t) {
-          const std::int8_t* q = x.q + (first + t) * x.q_stride() + b * 32;
+          const std::int8_t* q = x.q + (first + t) * x.q_stride() + b * kBlockValues + 32 * j;
           const Vec a0 = V::same(q), a1 = V::same(q + 16);
-          if constexpr (W::kFull) {
-            sums[t][k] = V::dot_full(V::zero(), w0, a0, w1, a1);
+          if constexpr (Format<type>::kGroupValues == 16) {
+            sums[t][2 * j][k] = V::template dot<W::kMax>(V::zero(), w0, a0);
+            sums[t][2 * j + 1][k] = V::template dot<W::kMax>(V::zero(), w1, a1);
+          } else if constexpr (W::kFull) {
+            sums[t][j][k] = V::dot_full(V::zero(), w0, a0, w1, a1);
           } else {
-            sums[t][k] = V::template dot<W::kMax>(V::zero(), w0, a0, w1, a1);
+            sums[t][j][k] = V::template dot<W::kMax>(V::zero(), w0, a0, w1, a1);
           }
         }
       });
     }
-    const Float8 d = W::d(rows, offset);
+    Float8 d[kGroups];
+    block_scales<V, W>(rows, offset, d);
     for (int t = 0; t < T; ++t) {
-      const std::size_t i = (first + t) * x.d_stride() + b;
-      const auto sum = V::sub_all(V::sum_rows(sums[t]), W::kZero * x.sum[i]);
-      acc[t] = V::fma(V::mul(d, V::splat_float(x.d[i])), V::to_float(sum), acc[t]);
-      if constexpr (kTraits.has_min)
-        acc[t] =
-            V::fma(W::offset_of(rows, offset), V::splat_float(x.d[i] * static_cast<float>(x.sum[i])), acc[t]);
+      unroll<kGroups>([&](auto group) CRIA_INLINE {
+        const std::size_t i = (first + t) * x.d_stride() + b * kGroups + group;
+        const auto sum = V::sub_all(V::sum_rows(sums[t][group]), W::kZero * x.sum[i]);
+        acc[t] = V::fma(V::mul(d[group], V::splat_float(x.d[i])), V::to_float(sum), acc[t]);
+        if constexpr (kTraits.has_min)
+          acc[t] = V::fma(W::offset_of(rows, offset), V::splat_float(x.d[i] * static_cast<float>(x.sum[i])),
+                          acc[t]);
+      });
     }
   }
 

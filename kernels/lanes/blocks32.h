@@ -55,6 +55,21 @@ struct LaneType<V, DType::Q8_0> : LaneBlock32<V, BlockQ8_0, false> {
   }
 };
 
+/// Four times 32 bits that stand for 2 and 0, less 1.
+template <class V>
+struct LaneType<V, DType::Q1_0> : LaneBlock32<V, BlockQ1_0, true> {
+  static constexpr int kZero = 1, kMax = 2;
+  template <class F>
+  CRIA_INLINE static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
+    const auto bits = V::load(rows, offset + offsetof(BlockQ1_0, bits));
+    const auto bit_of_byte = V::same(&kBitOfByte);
+    const auto spread = [&](const auto& from) CRIA_INLINE {
+      return V::add_where(V::zero(), V::lookup(bits, V::same(&from)), bit_of_byte, V::splat8(2));
+    };
+    unroll<4>([&](auto j) CRIA_INLINE { f(j, spread(kSpread<4 * j>), spread(kSpread<4 * j + 2>)); });
+  }
+};
+
 /// The fifth bits of 32 weights: four bytes of each row, from byte At of a block on.
 template <class V, int At>
 struct FifthBits {

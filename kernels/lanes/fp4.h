@@ -24,6 +24,26 @@ struct Fp4Nibbles {
   }
 };
 
+/// Two sub-blocks in sixteen bytes: eight bytes of nibbles of each.
+template <class V>
+struct LaneType<V, DType::NVFP4> {
+  using Float8 = typename V::Float8;
+  static constexpr std::size_t kBytes = sizeof(BlockNVFP4);
+  static constexpr bool kSuper = false, kFull = false;
+  static constexpr int kScales = 0, kZero = Fp4Nibbles<V>::kZero, kMax = Fp4Nibbles<V>::kMax;
+  static void d(typename V::RowPtr rows, std::size_t offset, Float8 (&d)[4]) {
+    const auto bytes = V::load_u32(rows, offset + offsetof(BlockNVFP4, e));
+    unroll<4>([&](auto i) CRIA_INLINE { d[i] = V::half_of_ue4m3(V::template byte<i>(bytes)); });
+  }
+  template <class F>
+  CRIA_INLINE static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
+    unroll<2>([&](auto j) CRIA_INLINE {
+      const Fp4Nibbles<V> q(rows, offset + offsetof(BlockNVFP4, lo) + 16 * j);
+      f(j, V::join_low(q.low, q.high), V::join_high(q.low, q.high));
+    });
+  }
+};
+
 template <class V>
 struct LaneType<V, DType::MXFP4> : LaneBlock32<V, BlockMXFP4, false> {
   static constexpr int kZero = Fp4Nibbles<V>::kZero, kMax = Fp4Nibbles<V>::kMax;

@@ -1,4 +1,4 @@
-// IQ4_NL and IQ4_XS in lanes.
+// IQ4_NL, IQ4_XS and IQ4_KS in lanes.
 #pragma once
 
 #include "kernels/formats/iq4.h"
@@ -66,6 +66,31 @@ struct LaneType<V, DType::IQ4_XS> : LaneBlock256<V, BlockIQ4_XS, 8> {
                                                             kNo, 3, kNo}};
   static constexpr LaneConstant<std::uint16_t> kLowShift = {{16, 1, 16, 1, 16, 1, 16, 1}},
                                                kTopShift = {{64, 16, 4, 1, 64, 16, 4, 1}};
+};
+
+/// d is the row's; the first eight bytes of a block are scales, their lowest bits say what is shifted.
+template <class V>
+struct LaneType<V, DType::IQ4_KS> : LaneBlock256<V, BlockIQ4_KS, 8> {
+  using Vec = typename V::Vec;
+  using RowPtr = typename V::RowPtr;
+  static constexpr bool kFull = true;
+  static constexpr int kZero = V::kBias, kMax = 255;
+  static_assert(offsetof(BlockIQ4_KS, scales) == 0);
+  static auto d(RowPtr rows, std::size_t /*offset*/) { return V::load_f32(rows, 0); }
+  static void scales(RowPtr rows, std::size_t offset, Vec (&s)[1]) {
+    const Vec bytes = V::zip_low8(V::load(rows, offset), V::zero());
+    s[0] = V::sub16(V::bit_and(bytes, V::splat16(254)), V::splat16(127));
+  }
+  template <class F>
+  CRIA_INLINE static void weights(RowPtr rows, std::size_t offset, F&& f) {
+    static_assert(kIq4Shift == 4);
+    const Vec shifts = V::template take<-2>(V::load(rows, offset), V::splat8(kIq4Shift));
+    unroll<8>([&](auto j) CRIA_INLINE {
+      const Iq4Nibbles<V> q(rows, offset + offsetof(BlockIQ4_KS, lo) + 16 * j);
+      const Vec shift = V::lookup(shifts, V::splat8(j));
+      f(j, V::add8(q.low, shift), V::add8(q.high, shift));
+    });
+  }
 };
 
 }  // namespace cria

@@ -21,10 +21,24 @@ namespace cria {
 ///                           negative
 ///   d(rows, offset)         Float8: the float scales of the 8 rows of the group; likewise offset_of() of
 ///                           Blocks32 types with an offset, dmin() of Super256 types with mins
+///   d(rows, offset, d)      instead where every group of a block has its own: fills an array of Float8
+/// (rows: where the rows begin; offset: from there to the block)
 /// and of Super256 types:
 ///   kScales                 int16 scales per block: 16, 8 or 0
 ///   scales(rows, offset, s) fills kScales/8 vectors; likewise mins() of types that have them
 template <class V, DType type>
 struct LaneType;
+
+/// The float scales of a block's groups.
+template <class V, class W, std::size_t n>
+CRIA_INLINE inline void block_scales(typename V::RowPtr rows, std::size_t offset,
+                                     typename V::Float8 (&d)[n]) {
+  if constexpr (requires { W::d(rows, offset, d); }) {
+    W::d(rows, offset, d);
+  } else {
+    d[0] = W::d(rows, offset);
+    for (std::size_t i = 1; i < n; ++i) d[i] = d[0];
+  }
+}
 
 }  // namespace cria

@@ -22,19 +22,19 @@ int dot_int8(const std::int8_t* w, const std::int8_t* a, int n) {
   return sum;
 }
 
-// A float per block of 32, blocks in order.
+// A float per group of 16 or 32, groups in order.
 template <DType type>
-void dot_blocks32(const std::byte* row, const Activations& x, std::size_t first, std::size_t n, float* acc) {
-  using Block = typename Format<type>::Block;
+void dot_groups(const std::byte* row, const Activations& x, std::size_t first, std::size_t n, float* acc) {
+  constexpr std::size_t kValues = Format<type>::kGroupValues;
   constexpr bool kHasMin = Format<type>::kTraits.has_min;
   std::fill_n(acc, n, 0.0F);
-  Decoded32 w;
-  for (std::size_t b = 0; b < x.cols / 32; ++b) {
-    Format<type>::decode(load_block<Block>(row + b * sizeof(Block)), w);
+  DecodedGroup<kValues> w;
+  for (std::size_t b = 0; b < x.cols / kValues; ++b) {
+    decode_group<type>(row, b, w);
     for (std::size_t t = 0; t < n; ++t) {
       const float d = x.d[(first + t) * x.d_stride() + b];
       const int sum = x.sum[(first + t) * x.sum_stride() + b];
-      const int isum = dot_int8(w.q, x.q + (first + t) * x.q_stride() + b * 32, 32);
+      const int isum = dot_int8(w.q, x.q + (first + t) * x.q_stride() + b * kValues, kValues);
       acc[t] = std::fma(w.d * d, static_cast<float>(isum), acc[t]);
       if (kHasMin) acc[t] = std::fma(w.m, d * static_cast<float>(sum), acc[t]);
     }
@@ -44,12 +44,11 @@ void dot_blocks32(const std::byte* row, const Activations& x, std::size_t first,
 // Sub-blocks are summed in integers: floats only per block of 256, blocks in order.
 template <DType type>
 void dot_super256(const std::byte* row, const Activations& x, std::size_t first, std::size_t n, float* acc) {
-  using Block = typename Format<type>::Block;
   constexpr bool kHasMin = Format<type>::kTraits.has_min;
   std::fill_n(acc, n, 0.0F);
   Decoded256 w;
   for (std::size_t b = 0; b < x.cols / 256; ++b) {
-    Format<type>::decode(load_block<Block>(row + b * sizeof(Block)), w);
+    decode_group<type>(row, b, w);
     for (std::size_t t = 0; t < n; ++t) {
       const std::int8_t* q = x.q + (first + t) * x.q_stride() + b * 256;
       const std::int16_t* sum = x.sum + (first + t) * x.sum_stride() + b * 16;
@@ -120,7 +119,8 @@ void dot(const std::byte* row, const Activations& x, std::size_t first, std::siz
   constexpr DotClass kClass = Format<type>::kClass;
   if constexpr (kClass == DotClass::Float) dot_float<type>(row, x, first, n, acc);
   if constexpr (kClass == DotClass::FloatPairs) dot_bf16(row, x, first, n, acc);
-  if constexpr (kClass == DotClass::Blocks32) dot_blocks32<type>(row, x, first, n, acc);
+  if constexpr (kClass == DotClass::Blocks16 || kClass == DotClass::Blocks32)
+    dot_groups<type>(row, x, first, n, acc);
   if constexpr (kClass == DotClass::Super256) dot_super256<type>(row, x, first, n, acc);
 }
 

@@ -26,12 +26,12 @@ struct PartBytes {
 };
 
 Activations shape(ActType type, std::size_t n_tokens, std::size_t cols) {
-  assert(type != ActType::Q8x32 || cols % 32 == 0);
-  assert(type != ActType::Q8x256 || cols % 256 == 0);
   Activations acts;
   acts.type = type;
   acts.n_tokens = n_tokens;
   acts.cols = cols;
+  assert(type == ActType::None || type == ActType::F32 || type == ActType::BF16 ||
+         cols % acts.values_per_d() == 0);
   return acts;
 }
 

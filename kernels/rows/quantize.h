@@ -186,9 +186,10 @@ void quantize(const float* x, std::size_t x_stride, Activations& acts, std::size
       round_row<Isa>(x + t * x_stride, acts.cols, acts.q + t * acts.q_stride());
     return;
   }
-  const bool blocks32 = acts.type == ActType::Q8x32;
-  if (!blocks32 && acts.type != ActType::Q8x256) return;  // F32: a view of x itself
-  const auto row = blocks32 ? quantize_row<Isa, 2> : quantize_row<Isa, 16>;
+  if (acts.type == ActType::None || acts.type == ActType::F32) return;  // F32: a view of x itself
+  const auto row = acts.type == ActType::Q8x16   ? quantize_row<Isa, 1>
+                   : acts.type == ActType::Q8x32 ? quantize_row<Isa, 2>
+                                                 : quantize_row<Isa, 16>;
   for (std::size_t t = t0; t < t1; ++t)
     row(x + t * x_stride, acts.cols, acts.q + t * acts.q_stride(), acts.d + t * acts.d_stride(),
         acts.sum + t * acts.sum_stride());

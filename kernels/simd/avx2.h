@@ -52,6 +52,9 @@ struct RowLanes<Avx2> {
   static Vec lookup(Vec table, Vec index) { return _mm256_shuffle_epi8(table, index); }
   static Vec zip_low8(Vec a, Vec b) { return _mm256_unpacklo_epi8(a, b); }
   static Vec zip_high8(Vec a, Vec b) { return _mm256_unpackhi_epi8(a, b); }
+  /// The first (last) eight bytes of a, then those of b.
+  static Vec join_low(Vec a, Vec b) { return _mm256_unpacklo_epi64(a, b); }
+  static Vec join_high(Vec a, Vec b) { return _mm256_unpackhi_epi64(a, b); }
   static Vec widen_low(Vec v) { return _mm256_srai_epi16(_mm256_unpacklo_epi8(v, v), 8); }
   static Vec widen_high(Vec v) { return _mm256_srai_epi16(_mm256_unpackhi_epi8(v, v), 8); }
   /// 0xFF where all bits of `bits` are set in v.
@@ -155,6 +158,10 @@ struct RowLanes<Avx2> {
   static Vec dot(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1) {
     return scaled_dot<Max>(acc, w0, a0, w1, a1, splat16(1));
   }
+  template <int Max>
+  static Vec dot(Vec acc, Vec w, Vec a) {
+    return scaled_dot<Max>(acc, w, a, splat16(1));
+  }
   static Vec dot_full(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1) {
     return scaled_dot_full(acc, w0, a0, w1, a1, splat16(1));
   }
@@ -202,6 +209,28 @@ struct RowLanes<Avx2> {
   static Int8 load_u8(RowPtr rows, std::size_t offset) {
     const auto b = [&](int r) CRIA_INLINE { return static_cast<int>(rows[r][offset + At]); };
     return _mm256_setr_epi32(b(0), b(1), b(2), b(3), b(4), b(5), b(6), b(7));
+  }
+  static Int8 load_u32(RowPtr rows, std::size_t offset) {
+    const auto dword = [&](int r) CRIA_INLINE {
+      int bits;
+      std::memcpy(&bits, rows[r] + offset, sizeof bits);
+      return bits;
+    };
+    return _mm256_setr_epi32(dword(0), dword(1), dword(2), dword(3), dword(4), dword(5), dword(6), dword(7));
+  }
+  template <int N>
+  static Int8 byte(Int8 v) {
+    return _mm256_and_si256(_mm256_srli_epi32(v, 8 * N), _mm256_set1_epi32(255));
+  }
+  static Float8 load_f32(RowPtr rows, std::size_t offset) {
+    return _mm256_castsi256_ps(load_u32(rows, offset));
+  }
+  /// Seven bits are an f16 but for a power of two.
+  static Float8 half_of_ue4m3(Int8 e) {
+    const __m256i number = _mm256_andnot_si256(_mm256_cmpeq_epi32(e, _mm256_set1_epi32(0x7F)), e);
+    const __m256i bits = _mm256_slli_epi32(_mm256_and_si256(number, _mm256_set1_epi32(0x7F)), 7);
+    const __m128i half = _mm_packus_epi32(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1));
+    return _mm256_mul_ps(_mm256_cvtph_ps(half), _mm256_set1_ps(0x1p7F));
   }
   /// 2^(e - 128) for e of 0…255, subnormal for 0 and 1.
   static Float8 half_of_e8m0(Int8 e) {

@@ -55,6 +55,9 @@ struct RowLanes<Avx512> {
   static Vec lookup(Vec table, Vec index) { return _mm512_shuffle_epi8(table, index); }
   static Vec zip_low8(Vec a, Vec b) { return _mm512_unpacklo_epi8(a, b); }
   static Vec zip_high8(Vec a, Vec b) { return _mm512_unpackhi_epi8(a, b); }
+  /// The first (last) eight bytes of a, then those of b.
+  static Vec join_low(Vec a, Vec b) { return _mm512_unpacklo_epi64(a, b); }
+  static Vec join_high(Vec a, Vec b) { return _mm512_unpackhi_epi64(a, b); }
   static Vec widen_low(Vec v) { return _mm512_srai_epi16(_mm512_unpacklo_epi8(v, v), 8); }
   static Vec widen_high(Vec v) { return _mm512_srai_epi16(_mm512_unpackhi_epi8(v, v), 8); }
   /// 0xFF where all bits of `bits` are set in v.
@@ -192,6 +195,10 @@ struct RowLanes<Avx512> {
   static Vec dot(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1) {
     return dot_full(acc, w0, a0, w1, a1);
   }
+  template <int Max>
+  static Vec dot(Vec acc, Vec w, Vec a) {
+    return _mm512_dpbusd_epi32(acc, w, a);
+  }
   static Vec dot_full(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1) {
     return _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(acc, w0, a0), w1, a1);
   }
@@ -254,11 +261,28 @@ struct RowLanes<Avx512> {
   template <std::size_t Bytes, std::size_t At>
   static Int8 load_u8(RowPtr rows, std::size_t offset) {
     constexpr std::size_t kFirst = At < Bytes - 4 ? At : Bytes - 4;
-    __m256i v = _mm256_broadcastd_epi32(_mm_loadu_si32(rows[0] + offset + kFirst));
+    return byte<At - kFirst>(load_u32(rows, offset + kFirst));
+  }
+  static Int8 load_u32(RowPtr rows, std::size_t offset) {
+    __m256i v = _mm256_broadcastd_epi32(_mm_loadu_si32(rows[0] + offset));
     unroll<kRowGroup - 1>([&](auto r) CRIA_INLINE {
-      v = _mm256_mask_broadcastd_epi32(v, __mmask8(2 << r), _mm_loadu_si32(rows[r + 1] + offset + kFirst));
+      v = _mm256_mask_broadcastd_epi32(v, __mmask8(2 << r), _mm_loadu_si32(rows[r + 1] + offset));
     });
-    return _mm256_and_si256(_mm256_srli_epi32(v, 8 * (At - kFirst)), _mm256_set1_epi32(255));
+    return v;
+  }
+  template <int N>
+  static Int8 byte(Int8 v) {
+    return _mm256_and_si256(_mm256_srli_epi32(v, 8 * N), _mm256_set1_epi32(255));
+  }
+  static Float8 load_f32(RowPtr rows, std::size_t offset) {
+    return _mm256_castsi256_ps(load_u32(rows, offset));
+  }
+  /// Seven bits are an f16 but for a power of two.
+  static Float8 half_of_ue4m3(Int8 e) {
+    const __m256i number = _mm256_maskz_and_epi32(_mm256_cmpneq_epi32_mask(e, _mm256_set1_epi32(0x7F)), e,
+                                                  _mm256_set1_epi32(0x7F));
+    const __m128i half = _mm256_cvtepi32_epi16(_mm256_slli_epi32(number, 7));
+    return _mm256_mul_ps(_mm256_cvtph_ps(half), _mm256_set1_ps(0x1p7F));
   }
   /// 2^(e - 128) for e of 0…255, subnormal for 0 and 1.
   static Float8 half_of_e8m0(Int8 e) {

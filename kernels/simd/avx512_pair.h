@@ -52,6 +52,8 @@ struct RowLanes<Avx512Pair> {
   CRIA_INLINE static Vec lookup(Vec table, Vec index) { return map2<One::lookup>(table, index); }
   CRIA_INLINE static Vec zip_low8(Vec a, Vec b) { return map2<One::zip_low8>(a, b); }
   CRIA_INLINE static Vec zip_high8(Vec a, Vec b) { return map2<One::zip_high8>(a, b); }
+  CRIA_INLINE static Vec join_low(Vec a, Vec b) { return map2<One::join_low>(a, b); }
+  CRIA_INLINE static Vec join_high(Vec a, Vec b) { return map2<One::join_high>(a, b); }
   CRIA_INLINE static Vec low_bytes(Vec a, Vec b) { return map2<One::low_bytes>(a, b); }
   CRIA_INLINE static Vec high_bytes(Vec a, Vec b) { return map2<One::high_bytes>(a, b); }
   CRIA_INLINE static Vec even_dwords(Vec a, Vec b) { return map2<One::even_dwords>(a, b); }
@@ -135,6 +137,10 @@ struct RowLanes<Avx512Pair> {
   CRIA_INLINE static Vec dot(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1) {
     return dot_full(acc, w0, a0, w1, a1);
   }
+  template <int Max>
+  CRIA_INLINE static Vec dot(Vec acc, Vec w, Vec a) {
+    return each([&](int p) CRIA_INLINE { return One::dot<Max>(acc.part[p], w.part[p], a.part[p]); });
+  }
   CRIA_INLINE static Vec scale(Vec s, int j) {
     return each([&](int p) CRIA_INLINE { return One::scale(s.part[p], j); });
   }
@@ -173,7 +179,14 @@ struct RowLanes<Avx512Pair> {
   CRIA_INLINE static Int8 load_u8(RowPtr rows, std::size_t offset) {
     return One::load_u8<Bytes, At>(rows, offset);
   }
+  CRIA_INLINE static Int8 load_u32(RowPtr rows, std::size_t offset) { return One::load_u32(rows, offset); }
+  template <int N>
+  CRIA_INLINE static Int8 byte(Int8 v) {
+    return One::byte<N>(v);
+  }
+  CRIA_INLINE static Float8 load_f32(RowPtr rows, std::size_t offset) { return One::load_f32(rows, offset); }
   CRIA_INLINE static Float8 half_of_e8m0(Int8 e) { return One::half_of_e8m0(e); }
+  CRIA_INLINE static Float8 half_of_ue4m3(Int8 e) { return One::half_of_ue4m3(e); }
   template <std::size_t Bytes, std::size_t At, bool Shared = true>
   CRIA_INLINE static Float8 load_f16(RowPtr rows, std::size_t offset) {
     return One::load_f16<Bytes, At, Shared>(rows, offset);

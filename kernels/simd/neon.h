@@ -63,6 +63,9 @@ struct RowLanes<Neon> {
   static Vec lookup(Vec table, Vec index) { return vqtbl1q_u8(table, index); }
   static Vec zip_low8(Vec a, Vec b) { return vzip1q_u8(a, b); }
   static Vec zip_high8(Vec a, Vec b) { return vzip2q_u8(a, b); }
+  /// The first (last) eight bytes of a, then those of b.
+  static Vec join_low(Vec a, Vec b) { return vcombine_u8(vget_low_u8(a), vget_low_u8(b)); }
+  static Vec join_high(Vec a, Vec b) { return vcombine_u8(vget_high_u8(a), vget_high_u8(b)); }
   static Vec widen_low(Vec v) { return vec(vmovl_s8(vget_low_s8(s8(v)))); }
   static Vec widen_high(Vec v) { return vec(vmovl_s8(vget_high_s8(s8(v)))); }
   /// w + x where v has bits (one bit in each byte).
@@ -131,6 +134,11 @@ struct RowLanes<Neon> {
     static_assert(Max <= 127);
     return dot_full(acc, w0, a0, w1, a1);
   }
+  template <int Max>
+  static Vec dot(Vec acc, Vec w, Vec a) {
+    static_assert(Max <= 127);
+    return vec(vdotq_s32(s32(acc), s8(w), s8(a)));
+  }
   static Vec dot_full(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1) {
     return vec(vdotq_s32(vdotq_s32(s32(acc), s8(w0), s8(a0)), s8(w1), s8(a1)));
   }
@@ -193,6 +201,32 @@ struct RowLanes<Neon> {
     std::int32_t b[kRowGroup];
     for (std::size_t r = 0; r < kRowGroup; ++r) b[r] = static_cast<std::int32_t>(rows[r][offset + At]);
     return {vld1q_s32(b), vld1q_s32(b + 4)};
+  }
+  static Int8 load_u32(RowPtr rows, std::size_t offset) {
+    std::int32_t b[kRowGroup];
+    for (std::size_t r = 0; r < kRowGroup; ++r) std::memcpy(&b[r], rows[r] + offset, sizeof b[r]);
+    return {vld1q_s32(b), vld1q_s32(b + 4)};
+  }
+  template <int N>
+  static Int8 byte(Int8 v) {
+    const auto half = [](int32x4_t part) {
+      const uint32x4_t bits = vreinterpretq_u32_s32(part);
+      return vreinterpretq_s32_u32(vshrq_n_u32(vshlq_n_u32(bits, 24 - 8 * N), 24));
+    };
+    return {half(v.low), half(v.high)};
+  }
+  static Float8 load_f32(RowPtr rows, std::size_t offset) {
+    const Int8 v = load_u32(rows, offset);
+    return {vreinterpretq_f32_s32(v.low), vreinterpretq_f32_s32(v.high)};
+  }
+  /// Seven bits are an f16 but for a power of two.
+  static Float8 half_of_ue4m3(Int8 e) {
+    const auto half = [](int32x4_t v) {
+      const int32x4_t number = vbicq_s32(v, vreinterpretq_s32_u32(vceqq_s32(v, vdupq_n_s32(0x7F))));
+      const int32x4_t bits = vshlq_n_s32(vandq_s32(number, vdupq_n_s32(0x7F)), 7);
+      return vmulq_n_f32(vcvt_f32_f16(vreinterpret_f16_s16(vmovn_s32(bits))), 0x1p7F);
+    };
+    return {half(e.low), half(e.high)};
   }
   /// 2^(e - 128) for e of 0…255, subnormal for 0 and 1.
   static Float8 half_of_e8m0(Int8 e) {

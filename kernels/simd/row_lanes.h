@@ -82,13 +82,16 @@ CRIA_INLINE inline void pin(T& value) {
 ///   take<N>(v, mask)           (v >> N) & mask; N < 0 shifts left
 ///   lookup(table, index)       table[index & 15] inside a lane, 0 where index has its top bit set; index is
 ///                              below 16 or at least 128
-///   dot<Max>(acc, w0, a0, w1, a1)   acc + int32 sums of products, w in 0…Max <= 127
+///   dot<Max>(acc, w0, a0, w1, a1)   acc + int32 sums of products, w in 0…Max <= 127; dot<Max>(acc, w, a) too
 ///   scale(s, j)                the j-th of 8 int16 of each lane in the form that scaled_dot() wants
 ///   scaled_dot<Max>(…, s)      acc + s * the sums
 ///   madd16(acc, a, b)          acc + sums of two products of int16
 ///   sum_rows(packs)            8 int32 sums, one per row, of kPacks vectors of int32
 ///   load_u8<Bytes, At>(…)      8 int32, one per row: byte At of its block of Bytes bytes
+///   load_u32(…), byte<N>(v)    8 int32, one per row: four of its bytes; byte N of each
+///   load_f32(…)                8 floats, one per row
 ///   half_of_e8m0(e)            8 floats 2^(e - 128), subnormal for 0 and 1
+///   half_of_ue4m3(e)           8 floats, as kHalfOfUe4m3 says
 /// and what the types need to unpack themselves, described in simd/avx2.h.
 template <class Isa>
 struct RowLanes;

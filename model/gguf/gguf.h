@@ -51,7 +51,7 @@ struct TensorView {
 
   [[nodiscard]] std::uint64_t cols() const { return shape[0]; }
   [[nodiscard]] std::uint64_t rows() const;  ///< product of shape[1…]
-  [[nodiscard]] std::size_t row_bytes() const { return dtype_info(dtype).bytes(shape[0]); }
+  [[nodiscard]] std::size_t row_bytes() const { return dtype_info(dtype).row_bytes(shape[0]); }
   [[nodiscard]] std::string shape_string() const;  ///< "[2048, 32000]"
 };
 

@@ -14,7 +14,7 @@ namespace {
 std::string why_unknown(std::uint32_t id) {
   if (id == 4 || id == 5 || (id >= 31 && id <= 33) || (id >= 36 && id <= 38))
     return ", removed from the format";
-  if (id == 40 || id == 41) return ", newer than this program";
+  if (id >= 42 && id < 97) return ", newer than this program";
   if (id >= 97 && id < 400) return ", a type of the ik_llama.cpp fork";
   return "";
 }
@@ -96,15 +96,21 @@ class TensorReader {
                " for " + std::string(info->name) + ", got " + std::to_string(tensor.shape[0]),
            tensor.name);
     }
-    std::optional<std::uint64_t> values = 1;
-    for (const std::uint64_t dimension : tensor.shape) {
-      if (values) values = limits::multiply(*values, dimension);
+    std::optional<std::uint64_t> values = 1, bytes = row_bytes(*info, tensor.shape[0]);
+    for (std::size_t i = 0; i < tensor.shape.size(); ++i) {
+      if (values) values = limits::multiply(*values, tensor.shape[i]);
+      if (bytes && i > 0) bytes = limits::multiply(*bytes, tensor.shape[i]);
     }
-    const auto bytes =
-        values ? limits::multiply(*values / info->block_values, info->block_bytes) : std::nullopt;
     // Half the range is far beyond any file and leaves room to add offsets.
-    if (!bytes || *bytes > kHalf) fail("tensor size overflows: shape " + tensor.shape_string(), tensor.name);
+    if (!values || !bytes || *bytes > kHalf)
+      fail("tensor size overflows: shape " + tensor.shape_string(), tensor.name);
     tensor.bytes = *bytes;
+  }
+
+  static std::optional<std::uint64_t> row_bytes(const DTypeInfo& info, std::uint64_t cols) {
+    const auto blocks = limits::multiply(cols / info.block_values, info.block_bytes);
+    if (!blocks || *blocks > kHalf) return std::nullopt;
+    return info.header_bytes + *blocks;
   }
 
   void read_offset(const TensorView& tensor) {

@@ -48,9 +48,9 @@ struct TinyModel {
       if (t.dtype == DType::F32) {
         writer.write(std::as_bytes(std::span(values)));
       } else {
-        std::vector<std::byte> blocks(dtype_info(t.dtype).bytes(values.size()));
+        std::vector<std::byte> blocks(values.size() / t.shape[0] * dtype_info(t.dtype).row_bytes(t.shape[0]));
         if (dtype_info(t.dtype).dot != DotClass::None)
-          fill_random_weights(t.dtype, values.size(), blocks.data(), seed);
+          fill_random_weights(t.dtype, values.size() / t.shape[0], t.shape[0], blocks.data(), seed);
         if (edit_blocks) edit_blocks(t.name, blocks);
         writer.write(blocks);
       }

@@ -176,7 +176,9 @@ void GgufForm::lay_out(std::size_t max_bytes) {
     for (const std::uint64_t n : tensor.shape)
       values = n > max_bytes * 8 ? ~std::uint64_t{0} >> 32 : values * n % (1ULL << 32);
     offsets.push_back(end);
-    if (type != nullptr) end += values / type->block_values * type->block_bytes;
+    if (type != nullptr)
+      end += values / type->block_values * type->block_bytes +
+             values / std::max<std::uint64_t>(1, tensor.shape[0]) * type->header_bytes;
     end = (end + alignment - 1) / alignment * alignment;
     if (end > max_bytes) return;
   }

@@ -116,20 +116,20 @@ void require_same_activations(const Activations& a, const Activations& b) {
 }
 
 void products(ByteSource& data) {
-  constexpr DType kTypes[] = {DType::F32,    DType::F16,     DType::BF16,  DType::Q4_0,    DType::Q4_1,
-                              DType::Q5_0,   DType::Q5_1,    DType::Q8_0,  DType::Q2_K,    DType::Q3_K,
-                              DType::Q4_K,   DType::Q5_K,    DType::Q6_K,  DType::IQ2_XXS, DType::IQ2_XS,
-                              DType::IQ2_S,  DType::IQ3_XXS, DType::IQ3_S, DType::IQ1_S,   DType::IQ1_M,
-                              DType::IQ4_NL, DType::IQ4_XS,  DType::TQ1_0, DType::TQ2_0};
+  constexpr DType kTypes[] = {
+      DType::F32,    DType::F16,   DType::BF16,    DType::Q4_0,  DType::Q4_1,  DType::Q5_0,  DType::Q5_1,
+      DType::Q8_0,   DType::Q2_K,  DType::Q3_K,    DType::Q4_K,  DType::Q5_K,  DType::Q6_K,  DType::IQ2_XXS,
+      DType::IQ2_XS, DType::IQ2_S, DType::IQ3_XXS, DType::IQ3_S, DType::IQ1_S, DType::IQ1_M, DType::IQ4_NL,
+      DType::IQ4_XS, DType::TQ1_0, DType::TQ2_0,   DType::MXFP4, DType::NVFP4, DType::Q1_0,  DType::IQ4_KS};
   const DTypeInfo& type = dtype_info(kTypes[data.number<std::uint8_t>() % std::size(kTypes)]);
   const std::size_t rows = data.between(1, 70),
                     tokens = data.between(1, 40) % 3 == 0 ? data.between(1, 20) : 1;
   const std::size_t cols = type.block_values == 1
                                ? data.between(1, 100)
-                               : type.block_values * data.between(1, type.block_values == 32 ? 9 : 3);
+                               : type.block_values * data.between(1, type.block_values < 256 ? 9 : 3);
   const bool residual = data.flag(), wild = data.between(0, 7) == 7;
   Filler fill(data);
-  const std::size_t row_bytes = type.bytes(cols);
+  const std::size_t row_bytes = type.row_bytes(cols);
   std::byte* const weights = before_fence(rows * row_bytes);
   for (std::size_t i = 0; i < rows * row_bytes; ++i) weights[i] = static_cast<std::byte>(fill.byte());
   const Floats x(fill, tokens * cols, wild), base(fill, tokens * rows, false);
@@ -198,9 +198,10 @@ void rows(ByteSource& data) {
 }
 
 void encoders(ByteSource& data) {
-  constexpr DType kTypes[] = {DType::F16,  DType::BF16,   DType::Q4_0,  DType::Q4_1, DType::Q5_0, DType::Q5_1,
-                              DType::Q8_0, DType::IQ4_NL, DType::Q2_K,  DType::Q3_K, DType::Q4_K, DType::Q5_K,
-                              DType::Q6_K, DType::IQ4_XS, DType::TQ1_0, DType::TQ2_0};
+  constexpr DType kTypes[] = {DType::F16,   DType::BF16,  DType::Q4_0,   DType::Q4_1,   DType::Q5_0,
+                              DType::Q5_1,  DType::Q8_0,  DType::IQ4_NL, DType::Q2_K,   DType::Q3_K,
+                              DType::Q4_K,  DType::Q5_K,  DType::Q6_K,   DType::IQ4_XS, DType::TQ1_0,
+                              DType::TQ2_0, DType::MXFP4, DType::NVFP4,  DType::Q1_0,   DType::IQ4_KS};
   const DTypeInfo& type = dtype_info(kTypes[data.number<std::uint8_t>() % std::size(kTypes)]);
   const bool wild = data.flag(), weighted = data.flag();
   const std::size_t n = type.block_values * (type.block_values == 256 ? 1 : data.between(1, 4));
@@ -212,9 +213,9 @@ void encoders(ByteSource& data) {
   for (std::size_t i = available_kernels().size(); i-- > 0;) {
     const EncodeFn encode = available_kernels()[i]->encode(type.id);
     if (encode == nullptr) continue;
-    std::byte* const blocks = before_fence(type.bytes(n));
+    std::byte* const blocks = before_fence(type.row_bytes(n));
     encode(x.values.data(), weighted ? importance.values.data() : nullptr, n, blocks);
-    const std::vector<std::byte> got(blocks, blocks + type.bytes(n));
+    const std::vector<std::byte> got(blocks, blocks + type.row_bytes(n));
     if (expected.empty()) expected = got;
     // NaN stays one in floats, but its bits are not promised.
     if (type.block_values > 1 || !wild) require(got == expected, "other blocks");

@@ -80,7 +80,8 @@ void add_tensors(GgufForm& form, const SeedModel& model, std::uint32_t n_embd) {
     std::byte* const data = reinterpret_cast<std::byte*>(form.data.data()) + tensor.offset;
     std::uint64_t values = 1;
     for (const std::uint64_t n : tensor.shape) values *= n;
-    fill_random_weights(static_cast<DType>(tensor.type), values, data, ++seed);
+    fill_random_weights(static_cast<DType>(tensor.type), values / tensor.shape[0], tensor.shape[0], data,
+                        ++seed);
     if (tensor.shape.size() == 1)  // norms and the like
       for (std::uint64_t i = 0; i < values; ++i) std::memcpy(data + 4 * i, bytes_of(1.0F).data(), 4);
   }

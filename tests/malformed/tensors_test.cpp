@@ -137,7 +137,7 @@ TEST(MalformedTensors, Case056TypesOfForks) {
     defects.push_back(
         {"unknown tensor type: got " + std::to_string(id) + ", a type of the ik_llama.cpp fork" + kInUp,
          type(id)});
-  for (const std::uint32_t id : {40U, 41U})
+  for (const std::uint32_t id : {42U, 96U})
     defects.push_back(
         {"unknown tensor type: got " + std::to_string(id) + ", newer than this program" + kInUp, type(id)});
   expect_refused(defects);

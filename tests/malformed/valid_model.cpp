@@ -9,8 +9,8 @@ constexpr std::uint64_t kEmbedding = 64, kKv = 32, kFeedForward = 256;
 
 void add_matrix(Image& image, const std::string& name, std::uint64_t cols, std::uint64_t rows) {
   const DTypeInfo& type = dtype_info(DType::Q8_0);
-  std::string data(type.bytes(cols * rows), '\0');
-  fill_random_weights(type.id, cols * rows, reinterpret_cast<std::byte*>(data.data()),
+  std::string data(rows * type.row_bytes(cols), '\0');
+  fill_random_weights(type.id, rows, cols, reinterpret_cast<std::byte*>(data.data()),
                       image.tensors.size() + 1);
   image.tensors.push_back({name, {cols, rows}, static_cast<std::uint32_t>(type.id), data});
 }

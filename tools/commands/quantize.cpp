@@ -113,7 +113,7 @@ std::string mixes_text() {
     rules.add({std::string(rule.tensors), std::string(name(rule.layers)), std::string(name(rule.models)),
                std::string(name(rule.type)),
                rule.mixes == "*" ? "all that quantize" : std::string(rule.mixes)});
-  Table stand_ins({"type", "where rows do not divide into 256"});
+  Table stand_ins({"type", "where rows do not divide into its blocks"});
   for (const Fallback& fallback : fallbacks())
     stand_ins.add({std::string(name(fallback.from)), std::string(name(fallback.to))});
   return mixes_table.text(stdout) +

@@ -29,7 +29,7 @@ std::string unknown_text(const std::string& what, const std::string& name,
 
 std::vector<std::string> weight_type_names() {
   std::vector<std::string> names;
-  constexpr std::uint32_t kIds = 64;  // more than the format has
+  constexpr std::uint32_t kIds = 256;  // more than the format has
   for (std::uint32_t id = 0; id < kIds; ++id)
     if (const DTypeInfo* type = find_dtype(id); type != nullptr && type->dot != DotClass::None)
       names.emplace_back(type->name);

@@ -21,9 +21,19 @@ std::uint64_t value_count(const TensorView& tensor) { return tensor.rows() * ten
 
 std::vector<float> chunk_values(const TensorView& tensor, std::uint64_t chunk) {
   const DTypeInfo& type = dtype_info(tensor.dtype);
-  const std::uint64_t begin = chunk * kChunk;
+  const std::uint64_t begin = chunk * kChunk, cols = tensor.cols();
   std::vector<float> values(std::min(kChunk, value_count(tensor) - begin));
-  type.dequantize(tensor.data + type.bytes(begin), values.data(), values.size());
+  if (type.header_bytes == 0) {  // rows follow one another as if they were one
+    type.dequantize(tensor.data + type.row_bytes(begin), values.data(), values.size());
+    return values;
+  }
+  std::vector<float> row(cols);
+  for (std::uint64_t at = begin, end = begin + values.size(); at < end; at += cols - at % cols) {
+    type.dequantize(tensor.data + at / cols * tensor.row_bytes(), row.data(), cols);
+    const std::uint64_t n = std::min(cols - at % cols, end - at);
+    std::copy_n(row.begin() + static_cast<std::ptrdiff_t>(at % cols), n,
+                values.begin() + static_cast<std::ptrdiff_t>(at - begin));
+  }
   return values;
 }
 
@@ -82,12 +92,13 @@ T reduce_chunks(std::uint64_t n, Look&& look, OnChunks&& on_chunks) {
 TensorValues scan(const TensorView& tensor, Progress& progress, std::uint64_t bytes_before) {
   TensorValues result{.name = std::string(tensor.name), .dtype = tensor.dtype};
   result.values = value_count(tensor);
-  const DTypeInfo& type = dtype_info(tensor.dtype);
   const Sums sums = reduce_chunks<Sums>(
       result.values,
       [&](Sums& sum, std::uint64_t chunk) { sum.look(chunk_values(tensor, chunk), chunk * kChunk); },
       [&](std::uint64_t chunks) {
-        progress.update(bytes_before + type.bytes(std::min(chunks * kChunk, result.values)));
+        const auto done = static_cast<double>(std::min(chunks * kChunk, result.values));
+        progress.update(bytes_before + static_cast<std::uint64_t>(done / static_cast<double>(result.values) *
+                                                                  static_cast<double>(tensor.bytes)));
       });
   result.zeros = sums.zeros;
   result.nans = sums.nans;

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <regex>
 #include <sstream>
@@ -59,7 +60,8 @@ class TinyArchitecture {
 
   std::map<std::string, GgufData> keys;
   std::vector<Tensor> tensors;
-  bool quantized = true;  ///< matrices; else all is F32
+  bool quantized = true;                                                ///< matrices; else all is F32
+  std::function<void(const Tensor&, std::vector<float>& values)> edit;  ///< changes what is written
 
   /// Writes, opens and removes the file. Throws Error where it is refused.
   [[nodiscard]] std::shared_ptr<const Model> load() const {
@@ -79,8 +81,9 @@ class TinyArchitecture {
     for (const Tensor& t : tensors) writer.declare(t.name, type_of(t), t.shape);
     writer.begin();
     for (const Tensor& t : tensors) {
-      const std::vector<float> values = values_of(t);
-      std::vector<std::byte> blocks(dtype_info(type_of(t)).bytes(values.size()));
+      std::vector<float> values = values_of(t);
+      if (edit) edit(t, values);
+      std::vector<std::byte> blocks(dtype_info(type_of(t)).row_bytes(values.size()));
       if (type_of(t) == DType::F32) {
         std::memcpy(blocks.data(), values.data(), blocks.size());
       } else {
@@ -89,6 +92,15 @@ class TinyArchitecture {
       writer.write(blocks);
     }
     writer.finish();
+  }
+
+  // Matrices whose rows are whole blocks are quantized, so that both kinds of products are there.
+  [[nodiscard]] DType type_of(const Tensor& t) const {
+    const bool matrix =
+        t.shape.size() > 1 && t.name.ends_with(".weight") && !t.name.ends_with("_norm.weight");
+    return quantized && matrix && t.shape[0] % 32 == 0 && t.name.find("gate_inp") == std::string::npos
+               ? DType::Q8_0
+               : DType::F32;
   }
 
  private:
@@ -116,15 +128,6 @@ class TinyArchitecture {
       }
     }
     throw Error("a model that never is complete");
-  }
-
-  // Matrices whose rows are whole blocks are quantized, so that both kinds of products are there.
-  [[nodiscard]] DType type_of(const Tensor& t) const {
-    const bool matrix =
-        t.shape.size() > 1 && t.name.ends_with(".weight") && !t.name.ends_with("_norm.weight");
-    return quantized && matrix && t.shape[0] % 32 == 0 && t.name.find("gate_inp") == std::string::npos
-               ? DType::Q8_0
-               : DType::F32;
   }
 
   // Matrices so large that every part of the model matters for the logits.

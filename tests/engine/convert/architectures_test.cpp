@@ -350,7 +350,7 @@ TEST(ConvertArchitectures, PackedExpertsKeepTheirBits) {
           std::vector<float> row(cols);
           for (std::uint64_t i = 0; i < cols; ++i)
             row[i] = hf.tensors.at(name).values[(e * cols + i) * rows + r];
-          std::vector<std::byte> encoded(dtype_info(DType::MXFP4).bytes(cols));
+          std::vector<std::byte> encoded(dtype_info(DType::MXFP4).row_bytes(cols));
           available_kernels().back()->encode(DType::MXFP4)(row.data(), nullptr, cols, encoded.data());
           for (std::size_t b = 0; b < encoded.size(); b += 17) {
             scales += static_cast<char>(encoded[b]);

@@ -94,7 +94,7 @@ TEST_P(EveryWidth, NearestBlocksSayTheSameWhereTheyCan) {
                     : same                  ? DType::Q5_1
                     : GetParam() == 8       ? DType::Q8_0
                                             : DType::BF16);
-    std::vector<std::byte> blocks(dtype_info(type).bytes(kMlxCols));
+    std::vector<std::byte> blocks(dtype_info(type).row_bytes(kMlxCols));
     EXPECT_EQ(rows->copy(3, type, blocks.data()), same);
     EXPECT_FALSE(rows->copy(3, DType::F16, blocks.data()));
     if (!same) continue;

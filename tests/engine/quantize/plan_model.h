@@ -45,7 +45,7 @@ class PlanModel {
     const auto declare = [&](const std::string& name, DType type,
                              const std::vector<std::uint64_t>& dimensions) {
       writer.declare(name, type, dimensions);
-      std::uint64_t bytes = dtype_info(type).bytes(dimensions[0]);
+      std::uint64_t bytes = dtype_info(type).row_bytes(dimensions[0]);
       for (std::size_t i = 1; i < dimensions.size(); ++i) bytes *= dimensions[i];
       sizes.push_back(bytes);
     };

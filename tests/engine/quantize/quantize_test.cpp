@@ -117,7 +117,10 @@ TEST_F(QuantizeFile, InOneBitLargeWeightsCountMore) {
             0.9 * errors_by_size(DType::IQ1_S, plain.data(), values_));
 }
 
-TEST_F(QuantizeFile, ErrorsAreThoseOfTheBlocks) {
+/// What quantizing tells of the errors and bytes of a mix, against its file.
+class QuantizedBlocks : public QuantizeFile, public testing::WithParamInterface<const char*> {};
+
+TEST_P(QuantizedBlocks, ErrorsAreTheirs) {
   const GgufFile file = input();
   std::map<std::string, QuantizeError> errors;
   QuantizeRun settings;
@@ -131,12 +134,12 @@ TEST_F(QuantizeFile, ErrorsAreThoseOfTheBlocks) {
   settings.on_tensor = [&](const PlannedTensor& tensor, const std::optional<QuantizeError>& error) {
     if (error) errors[std::string(tensor.source->name)] = *error;
   };
-  ASSERT_TRUE(run(file, "Q8_0", "out", settings));
+  ASSERT_TRUE(run(file, GetParam(), "out", settings));
   EXPECT_EQ(errors.size(), 2U) << "not of what is copied";
   const GgufFile result = GgufFile::open(path("out"));
   const TensorView& q = *result.tensor("blk.0.attn_q.weight");
   std::vector<float> decoded(values_.size());
-  dtype_info(q.dtype).dequantize(q.data, decoded.data(), decoded.size());
+  dtype_info(q.dtype).dequantize_rows(q.data, decoded.data(), q.rows(), q.cols());
   double squares = 0;
   double differences = 0;
   for (std::size_t i = 0; i < values_.size(); ++i) {
@@ -144,10 +147,14 @@ TEST_F(QuantizeFile, ErrorsAreThoseOfTheBlocks) {
     differences += std::pow(double{values_[i]} - decoded[i], 2);
   }
   const auto n = static_cast<double>(values_.size());
+  EXPECT_EQ(q.bytes, q.rows() * dtype_info(q.dtype).row_bytes(q.cols()));
   EXPECT_NEAR(errors["blk.0.attn_q.weight"].rmse, std::sqrt(differences / n), 1e-12);
   EXPECT_NEAR(errors["blk.0.attn_q.weight"].rms, std::sqrt(squares / n), 1e-9);
   EXPECT_EQ(last, q.bytes * 2 + kCols * 4 + 16);
 }
+
+INSTANTIATE_TEST_SUITE_P(Types, QuantizedBlocks, testing::Values("Q8_0", "NVFP4", "Q1_0", "IQ4_KS"),
+                         [](const auto& test) { return std::string(test.param); });
 
 // Each expert's rows get that expert's weights: the encoder called with the same ones gives the same blocks.
 TEST_F(QuantizeFile, ImportanceIsPerColumnAndExpert) {

@@ -140,8 +140,8 @@ TEST(TinyModel, MixedTypesShareRegions) {
 }
 
 TEST(TinyModel, EveryWeightTypeRuns) {
-  for (const std::uint32_t id : {0U,  1U,  30U, 2U,  3U,  6U,  7U,  8U,  10U, 11U, 12U, 13U,
-                                 14U, 16U, 17U, 18U, 19U, 20U, 21U, 22U, 23U, 29U, 34U, 35U}) {
+  for (const std::uint32_t id : {0U,  1U,  30U, 2U,  3U,  6U,  7U,  8U,  10U, 11U, 12U, 13U, 14U, 16U,
+                                 17U, 18U, 19U, 20U, 21U, 22U, 23U, 29U, 34U, 35U, 39U, 40U, 41U, 144U}) {
     TinyModel tiny = mixed();
     tiny.n_layers = 1;
     tiny.n_kv_heads = {2};

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "kernels/formats/f16.h"
+#include "kernels/formats/formats.h"
 #include "tests/kernels/kernel_test.h"
 
 namespace cria {
@@ -18,7 +19,7 @@ using Bytes = Buffer<std::byte>;
 
 Bytes encode(const KernelSet& kernels, DType type, const Buffer<float>& x,
              const Buffer<float>* importance = nullptr) {
-  Bytes blocks(dtype_info(type).bytes(x.size()));
+  Bytes blocks(dtype_info(type).row_bytes(x.size()));
   kernels.encode(type)(x.data(), importance == nullptr ? nullptr : importance->data(), x.size(),
                        blocks.data());
   return blocks;
@@ -26,7 +27,7 @@ Bytes encode(const KernelSet& kernels, DType type, const Buffer<float>& x,
 
 std::vector<float> decode(DType type, const Bytes& blocks) {
   const DTypeInfo& info = dtype_info(type);
-  std::vector<float> x(blocks.size() / info.block_bytes * info.block_values);
+  std::vector<float> x((blocks.size() - info.header_bytes) / info.block_bytes * info.block_values);
   info.dequantize(blocks.data(), x.data(), x.size());
   return x;
 }
@@ -118,9 +119,11 @@ TEST(Encode, SameBitsOnEveryIsa) {
 
 TEST(Encode, BlocksDoNotDependOnTheirNeighbours) {
   const Buffer<float> x = awkward_values(), w = awkward_importance(x.size());
-  for (const DType type : kEncoded) {
+  std::vector<DType> types = kEncoded;  // but where the blocks of a row share its scale
+  std::erase_if(types, [](DType type) { return dtype_info(type).header_bytes != 0; });
+  for (const DType type : types) {
     const Bytes whole = encode(scalar_kernels(), type, x, &w);
-    const std::size_t bytes = dtype_info(type).bytes(256);
+    const std::size_t bytes = dtype_info(type).row_bytes(256);
     for (std::size_t b = 0; b < x.size() / 256; ++b) {
       Bytes one(bytes);
       scalar_kernels().encode(type)(x.data() + b * 256, w.data() + b * 256, 256, one.data());
@@ -166,7 +169,7 @@ TEST(Encode, ErrorIsWithinWhatTheTypeAllows) {
       {DType::Q5_K, 0.0349},   {DType::Q6_K, 0.0168},  {DType::IQ4_XS, 0.0748}, {DType::TQ1_0, 0.4410},
       {DType::TQ2_0, 0.4410},  {DType::IQ3_S, 0.132},  {DType::IQ3_XXS, 0.179}, {DType::IQ2_S, 0.243},
       {DType::MXFP4, 0.1126},  {DType::IQ2_XS, 0.289}, {DType::IQ2_XXS, 0.333}, {DType::IQ1_M, 0.420},
-      {DType::IQ1_S, 0.453}};
+      {DType::IQ1_S, 0.453},   {DType::NVFP4, 0.0870}, {DType::Q1_0, 0.612},    {DType::IQ4_KS, 0.0727}};
   const Buffer<float> x = normal_values(16384);
   for (const DType type : kEncoded) EXPECT_LE(rms_error(type, x), bounds.at(type) * 0.03) << name(type);
 }
@@ -256,6 +259,39 @@ TEST(Encode, Q4_0IsNearTheBestOfAllScales) {
   }
   EXPECT_LE(ours, 1.03 * best_of_all);
   EXPECT_GE(ours, 0.999 * best_of_all);  // or the search above is wrong
+}
+
+/// Sub-blocks of NVFP4 of many sizes against every byte that their scale may be.
+TEST(Encode, Nvfp4TakesTheBestOfAllScales) {
+  Buffer<float> x = normal_values(64 * 40);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] *= std::exp2(static_cast<float>(i / 64) / 2 - 6);
+  const std::vector<float> y = decode(DType::NVFP4, encode(scalar_kernels(), DType::NVFP4, x));
+  for (std::size_t first = 0; first < x.size(); first += 16) {
+    double ours = 0, best = 1e30;
+    for (std::size_t i = first; i < first + 16; ++i) ours += std::pow(static_cast<double>(x[i]) - y[i], 2);
+    for (std::size_t byte = 1; byte <= kLargestUe4m3; ++byte) {
+      double sum = 0;
+      for (std::size_t i = first; i < first + 16; ++i) {
+        double least = 1e30;
+        for (const std::int8_t q : kTwiceE2m1)
+          least = std::min(least, std::abs(static_cast<double>(x[i]) - double{kHalfOfUe4m3[byte]} * q));
+        sum += least * least;
+      }
+      best = std::min(best, sum);
+    }
+    EXPECT_LE(ours, best * (1 + 1e-5)) << first;
+  }
+}
+
+TEST(Encode, RowsOfIq4KsUseTheirLargestScale) {
+  const Buffer<float> x = normal_values(1024);
+  const Bytes row = encode(scalar_kernels(), DType::IQ4_KS, x);
+  int largest = 0;
+  for (std::size_t b = 0; b < 4; ++b) {
+    const auto block = load_block<BlockIQ4_KS>(row.data() + sizeof(float) + b * sizeof(BlockIQ4_KS));
+    for (const std::uint8_t scale : block.scales) largest = std::max(largest, std::abs((scale & 254) - 127));
+  }
+  EXPECT_EQ(largest, 127);
 }
 
 TEST(Encode, TernaryWeightsStayWhatTheyAre) {

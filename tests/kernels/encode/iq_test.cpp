@@ -22,7 +22,7 @@ using Blocks = std::vector<std::byte>;
 
 Blocks encode(const KernelSet& kernels, DType type, const std::vector<float>& x,
               const std::vector<float>& importance = {}) {
-  Blocks blocks(dtype_info(type).bytes(x.size()));
+  Blocks blocks(dtype_info(type).row_bytes(x.size()));
   kernels.encode(type)(x.data(), importance.empty() ? nullptr : importance.data(), x.size(), blocks.data());
   return blocks;
 }

@@ -36,8 +36,11 @@ TEST_P(ReferenceValues, AreReproducedBitForBit) {
   const auto blocks = read_fixture(type + ".blocks"), expected = read_fixture(type + ".f32");
   const std::size_t n = expected.size() / sizeof(float);
   ASSERT_GT(n, 0U);
-  ASSERT_EQ(blocks.size(), dtype_info(GetParam()).bytes(n));
-  const auto got = dequantize(GetParam(), blocks.data(), n);
+  const DTypeInfo& info = dtype_info(GetParam());
+  const std::size_t cols = info.header_bytes == 0 ? n : 512;  // as the fixture's rows are
+  ASSERT_EQ(blocks.size(), n / cols * info.row_bytes(cols));
+  std::vector<float> got(n);
+  info.dequantize_rows(reinterpret_cast<const std::byte*>(blocks.data()), got.data(), n / cols, cols);
   for (std::size_t i = 0; i < n; ++i) {
     EXPECT_EQ(std::memcmp(&got[i], &expected[i * sizeof(float)], sizeof(float)), 0) << i << ": " << got[i];
   }
@@ -47,26 +50,37 @@ const auto type_name = [](const auto& info) { return std::string(name(info.param
 INSTANTIATE_TEST_SUITE_P(Quantized, ReferenceValues, testing::ValuesIn(types_where(is_integer)), type_name);
 INSTANTIATE_TEST_SUITE_P(Float, ReferenceValues, testing::ValuesIn(kWithReferenceValues), type_name);
 
-// A block of a Super256 or Blocks32 type in one form.
+// The first group of a row in one form.
 struct AnyBlock {
   std::vector<int> q, scale;
   std::vector<float> value;  // in double precision, rounded once
   bool has_min = false;
 };
 
-AnyBlock decode_any(DType type, const std::byte* block) {
+template <int n>
+AnyBlock any_group(const DecodedGroup<n>& w) {
   AnyBlock any;
+  any.q.assign(w.q, w.q + n);
+  any.scale = {1};
+  any.has_min = w.m != 0;
+  for (int i = 0; i < n; ++i) any.value.push_back(static_cast<float>(double{w.d} * w.q[i] + double{w.m}));
+  return any;
+}
+
+AnyBlock decode_any(DType type, const std::byte* row, std::size_t group) {
+  if (const Decode16Fn decode = scalar_decode16(type)) {
+    Decoded16 w;
+    decode(row, group, w);
+    return any_group(w);
+  }
   if (const Decode32Fn decode = scalar_decode32(type)) {
     Decoded32 w;
-    decode(block, w);
-    any.q.assign(w.q, w.q + 32);
-    any.scale = {1};
-    any.has_min = w.m != 0;
-    for (int i = 0; i < 32; ++i) any.value.push_back(static_cast<float>(double{w.d} * w.q[i] + double{w.m}));
-    return any;
+    decode(row, group, w);
+    return any_group(w);
   }
+  AnyBlock any;
   Decoded256 w;
-  scalar_decode256(type)(block, w);
+  scalar_decode256(type)(row, group, w);
   any.q.assign(w.q, w.q + 256);
   any.scale.assign(w.scale, w.scale + 16);
   for (const std::int16_t min : w.min) any.has_min |= min != 0;
@@ -81,15 +95,17 @@ bool same(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b));
 
 class HostileBlocks : public testing::TestWithParam<DType> {
  protected:
-  // Blocks of one byte repeated, then random ones, at odd addresses.
+  // Rows of one block of one byte repeated, then random ones, at odd addresses. A header says 1: then the value
+  // is rounded once there, too.
   template <class Check>
   void for_each(Check check) {
     std::mt19937 random(7);
-    const std::size_t bytes = dtype_info(GetParam()).block_bytes;
-    std::vector<std::byte> memory(bytes + 1);
+    const DTypeInfo& info = dtype_info(GetParam());
+    std::vector<std::byte> memory(info.row_bytes(info.block_values) + 1);
     for (int round = 0; round < 400; ++round) {
       for (std::byte& byte : memory)
         byte = static_cast<std::byte>(round < 256 ? static_cast<unsigned>(round) : random());
+      set_row_scale(GetParam(), memory.data() + 1, 1);
       check(memory.data() + 1);
     }
   }
@@ -103,7 +119,7 @@ TEST_P(HostileBlocks, StayWithinTheTraits) {
   int q_min = 0, q_max = 0, scale_min = 1, scale_max = 1;
   bool has_min = false;
   for_each([&](const std::byte* block) {
-    const AnyBlock any = decode_any(GetParam(), block);
+    const AnyBlock any = decode_any(GetParam(), block, 0);
     for (const int q : any.q) q_min = std::min(q_min, q), q_max = std::max(q_max, q);
     for (const int s : any.scale) scale_min = std::min(scale_min, s), scale_max = std::max(scale_max, s);
     if (any.scale.size() == 16 && traits.sub_block == 32) {
@@ -121,10 +137,12 @@ TEST_P(HostileBlocks, StayWithinTheTraits) {
 
 // The value is rounded once: products of the decoded parts are exact in float, whatever the bytes.
 TEST_P(HostileBlocks, DequantizeToTheOnceRoundedValueOfTheDecode) {
-  for_each([&](const std::byte* block) {
-    const AnyBlock any = decode_any(GetParam(), block);
-    const auto got = dequantize(GetParam(), block, any.value.size());
-    for (std::size_t i = 0; i < got.size(); ++i) ASSERT_PRED2(same, got[i], any.value[i]) << i;
+  for_each([&](const std::byte* row) {
+    const auto got = dequantize(GetParam(), row, dtype_info(GetParam()).block_values);
+    std::size_t i = 0;
+    for (std::size_t group = 0; i < got.size(); ++group)
+      for (const float value : decode_any(GetParam(), row, group).value)
+        ASSERT_PRED2(same, got[i++], value) << i;
   });
 }
 INSTANTIATE_TEST_SUITE_P(Quantized, HostileBlocks, testing::ValuesIn(types_where(is_integer)), type_name);
@@ -133,6 +151,7 @@ TEST(Decode, OffersOneDecoderPerWeightType) {
   for (std::uint32_t id = 0; id < 200; ++id) {
     const DTypeInfo* info = find_dtype(id);
     if (info == nullptr) continue;
+    EXPECT_EQ(scalar_decode16(info->id) != nullptr, info->dot == DotClass::Blocks16) << info->name;
     EXPECT_EQ(scalar_decode32(info->id) != nullptr, info->dot == DotClass::Blocks32) << info->name;
     EXPECT_EQ(scalar_decode256(info->id) != nullptr, info->dot == DotClass::Super256) << info->name;
   }
@@ -160,6 +179,28 @@ TEST(Decode, KeepsExtremesOfTheScale) {
   tiny.d = 0x0001;
   EXPECT_EQ(std::abs(dequantize(DType::IQ1_S, &tiny, 256)[0]),
             7 * 0x1p-27F);  // entry 0 is -1 and the shift +1/8
+}
+
+TEST(Decode, ReadsEveryUe4m3) {
+  for (int byte = 0; byte < 256; ++byte) {
+    BlockNVFP4 block{};
+    block.e[2] = static_cast<std::uint8_t>(byte);
+    block.lo[2][7] = 0x10;  // value 15 is 0.5
+    const int exponent = byte >> 3 & 15, fraction = byte & 7;
+    const double scale = byte == 0x7F    ? 0
+                         : exponent == 0 ? std::ldexp(fraction, -9)
+                                         : std::ldexp(8 + fraction, exponent - 10);
+    EXPECT_EQ(dequantize(DType::NVFP4, &block, 64)[47], scale / 2) << byte;
+  }
+}
+
+TEST(Ue4m3, NearestByteIsNearest) {
+  for (const float d : {1e-9F, 0.0004F, 0.0012F, 0.01F, 0.3F, 1.0F, 100.0F, 1e9F}) {
+    const float got = std::abs(kHalfOfUe4m3[ue4m3_of_half(d)] - d);
+    for (std::size_t byte = 0; byte <= kLargestUe4m3; ++byte)
+      EXPECT_LE(got, std::abs(kHalfOfUe4m3[byte] - d));
+  }
+  EXPECT_EQ(ue4m3_of_half(-1), 0);
 }
 
 TEST(Decode, KeepsTheSignOfZeroWhereATypeHasNoOffset) {

@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "kernels/formats/decode.h"
 #include "kernels/formats/f16.h"
 
 namespace cria {
@@ -19,7 +20,7 @@ TEST(DType, FindsByIdAndByNameInAnyCase) {
   EXPECT_EQ(q4_k->name, "Q4_K");
   EXPECT_EQ(q4_k->block_values, 256U);
   EXPECT_EQ(q4_k->block_bytes, 144U);
-  EXPECT_EQ(q4_k->bytes(1024), 576U);
+  EXPECT_EQ(q4_k->row_bytes(1024), 576U);
   EXPECT_EQ(find_dtype("q4_k"), q4_k);
   EXPECT_EQ(find_dtype("Q4_k"), q4_k);
   EXPECT_EQ(&dtype_info(DType::Q4_K), q4_k);
@@ -57,11 +58,27 @@ TEST(DType, SaysBlockSizesOfTheFormat) {
                   {DType::IQ2_XS, 256, 74},  {DType::IQ3_XXS, 256, 98}, {DType::IQ1_S, 256, 50},
                   {DType::IQ4_NL, 32, 18},   {DType::IQ3_S, 256, 110},  {DType::IQ2_S, 256, 82},
                   {DType::IQ4_XS, 256, 136}, {DType::IQ1_M, 256, 56},   {DType::TQ1_0, 256, 54},
-                  {DType::TQ2_0, 256, 66}};
+                  {DType::TQ2_0, 256, 66},   {DType::NVFP4, 64, 36},    {DType::Q1_0, 128, 18},
+                  {DType::IQ4_KS, 256, 136}};
   for (const auto& row : expected) {
     EXPECT_EQ(dtype_info(row.type).block_values, row.values) << name(row.type);
     EXPECT_EQ(dtype_info(row.type).block_bytes, row.bytes) << name(row.type);
   }
+}
+
+TEST(DType, CountsTheHeaderOfEveryRow) {
+  const DTypeInfo& info = dtype_info(DType::IQ4_KS);
+  EXPECT_EQ(info.header_bytes, 4U);
+  EXPECT_EQ(info.row_bytes(512), 276U);
+  EXPECT_EQ(dtype_info(DType::IQ4_XS).header_bytes, 0U);
+  EXPECT_EQ(dtype_info(DType::IQ4_XS).row_bytes(512), 272U);
+  std::vector<std::byte> rows(2 * info.row_bytes(256));
+  set_row_scale(DType::IQ4_KS, rows.data(), 1);
+  set_row_scale(DType::IQ4_KS, rows.data() + info.row_bytes(256), 2);
+  std::vector<float> values(512);
+  info.dequantize_rows(rows.data(), values.data(), 2, 256);
+  EXPECT_EQ(values[0], 127.0F * 127);  // zero bytes: scales of -127, the table's first value
+  EXPECT_EQ(values[256], 2 * 127.0F * 127);
 }
 
 template <class Number>

@@ -74,9 +74,13 @@ template <class Fill, class Q>
 void expect_equal(DType type, ProductShape s, bool at_end, bool residual, Fill fill, Q q,
                   std::size_t gap = 0) {
   const DTypeInfo& info = dtype_info(type);
-  const std::size_t cols = s.blocks * info.block_values, row_bytes = info.bytes(cols);
+  const std::size_t cols = s.blocks * info.block_values, row_bytes = info.row_bytes(cols);
   Fenced weights(s.rows * row_bytes, at_end, gap);
-  for (std::size_t b = 0; b < s.rows * s.blocks; ++b) fill(weights.data() + b * info.block_bytes);
+  for (std::size_t r = 0; r < s.rows; ++r) {
+    std::byte* const row = weights.data() + r * row_bytes;
+    for (std::size_t b = 0; b < s.blocks; ++b) fill(row + info.header_bytes + b * info.block_bytes);
+    set_row_scale(type, row, static_cast<float>(r % 7) - 2.75F);
+  }
   const MatMulKernel reference = scalar_matmul(type);
   const Inputs in(reference.act, s, cols, q);
   Buffer<float> expected(s.tokens * (s.rows + 5)), base(expected.size());

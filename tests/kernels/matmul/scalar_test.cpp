@@ -31,7 +31,7 @@ std::vector<std::byte> fixture_blocks(DType type) {
 struct Product {
   DType type;
   std::size_t rows, cols, n_tokens;
-  std::size_t row_bytes = dtype_info(type).bytes(cols) + 3;
+  std::size_t row_bytes = dtype_info(type).row_bytes(cols) + 3;
   std::vector<std::byte> weights = std::vector<std::byte>(rows * row_bytes + 1);
   Buffer<float> x{n_tokens * cols};
   Buffer<std::byte> memory{Activations::bytes(scalar_matmul(type).act, n_tokens, cols)};
@@ -58,7 +58,7 @@ struct Product {
       std::memcpy(&bits, acts.q + t * acts.q_stride() + 2 * i, sizeof bits);
       return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
     }
-    const std::size_t block = acts.type == ActType::Q8x32 ? 32 : 256;
+    const std::size_t block = acts.values_per_d();
     return double{acts.d[t * acts.d_stride() + i / block]} * acts.q[t * acts.q_stride() + i];
   }
 };
@@ -67,12 +67,15 @@ struct Product {
 Product make_product(DType type, std::size_t rows, std::size_t cols, std::size_t n_tokens) {
   Product p{type, rows, cols, n_tokens};
   const std::vector<std::byte> blocks = fixture_blocks(type);
-  const std::size_t bytes = dtype_info(type).block_bytes, n_blocks = blocks.size() / bytes;
+  const std::size_t bytes = dtype_info(type).block_bytes, header = dtype_info(type).header_bytes;
+  const std::size_t n_blocks =
+      (blocks.size() - header) / bytes;  // of a row, or of several that have no headers
   for (std::size_t r = 0; r < rows; ++r) {
     for (std::size_t b = 0; b < cols / dtype_info(type).block_values; ++b) {
       const std::size_t pick = (r * 7 + b * (r + 1)) % n_blocks;
-      std::memcpy(p.row(r) + b * bytes, blocks.data() + pick * bytes, bytes);
+      std::memcpy(p.row(r) + header + b * bytes, blocks.data() + header + pick * bytes, bytes);
     }
+    set_row_scale(type, p.row(r), 0.5F + static_cast<float>(r));
   }
   fill_random(p.x.data(), p.x.size(), 5);
   p.quantize();
@@ -83,22 +86,25 @@ Product make_product(DType type, std::size_t rows, std::size_t cols, std::size_t
 // what the partial sums of a product are made of.
 std::vector<double> magnitudes(DType type, const std::byte* row, std::size_t cols) {
   std::vector<double> sizes;
-  const std::size_t bytes = dtype_info(type).block_bytes;
-  for (std::size_t b = 0; b < cols / dtype_info(type).block_values; ++b) {
-    if (const Decode32Fn decode = scalar_decode32(type)) {
+  for (std::size_t b = 0; sizes.size() < cols; ++b) {
+    if (const Decode16Fn decode = scalar_decode16(type)) {
+      Decoded16 w;
+      decode(row, b, w);
+      for (const std::int8_t q : w.q) sizes.push_back(std::abs(double{w.d} * q));
+    } else if (const Decode32Fn decode_group = scalar_decode32(type)) {
       Decoded32 w;
-      decode(row + b * bytes, w);
+      decode_group(row, b, w);
       for (const std::int8_t q : w.q) sizes.push_back(std::abs(double{w.d} * q) + std::abs(double{w.m}));
     } else if (const Decode256Fn decode_super = scalar_decode256(type)) {
       Decoded256 w;
-      decode_super(row + b * bytes, w);
+      decode_super(row, b, w);
       for (int i = 0; i < 256; ++i) {
         sizes.push_back(std::abs(double{w.d} * w.scale[i / 16] * w.q[i]) +
                         std::abs(double{w.dmin} * w.min[i / 16]));
       }
     } else {
       float value;
-      dtype_info(type).dequantize(row + b * bytes, &value, 1);
+      dtype_info(type).dequantize(row + b * dtype_info(type).block_bytes, &value, 1);
       sizes.push_back(std::abs(double{value}));
     }
   }
@@ -118,8 +124,7 @@ class ScalarProduct : public testing::TestWithParam<DType> {
 TEST_P(ScalarProduct, IsWithinItsRoundingOfTheExactProduct) {
   Product p = make_product(type_, 9, cols_, 19);
   p.run(0, p.rows);
-  const double operations =
-      is_float_ ? 4 + 4 : 2.0 * static_cast<double>(cols_ / dtype_info(type_).block_values);
+  const double operations = is_float_ ? 4 + 4 : 2.0 * static_cast<double>(cols_ / p.acts.values_per_d());
   std::vector<float> w(cols_);
   for (std::size_t r = 0; r < p.rows; ++r) {
     dtype_info(type_).dequantize(p.row(r), w.data(), cols_);
@@ -140,7 +145,7 @@ TEST_P(ScalarProduct, IsWithinItsRoundingOfTheExactProduct) {
 // The quantized activations are the given ones within half a step: 0.5·d, or 2^-8 of a bfloat16.
 TEST_P(ScalarProduct, IsWithinHalfAStepOfTheProductWithUnquantizedActivations) {
   Product p = make_product(type_, 3, cols_, 2);
-  const std::size_t block = p.acts.type == ActType::Q8x32 ? 32 : 256;
+  const std::size_t block = p.acts.values_per_d();
   for (std::size_t t = 0; t < p.n_tokens; ++t) {
     for (std::size_t i = 0; i < cols_; ++i) {
       const double x = p.x[t * cols_ + i];
@@ -202,6 +207,7 @@ INSTANTIATE_TEST_SUITE_P(Types, ScalarProduct, testing::ValuesIn([] {
 TEST(ScalarMatMul, NamesActivationsByClassAndRefusesOtherTypes) {
   EXPECT_EQ(scalar_matmul(DType::F32).act, ActType::F32);
   EXPECT_EQ(scalar_matmul(DType::BF16).act, ActType::BF16);
+  EXPECT_EQ(scalar_matmul(DType::NVFP4).act, ActType::Q8x16);
   EXPECT_EQ(scalar_matmul(DType::IQ4_NL).act, ActType::Q8x32);
   EXPECT_EQ(scalar_matmul(DType::TQ1_0).act, ActType::Q8x256);
   for (const DType type :

@@ -44,7 +44,8 @@ TEST_P(Placement, ArraysAreAlignedAndApart) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Types, Placement,
-                         testing::Values(std::tuple{ActType::Q8x32, 1, 32}, std::tuple{ActType::Q8x32, 7, 96},
+                         testing::Values(std::tuple{ActType::Q8x16, 3, 80}, std::tuple{ActType::Q8x32, 1, 32},
+                                         std::tuple{ActType::Q8x32, 7, 96},
                                          std::tuple{ActType::Q8x256, 1, 256},
                                          std::tuple{ActType::Q8x256, 5, 1280}));
 

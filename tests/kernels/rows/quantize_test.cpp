@@ -46,7 +46,7 @@ Buffer<float> awkward_values(std::size_t n) {
 TEST(Quantize, SameBitsOnEveryIsa) {
   const std::size_t tokens = 5, cols = 512;
   const Buffer<float> x = awkward_values(tokens * cols);
-  for (const ActType type : {ActType::Q8x32, ActType::Q8x256}) {
+  for (const ActType type : {ActType::Q8x16, ActType::Q8x32, ActType::Q8x256}) {
     const Quantized expected = run(scalar_kernels(), type, x, tokens, cols);
     for (const KernelSet* set : available_kernels()) {
       const Quantized got = run(*set, type, x, tokens, cols);
@@ -72,8 +72,10 @@ double squared_error(const float* values, std::size_t n, float amax, float steps
 TEST(Quantize, TakesTheBestStep) {
   const std::size_t n = 2560;
   const Buffer<float> x = awkward_values(n);
-  for (const ActType type : {ActType::Q8x32, ActType::Q8x256}) {
-    const std::size_t block = type == ActType::Q8x32 ? 32 : 256, sub = type == ActType::Q8x32 ? 32 : 16;
+  for (const ActType type : {ActType::Q8x16, ActType::Q8x32, ActType::Q8x256}) {
+    Activations form;
+    form.type = type;
+    const std::size_t block = form.values_per_d(), sub = form.values_per_sum();
     const Quantized got = run(scalar_kernels(), type, x, 1, n);
     for (std::size_t b = 0; b < n / block; ++b) {
       const float* values = x.data() + b * block;

@@ -41,9 +41,10 @@ TEST(Bench, RooflineIsMeasuredAndUsed) {
 }
 
 TEST(Bench, SyntheticModelsOfEveryTypeRun) {
-  for (const char* type : {"F32",     "F16",   "BF16",   "Q4_0",    "Q4_1",  "Q5_0",   "Q5_1",   "Q8_0",
-                           "Q2_K",    "Q3_K",  "Q4_K",   "Q5_K",    "Q6_K",  "IQ4_NL", "IQ4_XS", "IQ3_S",
-                           "IQ3_XXS", "IQ2_S", "IQ2_XS", "IQ2_XXS", "IQ1_S", "IQ1_M",  "TQ1_0",  "TQ2_0"}) {
+  for (const char* type :
+       {"F32",   "F16",   "BF16",  "Q4_0",   "Q4_1",   "Q5_0",  "Q5_1",    "Q8_0",  "Q2_K",   "Q3_K",
+        "Q4_K",  "Q5_K",  "Q6_K",  "IQ4_NL", "IQ4_XS", "IQ3_S", "IQ3_XXS", "IQ2_S", "IQ2_XS", "IQ2_XXS",
+        "IQ1_S", "IQ1_M", "TQ1_0", "TQ2_0",  "MXFP4",  "NVFP4", "Q1_0",    "IQ4_KS"}) {
     const Result result = cria(
         {"bench", "--synthetic", std::string("demo:") + type, "-p", "20", "-n", "1", "-r", "1", "--csv"});
     EXPECT_EQ(result.code, 0) << result.err;
