@@ -14,6 +14,9 @@ std::string shape_text(const Weights::Shape& shape) {
   return view.shape_string();
 }
 
+/// What activations were divided by when a model was made: here they are quantized by their own size.
+constexpr std::string_view kInputScale = ".input_scale";
+
 }  // namespace
 
 const TensorView& WantedTensors::add(const std::string& name, const std::vector<std::uint64_t>& shape,
@@ -77,6 +80,25 @@ const TensorView& Weights::vector(const std::string& name, std::uint64_t length)
   return vectors(name, {length});
 }
 
+std::optional<TensorView> Weights::scale(const std::string& matrix, std::uint64_t rows, std::uint64_t n) {
+  constexpr std::string_view kSuffix = ".weight";
+  const std::string base =
+      matrix.ends_with(kSuffix) ? matrix.substr(0, matrix.size() - kSuffix.size()) : matrix;
+  for (const std::string& name : {base + ".scale", matrix + ".scale"}) {
+    if (!has(name)) continue;
+    const Shape shape = shape_of(name).value_or(Shape{1});
+    TensorView scales = vectors(name, shape);
+    const std::uint64_t count = scales.rows() * scales.cols();
+    if (count != 1 && count != n && count != n * rows)
+      fail("wrong shape: expected 1" + (n > 1 ? ", " + std::to_string(n) : "") + " or " +
+               std::to_string(n * rows) + " values, got " + shape_text(shape),
+           name);
+    scales.shape = {count};
+    return scales;
+  }
+  return std::nullopt;
+}
+
 std::vector<float> Weights::factors(const std::string& name, std::uint64_t length) {
   const TensorView& tensor = vector(name, length);
   std::vector<float> out(length, 1);
@@ -115,7 +137,7 @@ std::vector<std::string> Weights::finish() const {
   std::size_t count = 0;
   std::string examples;
   for (const TensorView& tensor : file_.tensors()) {
-    if (used_.contains(tensor.name)) continue;
+    if (used_.contains(tensor.name) || tensor.name.ends_with(kInputScale)) continue;
     refuse_contradiction(tensor.name);
     if (++count <= 3) examples += (examples.empty() ? "" : ", ") + printable(tensor.name);
   }
@@ -138,8 +160,7 @@ void Weights::refuse_contradiction(std::string_view name) const {
          name);
   if (name.ends_with(".bias")) fail("a bias that this architecture does not have", name);
   if (name.ends_with("_norm.weight")) fail("a norm that this architecture does not have", name);
-  if (name.ends_with(".scale") && !name.ends_with(".input_scale"))
-    fail("a scale that this architecture does not have", name);
+  if (name.ends_with(".scale")) fail("a scale that this architecture does not have", name);
 }
 
 TensorView rows_of(const TensorView& matrix, std::uint64_t begin, std::uint64_t rows) {

@@ -59,6 +59,10 @@ class Weights {
   /// F32 [length]
   const TensorView& vector(const std::string& name, std::uint64_t length);
   const TensorView& vectors(const std::string& name, const Shape& shape);  ///< F32
+  /// The scales beside a matrix of n·rows rows ("attn_q.scale" or "attn_q.weight.scale" for
+  /// "attn_q.weight"), F32: one for all, one for each of the n, or one for each row, as one dimension.
+  /// Nothing where there are none.
+  std::optional<TensorView> scale(const std::string& matrix, std::uint64_t rows, std::uint64_t n = 1);
   /// F32 [length] of finite numbers above 0, by which RoPE frequencies are divided.
   std::vector<float> factors(const std::string& name, std::uint64_t length);
   /// A tensor's shape, without checking and using it; nothing if it is missing.

@@ -11,17 +11,7 @@ ModelBuilder::Projections ModelBuilder::projections(const Attention& a, std::uin
   Projections out;
   if (!has("attn_q") && has("attn_qkv")) {
     const Matrix all = matrix("attn_qkv", n_embd, q + k + v, true);
-    const auto part = [&](std::uint64_t begin, std::uint64_t rows) {
-      Matrix m = all;
-      m.weight = rows_of(all.weight, begin, rows);
-      if (all.bias) {
-        m.bias->data += begin * sizeof(float);
-        m.bias->shape = {rows};
-        m.bias->bytes = rows * sizeof(float);
-      }
-      return m;
-    };
-    out = {part(0, q), part(q, k), part(q + k, v)};
+    out = {rows_of(all, 0, q), rows_of(all, q, k), rows_of(all, q + k, v)};
     return out;
   }
   out.q = matrix("attn_q", n_embd, q, true);

@@ -14,10 +14,8 @@ ValueId ModelBuilder::feed_forward_value(ValueId in, const FeedForward& f, const
   std::vector<Matrix> matrices;
   if (f.fused) {
     const Matrix both = matrix("ffn_up" + suffix, n_embd, 2 * width);
-    for (const std::uint64_t begin : {std::uint64_t{0}, width}) {
-      matrices.push_back(both);
-      matrices.back().weight = rows_of(both.weight, begin, width);
-    }
+    for (const std::uint64_t begin : {std::uint64_t{0}, width})
+      matrices.push_back(rows_of(both, begin, width));
   } else {
     if (f.gated) matrices.push_back(matrix("ffn_gate" + suffix, n_embd, width, f.biases));
     matrices.push_back(matrix("ffn_up" + suffix, n_embd, width, f.biases));
@@ -77,10 +75,10 @@ std::vector<Matrix> ModelBuilder::expert_matrices(const std::string& name, std::
       matrices.push_back(matrix(name + "." + std::to_string(e), cols, rows));
     return matrices;
   }
-  const Matrix all = graph.matrix(weights.matrices(stacked + ".weight", cols, rows, n));
+  const Matrix all = stacked_matrix(name + "_exps", cols, rows, n);
   const TensorView* const biases = bias ? &weights.vectors(stacked + ".bias", {rows, n}) : nullptr;
   for (std::uint64_t e = 0; e < n; ++e) {
-    Matrix m{rows_of(all.weight, e * rows, rows), {}, all.kernel};
+    Matrix m = rows_of(all, e * rows, rows);
     if (biases != nullptr) {
       m.bias = rows_of(*biases, e, 1);
       m.bias->shape = {rows};
@@ -94,20 +92,18 @@ ValueId ModelBuilder::experts_value(ValueId in, ValueId router_in, const Experts
   keys.get("expert_count", 1, limits::kExperts);
   keys.get("expert_used_count", 1, config.n_experts);
   const std::uint64_t n = config.n_experts, n_embd = config.n_embd, width = expert_width();
-  ExpertsSpec spec{n,  config.n_experts_used, e.gating, e.groups, e.groups_used, e.normalized, e.scale, {},
+  ExpertsSpec spec{n,  config.n_experts_used, e.gating, e.groups, e.groups_used, e.normalized, e.scale,
                    {}, e.weight_at_input};
   if (e.selection_bias && weights.has(prefix() + "exp_probs_b.bias"))
     spec.selection_bias = vector("exp_probs_b.bias", n);
-  if (weights.has(prefix() + "ffn_down_exps.scale")) spec.output_scale = vector("ffn_down_exps.scale", n);
   if (e.biases) (void)vector("ffn_gate_inp.bias", n);
-  const Matrix router = matrix("ffn_gate_inp", n_embd, n, e.biases);
+  const Matrix router = unscaled_matrix("ffn_gate_inp", n_embd, n, e.biases);
 
   std::vector<Matrix> up, downs = expert_matrices("ffn_down", width, n_embd, e.biases);
   if (has("ffn_gate_up_exps")) {
-    const TensorView& both = weights.matrices(prefix() + "ffn_gate_up_exps.weight", n_embd, 2 * width, n);
+    const Matrix both = stacked_matrix("ffn_gate_up_exps", n_embd, 2 * width, n);
     for (const std::uint64_t half : {std::uint64_t{0}, width})
-      for (std::uint64_t i = 0; i < n; ++i)
-        up.push_back(graph.matrix(rows_of(both, i * 2 * width + half, width)));
+      for (std::uint64_t i = 0; i < n; ++i) up.push_back(rows_of(both, i * 2 * width + half, width));
   } else {
     up = expert_matrices("ffn_gate", n_embd, width, e.biases);
     for (Matrix& m : expert_matrices("ffn_up", n_embd, width, e.biases)) up.push_back(std::move(m));

@@ -24,13 +24,12 @@ void ModelBuilder::absorbed_keys(ValueId q, ValueId out, std::uint32_t n, std::u
                                  std::uint32_t rot, std::uint32_t dim_v) {
   const std::uint32_t heads = config.n_heads[layer];
   const bool merged = !has("attn_k_b");
-  const TensorView& all =
-      merged ? weights.matrix(prefix() + "attn_kv_b.weight", rank, std::uint64_t{heads} * (n + dim_v))
-             : weights.matrices(prefix() + "attn_k_b.weight", n, rank, heads);
+  const Matrix all = merged ? matrix("attn_kv_b", rank, std::uint64_t{heads} * (n + dim_v))
+                            : stacked_matrix("attn_k_b", n, rank, heads);
   Node& node = graph.add(Op::HeadProducts, "attn_k_b", q, out);
   for (std::uint32_t h = 0; h < heads; ++h) {
     const std::uint64_t rows = merged ? n + dim_v : rank;
-    node.matrices.push_back(graph.matrix(rows_of(all, h * rows, merged ? n : rank)));
+    node.matrices.push_back(rows_of(all, h * rows, merged ? n : rank));
   }
   node.products = {heads, n + rot, rank + rot, merged, rot};
 }
@@ -39,13 +38,11 @@ void ModelBuilder::expanded_values(ValueId in, ValueId out, std::uint32_t n, std
                                    std::uint32_t dim_v) {
   const std::uint32_t heads = config.n_heads[layer];
   const bool merged = !has("attn_v_b");
-  const TensorView& all =
-      merged ? weights.matrix(prefix() + "attn_kv_b.weight", rank, std::uint64_t{heads} * (n + dim_v))
-             : weights.matrices(prefix() + "attn_v_b.weight", rank, dim_v, heads);
+  const Matrix all = merged ? matrix("attn_kv_b", rank, std::uint64_t{heads} * (n + dim_v))
+                            : stacked_matrix("attn_v_b", rank, dim_v, heads);
   Node& node = graph.add(Op::HeadProducts, "attn_v_b", in, out);
   for (std::uint32_t h = 0; h < heads; ++h)
-    node.matrices.push_back(
-        graph.matrix(rows_of(all, merged ? h * (n + dim_v) + n : h * std::uint64_t{dim_v}, dim_v)));
+    node.matrices.push_back(rows_of(all, merged ? h * (n + dim_v) + n : h * std::uint64_t{dim_v}, dim_v));
   node.products = {heads, rank, dim_v, false, 0};
 }
 

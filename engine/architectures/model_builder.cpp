@@ -17,7 +17,7 @@ ModelBuilder::ModelBuilder(const Architecture& architecture, const LlamaConfig& 
 void ModelBuilder::embed(float scale) {
   const TensorView& table = weights.matrix("token_embd.weight", config.n_embd, config.n_vocab);
   Node& node = graph.add(Op::Embed, "token_embd", kNoValue, x);
-  node.matrices = {Matrix{table, {}, {}}};
+  node.matrices = {Matrix{table, {}, {}, weights.scale("token_embd.weight", config.n_vocab)}};
   node.scale = scale;
 }
 
@@ -37,11 +37,27 @@ void ModelBuilder::output(float scale, float softcap) {
   std::optional<TensorView> bias;
   if (weights.has("output.bias")) bias = weights.vector("output.bias", config.n_vocab);
   node.matrices = {graph.matrix(matrix, bias)};
+  node.matrices[0].scale = weights.scale(name, config.n_vocab);
   node.scale = scale;
   node.softcap = softcap;
 }
 
 Matrix ModelBuilder::matrix(const std::string& name, std::uint64_t cols, std::uint64_t rows, bool bias) {
+  Matrix m = unscaled_matrix(name, cols, rows, bias);
+  m.scale = weights.scale(prefix() + name + ".weight", rows);
+  return m;
+}
+
+Matrix ModelBuilder::stacked_matrix(const std::string& name, std::uint64_t cols, std::uint64_t rows,
+                                    std::uint64_t n) {
+  const std::string tensor = prefix() + name + ".weight";
+  Matrix m = graph.matrix(weights.matrices(tensor, cols, rows, n));
+  m.scale = weights.scale(tensor, rows, n);
+  return m;
+}
+
+Matrix ModelBuilder::unscaled_matrix(const std::string& name, std::uint64_t cols, std::uint64_t rows,
+                                     bool bias) {
   const TensorView& weight = weights.matrix(prefix() + name + ".weight", cols, rows);
   const std::string bias_name = prefix() + name + ".bias";
   if (!bias || !weights.has(bias_name)) return graph.matrix(weight);
@@ -100,7 +116,7 @@ void ModelBuilder::join(const std::string& name, ValueId in, const Branch& branc
 }
 
 void ModelBuilder::join(const std::string& name, const Matrix& matrix, ValueId in, const Branch& branch) {
-  if (branch.post_norm.empty() && branch.scale == 1) {
+  if (branch.post_norm.empty() && branch.scale == 1 && !matrix.scale) {
     Node& node = graph.add(Op::MatMul, name, in, x);
     node.matrices = {matrix};
     node.residual = true;

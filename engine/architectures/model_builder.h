@@ -89,8 +89,10 @@ class ModelBuilder {
   [[nodiscard]] std::string prefix() const { return "blk." + std::to_string(layer) + "."; }
   /// Whether the layer has NAME.weight.
   [[nodiscard]] bool has(const std::string& name) const { return weights.has(prefix() + name + ".weight"); }
-  /// The layer's matrix NAME.weight; with NAME.bias if it is there and wanted.
+  /// The layer's matrix NAME.weight; with NAME.bias if it is there and wanted, and the scale beside it.
   Matrix matrix(const std::string& name, std::uint64_t cols, std::uint64_t rows, bool bias = false);
+  /// n matrices of `rows` rows in one tensor, as one of n·rows; with the scale beside it.
+  Matrix stacked_matrix(const std::string& name, std::uint64_t cols, std::uint64_t rows, std::uint64_t n);
   /// The layer's vector, by its full name within the layer ("attn_sinks.weight").
   const TensorView& vector(const std::string& name, std::uint64_t length);
   [[nodiscard]] float number(const std::string& name);  ///< a vector of one value
@@ -141,6 +143,8 @@ class ModelBuilder {
     std::optional<Matrix> k, v;
   };
   Projections projections(const Attention& a, std::uint64_t q, std::uint64_t k, std::uint64_t v);
+  /// Routers: the scale beside one of gemma4's is another.
+  Matrix unscaled_matrix(const std::string& name, std::uint64_t cols, std::uint64_t rows, bool bias);
   std::vector<Matrix> expert_matrices(const std::string& name, std::uint64_t cols, std::uint64_t rows,
                                       bool bias);
   std::uint64_t expert_width();

@@ -108,6 +108,8 @@ class Executor {
   [[nodiscard]] std::size_t first_row(ValueId value) const {
     return value == graph_.nodes.back().out ? 0 : begin_;
   }
+  void scale_products(const Matrix& m, float* out, std::size_t out_stride, std::size_t n_tokens,
+                      std::size_t row_begin, std::size_t row_end) const;
   void multiply(const Matrix& m, ValueId in, ValueId out, const float* residual, std::size_t row_begin,
                 std::size_t row_end, unsigned seat);
   void multiply(const Matrix& m, const Activations& x, float* out, std::size_t out_stride,

@@ -56,7 +56,7 @@ std::byte* behind_product(std::byte* scratch, std::size_t cols) {
 
 }  // namespace
 
-// Rows [row_begin, row_end) of W·x + bias; the first of them goes to out[0].
+// Rows [row_begin, row_end) of W·x·scale + bias; the first of them goes to out[0].
 void Executor::multiply(const Matrix& m, const Activations& x, float* out, std::size_t out_stride,
                         std::size_t row_begin, std::size_t row_end, std::byte* memory) {
   const std::size_t n = row_end - row_begin;
@@ -69,6 +69,7 @@ void Executor::multiply(const Matrix& m, const Activations& x, float* out, std::
   job.out = out;
   job.out_stride = out_stride;
   m.kernel.run(job, 0, n, memory);
+  scale_products(m, out, out_stride, x.n_tokens, row_begin, row_end);
   for (std::size_t t = 0; m.bias && t < x.n_tokens; ++t)
     kernels_.add(out + t * out_stride, floats(*m.bias) + row_begin, n);
 }
@@ -101,10 +102,7 @@ void Executor::route_token(const ExpertsSpec& spec, float* products, std::size_t
     for (std::size_t i = 0; i < used; ++i) sum += weights[i];
     for (std::size_t i = 0; i < used; ++i) weights[i] /= sum;
   }
-  for (std::size_t i = 0; i < used; ++i) {
-    weights[i] *= spec.scale;
-    if (spec.output_scale) weights[i] *= floats(*spec.output_scale)[ids[i]];
-  }
+  for (std::size_t i = 0; i < used; ++i) weights[i] *= spec.scale;
 }
 
 // Slots by expert, then by token.
@@ -237,7 +235,7 @@ void Executor::head_product(const Node& node, std::size_t head, std::size_t begi
     for (std::size_t i = 0; i < rows; ++i) {
       dtype_info(m.weight.dtype).dequantize(m.weight.data + i * m.weight.row_bytes(), row, cols);
       for (std::size_t t = 0; t < n; ++t)
-        kernels_.add_scaled(to + t * out.width, row, from[t * in.width + i], cols);
+        kernels_.add_scaled(to + t * out.width, row, from[t * in.width + i] * m.scale_of(i), cols);
     }
   } else {
     Activations x = in_scratch(m.kernel.act, n, cols, memory);

@@ -22,11 +22,11 @@ std::vector<TensorView> tensors_of(const Node& node) {
   }
   for (const Matrix& matrix : node.matrices) {
     add(matrix.weight);
+    add(matrix.scale);
     add(matrix.bias);
   }
   add(node.attention.sinks);
   add(node.experts.selection_bias);
-  add(node.experts.output_scale);
   return tensors;
 }
 

@@ -2,6 +2,7 @@
 // its arithmetic does not depend on how large chunks are.
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 
 #include "engine/execute/executor.h"
 
@@ -30,7 +31,21 @@ std::size_t Executor::rows_per_chunk(std::size_t rows) const {
   return round_up(divide_up(rows, chunks), kRowTile);
 }
 
-// Rows [row_begin, row_end) of out = residual + W·in + bias for the current tokens.
+// Rows [row_begin, row_end) of products, the first at out[0], times the scale beside their tensor.
+void Executor::scale_products(const Matrix& m, float* out, std::size_t out_stride, std::size_t n_tokens,
+                              std::size_t row_begin, std::size_t row_end) const {
+  if (!m.scale) return;
+  const std::size_t n = row_end - row_begin;
+  const bool one = m.scale->cols() == 1;
+  const float* const scales = floats(*m.scale) + (one ? 0 : row_begin);
+  for (std::size_t t = 0; t < n_tokens; ++t) {
+    float* const row = out + t * out_stride;
+    for (std::size_t r = 0; r < n; ++r) row[r] *= scales[one ? 0 : r];
+  }
+}
+
+// Rows [row_begin, row_end) of out = residual + W·in·scale + bias for the current tokens; nothing is added to
+// products that have a scale (ModelBuilder::join).
 void Executor::multiply(const Matrix& m, ValueId in, ValueId out, const float* residual,
                         std::size_t row_begin, std::size_t row_end, unsigned seat) {
   const Value& to = work_[out];
@@ -44,7 +59,9 @@ void Executor::multiply(const Matrix& m, ValueId in, ValueId out, const float* r
   job.out = to.row(first_row(out));
   job.out_stride = to.width;
   job.residual = residual;
+  assert(!m.scale || residual == nullptr);
   m.kernel.run(job, row_begin, row_end, scratch(seat));
+  scale_products(m, job.out + row_begin, to.width, count(), row_begin, row_end);
   if (m.bias)
     add_bias(kernels_, job.out + row_begin, to.width, count(), floats(*m.bias) + row_begin,
              row_end - row_begin);
@@ -87,7 +104,8 @@ void Executor::embed(const Node& node) {
     const std::size_t token = begin_ + chunk;
     const auto row = static_cast<std::size_t>(batch_->tokens[token]);
     dtype_info(table.dtype).dequantize(table.data + row * table.row_bytes(), out.row(token), out.width);
-    if (node.scale != 1) kernels_.scale(out.row(token), node.scale, out.width);
+    const float scale = node.scale * node.matrices[0].scale_of(row);
+    if (scale != 1) kernels_.scale(out.row(token), scale, out.width);
     quantize_token(node, token);
     for (std::size_t i = 0; first && i < graph_.ropes.size(); ++i) {
       const RopeTable& rope = graph_.ropes[i];

@@ -28,7 +28,7 @@ std::uint32_t GraphBuilder::cache(const CacheSpec& spec) {
 }
 
 Matrix GraphBuilder::matrix(const TensorView& weight, std::optional<TensorView> bias) const {
-  Matrix m{weight, std::move(bias), kernels_.matmul(weight.dtype)};
+  Matrix m{weight, std::move(bias), kernels_.matmul(weight.dtype), {}};
   if (m.kernel.run == nullptr) {
     throw Error("",
                 "no kernel of instruction set " + std::string(kernels_.isa) + " multiplies by type " +

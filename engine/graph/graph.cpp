@@ -2,6 +2,9 @@
 
 #include <array>
 #include <cmath>
+#include <cstring>
+
+#include "model/weights.h"
 
 namespace cria {
 namespace {
@@ -23,6 +26,35 @@ std::string_view name(ActivationKind kind) noexcept { return kActivations[static
 float Temperature::at(std::size_t position) const {
   const double steps = std::floor(static_cast<double>(position + offset) / length);
   return static_cast<float>(1 + double{scale} * std::log(1 + steps));
+}
+
+float Matrix::scale_of(std::size_t row) const {
+  if (!scale) return 1;
+  float value = 0;
+  std::memcpy(&value, scale->data + row / (weight.rows() / scale->cols()) * sizeof value, sizeof value);
+  return value;
+}
+
+namespace {
+
+TensorView part_of(const TensorView& vector, std::uint64_t begin, std::uint64_t length) {
+  TensorView part = vector;
+  part.shape = {length};
+  part.data += begin * sizeof(float);
+  part.bytes = length * sizeof(float);
+  return part;
+}
+
+}  // namespace
+
+Matrix rows_of(const Matrix& matrix, std::uint64_t begin, std::uint64_t rows) {
+  Matrix part{rows_of(matrix.weight, begin, rows), {}, matrix.kernel, {}};
+  if (matrix.bias) part.bias = part_of(*matrix.bias, begin, rows);
+  if (matrix.scale) {
+    const std::uint64_t per_scale = matrix.weight.rows() / matrix.scale->cols();
+    part.scale = part_of(*matrix.scale, begin / per_scale, per_scale == 1 ? rows : 1);
+  }
+  return part;
 }
 
 bool ActTypes::quantized() const {
@@ -149,7 +181,6 @@ class Details {
     if (e.scale != 1) add("weights times " + number_text(e.scale));
     if (e.groups > 1) add(std::to_string(e.groups_used) + " of " + std::to_string(e.groups) + " groups");
     if (e.selection_bias) add(describe(*e.selection_bias));
-    if (e.output_scale) add(describe(*e.output_scale));
   }
 
   void matrices() {
@@ -159,6 +190,7 @@ class Details {
                                                                                         : 1;
     for (std::size_t i = 0; i < node_.matrices.size(); i += step) {
       add((step > 1 ? std::to_string(step) + " times " : "") + describe(node_.matrices[i].weight));
+      if (node_.matrices[i].scale) add("times " + describe(*node_.matrices[i].scale));
       if (node_.matrices[i].bias) add(describe(*node_.matrices[i].bias));
     }
   }
@@ -175,6 +207,7 @@ std::string outputs(const Graph& graph, const Node& node) {
     if (id != kNoValue) text += (text.empty() ? "" : ", ") + graph.values[id].name;
   if (heads && node.cache != kNoIndex) text += ", kv cache " + std::to_string(node.cache);
   if (node.acts.has(ActType::BF16)) text += "+bf16";
+  if (node.acts.has(ActType::Q8x16)) text += "+q8x16";
   if (node.acts.has(ActType::Q8x32)) text += "+q8x32";
   if (node.acts.has(ActType::Q8x256)) text += "+q8x256";
   return text;

@@ -67,7 +67,14 @@ struct Matrix {
   TensorView weight;
   std::optional<TensorView> bias;  ///< F32 [rows]
   MatMulKernel kernel;
+  std::optional<TensorView> scale;  ///< F32 [1], [rows], or of stacked matrices one each: times the product
+
+  /// What the product of a row is multiplied by.
+  [[nodiscard]] float scale_of(std::size_t row) const;
 };
+
+/// Rows [begin, begin + rows) of a matrix, with their biases and scales.
+Matrix rows_of(const Matrix& matrix, std::uint64_t begin, std::uint64_t rows);
 
 /// A norm over every `width` values of a row, or over the first `width` only.
 struct NormSpec {
@@ -137,7 +144,6 @@ struct ExpertsSpec {
   bool normalized = false;
   float scale = 1;                           ///< of every weight
   std::optional<TensorView> selection_bias;  ///< F32 [n]: added when experts are chosen
-  std::optional<TensorView> output_scale;    ///< F32 [n]: of an expert's output
   bool weight_at_input = false;              ///< gate and up are multiplied, the output is not
 };
 

@@ -56,6 +56,33 @@ TEST(Weights, WarnsOfUnknownTensors) {
       (std::vector<std::string>{"2 unknown tensors are not used: blk.0.attn_rot_embd, x.patch_embd.weight"}));
 }
 
+TEST(Weights, FindsScalesUnderEitherName) {
+  TinyModel model;
+  model.add("blk.0.attn_q.scale", DType::F32, {1});
+  model.add("blk.0.attn_k.weight.scale", DType::F32, {32});
+  model.add("blk.0.attn_v.scale", DType::F32, {2});
+  model.add("blk.0.ffn_up.scale", DType::F16, {1});
+  model.add("blk.0.ffn_up.input_scale", DType::F32, {1});
+  const GgufFile file = model.open(std::byte{1});
+  Weights weights(file, 2);
+  EXPECT_EQ(weights.scale("blk.0.attn_q.weight", 64)->shape, (Weights::Shape{1}));
+  EXPECT_EQ(weights.scale("blk.0.attn_k.weight", 32)->shape, (Weights::Shape{32}));
+  EXPECT_EQ(weights.scale("blk.0.attn_v.weight", 32, 2)->shape, (Weights::Shape{2}));
+  EXPECT_FALSE(weights.scale("blk.0.ffn_down.weight", 64));
+  EXPECT_NE(error_of([&] {
+              (void)weights.scale("blk.0.attn_v.weight", 32);
+            }).find("wrong shape: expected 1 or 32 values, got [2] (tensor blk.0.attn_v.scale)"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { (void)weights.scale("blk.0.ffn_up.weight", 96); }).find("expected F32, got F16"),
+            std::string::npos);
+}
+
+TEST(Weights, ScalesOfActivationsAreNotMissed) {
+  TinyModel model;
+  model.add("blk.0.ffn_up.input_scale", DType::F32, {1});
+  EXPECT_TRUE(read(model.open()).empty());
+}
+
 TEST(Weights, WhatIsIgnoredIsOneNote) {
   TinyModel model;
   model.add("v.a", DType::F32, {8});

@@ -3,6 +3,8 @@
 // and by any instruction set; and what is wrong in a file is an Error.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <limits>
 
 #include "tests/engine/architectures/tiny_architecture.h"
@@ -92,6 +94,41 @@ TEST_P(Architectures, BitsDependOnNothingElse) {
   expect_same({.n_batch = 64, .threads = 2}, "chunks of 64, two threads");
   for (const KernelSet* set : available_kernels())
     expect_same({.n_batch = 32, .threads = 1, .kernels = set}, std::string(set->isa));
+}
+
+/// Powers of two, by which numbers are multiplied exactly.
+float power_at(std::size_t i) { return i % 3 == 0 ? 2.0F : i % 3 == 1 ? 0.5F : 1.0F; }
+
+// Beside every matrix one scale, one for each of those that are stacked, or one for each row, under either name:
+// the same bits as if the weights were larger.
+TEST_P(Architectures, ScalesMultiplyTheProducts) {
+  TinyArchitecture scaled(GetParam()), multiplied = scaled;
+  std::map<std::string, std::size_t> values_per_scale;  // of a matrix
+  std::size_t kind = 0;
+  for (const TinyArchitecture::Tensor& t : multiplied.tensors) {
+    const std::string base = t.name.substr(0, t.name.rfind('.'));
+    const bool has_own = std::ranges::find(multiplied.tensors, base + ".scale",
+                                           &TinyArchitecture::Tensor::name) != multiplied.tensors.end();
+    if (multiplied.type_of(t) == DType::F32 || has_own) continue;
+    const std::size_t rows = t.shape[1], stacked = t.shape.size() > 2 ? t.shape[2] : 1;
+    const std::size_t scales = std::array{std::size_t{1}, stacked, stacked * rows}[++kind % 3];
+    values_per_scale[t.name] = t.shape[0] * rows * stacked / scales;
+    scaled.tensors.push_back({(kind % 2 == 0 ? base : t.name) + ".scale", {scales}});
+    scaled.tensors.push_back({base + ".input_scale", {1}});
+  }
+  const std::size_t old = multiplied.tensors.size();
+  scaled.edit = [&](const TinyArchitecture::Tensor& t, std::vector<float>& values) {
+    if (&t < scaled.tensors.data() + old) return;
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = power_at(i);
+  };
+  multiplied.edit = [&](const TinyArchitecture::Tensor& t, std::vector<float>& values) {
+    const auto found = values_per_scale.find(t.name);
+    for (std::size_t i = 0; found != values_per_scale.end() && i < values.size(); ++i)
+      values[i] *= power_at(i / found->second);
+  };
+  const auto model = scaled.load();
+  EXPECT_TRUE(architecture_logits(*model, {.n_ctx = 64, .threads = 2}, 24) ==
+              architecture_logits(*multiplied.load(), {.n_ctx = 64, .threads = 1}, 24));
 }
 
 // Windows longer than a page, so that pages are let go and found again in part.
