@@ -67,13 +67,18 @@ struct GenerateOptions {
   AnswerFormat format;           ///< what is thinking and what the answer; chat() knows it from the template
   bool thinking_opened = false;  ///< the prompt ends inside of thinking; chat() sees that
   TextSink on_thinking;          ///< gets the thinking; the other sink gets the answer alone
+  std::uint64_t call_key = 0;    ///< ids of tool calls are made from it; chat() takes prompt and seed
+  std::function<void(const ToolCall& call)> on_call;  ///< gets each call of a tool, once it is whole
 };
 
 /// How a conversation becomes a prompt.
 struct ChatOptions {
   std::shared_ptr<const ChatTemplate> chat_template;  ///< null: the model's own
-  std::string variables;     ///< a JSON object of what else the template may ask for: tools, documents …
-  bool drop_oldest = false;  ///< a conversation that outgrows the context loses its oldest exchanges
+  /// A JSON object of what else the template may ask for: documents … Only where there are "tools", calls of
+  /// tools are told from the answer's text.
+  std::string variables;
+  std::optional<CallForm> calls;  ///< the form of calls; default: known from the template
+  bool drop_oldest = false;       ///< a conversation that outgrows the context loses its oldest exchanges
   /// Called with every prompt before it is evaluated: its text and its tokens.
   std::function<void(std::string_view text, std::span<const TokenId> tokens)> on_prompt;
 };
@@ -88,10 +93,11 @@ struct TokenLogprobs {
 
 struct GenerateResult {
   StopReason reason = StopReason::EndOfGeneration;
-  std::string text;                     ///< the answer: all that the sink was given
-  std::string reasoning;                ///< what the model thought before it: all that on_thinking was given
-  std::vector<TokenId> tokens;          ///< of thinking and answer, without the end-of-generation token
-  std::size_t reasoning_tokens = 0;     ///< how many of these are thinking, its markers included
+  std::string text;                  ///< the answer: all that the sink was given
+  std::string reasoning;             ///< what the model thought before it: all that on_thinking was given
+  std::vector<ToolCall> tool_calls;  ///< in their order; they are no part of the text
+  std::vector<TokenId> tokens;       ///< of thinking, answer and calls, without the end-of-generation token
+  std::size_t reasoning_tokens = 0;  ///< how many of these are thinking, its markers included
   std::vector<TokenLogprobs> logprobs;  ///< of the tokens of the answer, if they were asked for
   std::string stop;                     ///< the stop text met, if any
   std::size_t prompt_tokens = 0;        ///< prompt tokens evaluated now (cached ones are not)

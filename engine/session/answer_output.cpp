@@ -6,7 +6,7 @@ namespace cria {
 
 void AnswerOutput::push(TokenId token) {
   const bool thought = reader_.thinking();
-  reader_.push(token, [this](AnswerPart part, std::string_view text, std::string_view) { take(part, text); });
+  reader_.push(token, reader_sink());
   const bool thinks = reader_.thinking();
   if (thinks && reasoning_tokens_ == 0 && text_.empty()) not_answer_ = answer_tokens_;
   reasoning_tokens_ += thought || thinks ? 1 : 0;
@@ -16,16 +16,29 @@ void AnswerOutput::push(TokenId token) {
 
 void AnswerOutput::finish(GenerateResult& result) {
   if (scanner_.found().empty()) {
-    reader_.finish([this](AnswerPart part, std::string_view text, std::string_view) { take(part, text); });
+    reader_.finish(reader_sink());
     show(scanner_.finish(), text_, sink_);
   }
   result.text = std::move(text_);
   result.reasoning = std::move(reasoning_);
+  result.tool_calls = std::move(calls_);
   result.reasoning_tokens = reasoning_tokens_;
   result.stop = scanner_.found();
   const auto first = result.logprobs.begin();
   if (not_answer_ <= result.logprobs.size())
     result.logprobs.erase(first, first + static_cast<std::ptrdiff_t>(not_answer_));
+}
+
+AnswerReader::Sink AnswerOutput::reader_sink() {
+  return {[this](AnswerPart part, std::string_view text) { take(part, text); },
+          [this](const ToolCall& call) { take(call); }};
+}
+
+void AnswerOutput::take(ToolCall call) {
+  if (!scanner_.found().empty() || refused_) return;
+  call.id = tool_call_id(options_.call_key, calls_.size(), options_.format.calls);
+  if (options_.on_call) options_.on_call(call);
+  calls_.push_back(std::move(call));
 }
 
 void AnswerOutput::take(AnswerPart part, std::string_view text) {

@@ -18,7 +18,7 @@ class AnswerOutput {
         scanner_(options.stop) {}
 
   void push(TokenId token);
-  /// Gives out what was held back, and writes text, reasoning and stop text to the result. Log-probabilities
+  /// Gives out what was held back, and writes text, reasoning, calls and stop text to the result. Log-probabilities
   /// there are those of tokens after which in_answer().
   void finish(GenerateResult& result);
   [[nodiscard]] const std::string& stop() const { return scanner_.found(); }
@@ -28,7 +28,9 @@ class AnswerOutput {
   [[nodiscard]] bool in_answer() const { return in_answer_; }
 
  private:
+  AnswerReader::Sink reader_sink();
   void take(AnswerPart part, std::string_view text);
+  void take(ToolCall call);
   void show(std::string_view piece, std::string& all, const TextSink& sink);
 
   const GenerateOptions& options_;
@@ -36,6 +38,7 @@ class AnswerOutput {
   AnswerReader reader_;
   StopScanner scanner_;
   std::string text_, reasoning_;
+  std::vector<ToolCall> calls_;
   std::size_t reasoning_tokens_ = 0;
   std::size_t answer_tokens_ = 0, not_answer_ = 0;  // the first of those turned out to open the thinking
   bool in_answer_ = false, refused_ = false;

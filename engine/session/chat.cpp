@@ -1,6 +1,7 @@
 // Conversations: messages to prompt, and what is left out of one that outgrows the context.
 #include "engine/scheduler.h"
 #include "engine/session/state.h"
+#include "model/file/hash.h"
 #include "model/plural.h"
 
 namespace cria {
@@ -15,6 +16,12 @@ RenderOptions render_options(const ChatOptions& how) {
   RenderOptions options;
   options.variables = how.variables;
   return options;
+}
+
+std::uint64_t text_hash(std::string_view text) {
+  Hash hash;
+  hash.add(text.data(), text.size());
+  return hash.value();
 }
 
 bool has_system(const std::vector<ChatMessage>& messages) {
@@ -66,7 +73,9 @@ class Chat {
   [[nodiscard]] GenerateOptions generate_options(const GenerateOptions& wanted, const Prompt& prompt,
                                                  bool shifts) const {
     GenerateOptions options = wanted;
-    options.format = template_.answer_format();
+    options.format = template_.answer_format(how_.variables);
+    if (how_.calls && !options.format.tools.empty()) options.format.calls = *how_.calls;
+    options.call_key = text_hash(prompt.text) ^ wanted.sampler.seed.value_or(0);
     options.thinking_opened = options.format.opened_by(prompt.text);
     options.stop.insert(options.stop.end(), template_.stops().begin(), template_.stops().end());
     if (shifts)

@@ -31,6 +31,7 @@ bool ends_with_open(std::string_view prompt, std::string_view open) {
 
 AnswerFormat AnswerFormat::of_template(std::string_view source) {
   AnswerFormat format;
+  format.calls = call_form_of_template(source);
   const bool solar = names(source, "<|begin|>") && names(source, "<|think|>") && names(source, "<|content|>");
   if (solar || (names(source, "<|channel|>") && names(source, "analysis"))) {
     format.kind = Kind::Channels;

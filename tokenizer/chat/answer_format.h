@@ -6,12 +6,14 @@
 #include <string>
 #include <string_view>
 
+#include "tokenizer/chat/tool_call.h"
+
 namespace cria {
 
 enum class AnswerPart : std::uint8_t {
   Thinking,
   Answer,
-  Call,  ///< a call's arguments, in a channel that has a receiver
+  Call,  ///< a call of a tool: its arguments
 };
 
 struct AnswerFormat {
@@ -26,6 +28,8 @@ struct AnswerFormat {
   Kind kind = Kind::Plain;
   std::string open, close;                ///< of a Block
   std::string answer_open, answer_close;  ///< what some models put around the answer, or ""
+  CallForm calls = CallForm::None;        ///< how tools are called, where that is known
+  std::string tools;                      ///< those that the model is offered: a JSON array, or ""
 
   /// By the markers that a chat template's source names.
   static AnswerFormat of_template(std::string_view source);

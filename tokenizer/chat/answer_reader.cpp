@@ -1,17 +1,68 @@
 #include "tokenizer/chat/answer_reader.h"
 
+#include <utility>
+
 namespace cria {
 
-void AnswerReader::push(TokenId token, const AnswerSplitter::Sink& sink) {
+AnswerReader::AnswerReader(const Tokenizer& tokenizer, const AnswerFormat& format, bool opened)
+    : tokenizer_(tokenizer),
+      has_markers_(format.thinks() || format.calls != CallForm::None),
+      decoder_(tokenizer, true),
+      splitter_(format, opened),
+      scanner_(format.calls, format.tools) {}
+
+void AnswerReader::push(TokenId token, const Sink& sink) {
+  const auto split = [&](AnswerPart part, std::string_view text, std::string_view receiver) {
+    take(part, text, receiver, sink);
+  };
   const std::string text = decoder_.push(token);
-  if (!text.empty()) return splitter_.push(text, sink);
+  if (!text.empty()) return splitter_.push(text, split);
   if (!has_markers_ || !tokenizer_.piece(token).empty()) return;
-  splitter_.push_control(tokenizer_.piece(token, true), sink);
+  const std::string control = tokenizer_.piece(token, true);
+  if (scanner_.names(control))
+    splitter_.push(control, split);
+  else
+    splitter_.push_control(control, split);
 }
 
-void AnswerReader::finish(const AnswerSplitter::Sink& sink) {
-  splitter_.push(decoder_.finish(), sink);
-  splitter_.finish(sink);
+void AnswerReader::finish(const Sink& sink) {
+  const auto split = [&](AnswerPart part, std::string_view text, std::string_view receiver) {
+    take(part, text, receiver, sink);
+  };
+  splitter_.push(decoder_.finish(), split);
+  splitter_.finish(split);
+  end_message(sink);
+  scanner_.finish(scanner_sink(sink));
+}
+
+CallScanner::Sink AnswerReader::scanner_sink(const Sink& sink) {
+  return {[&sink](std::string_view text) { sink.text(AnswerPart::Answer, text); }, sink.call};
+}
+
+void AnswerReader::take(AnswerPart part, std::string_view text, std::string_view receiver, const Sink& sink) {
+  if (part != AnswerPart::Call) end_message(sink);
+  switch (part) {
+    case AnswerPart::Thinking:
+      sink.text(part, text);
+      break;
+    case AnswerPart::Answer:
+      scanner_.push(text, scanner_sink(sink));
+      break;
+    case AnswerPart::Call: {
+      constexpr std::string_view kTools = "functions.";
+      if (receiver.starts_with(kTools)) receiver.remove_prefix(kTools.size());
+      if (message_.name != receiver) end_message(sink);
+      message_.name = receiver;
+      message_.arguments += text;
+      break;
+    }
+  }
+}
+
+void AnswerReader::end_message(const Sink& sink) {
+  if (message_.name.empty()) return;
+  const ToolCall call = std::exchange(message_, {});
+  sink.call(call);
 }
 
 }  // namespace cria

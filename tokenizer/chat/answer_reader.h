@@ -1,7 +1,8 @@
-// An answer's tokens as thinking, answer and calls.
+// An answer's tokens as thinking, answer and calls of tools.
 #pragma once
 
 #include "tokenizer/chat/answer_splitter.h"
+#include "tokenizer/chat/call_scanner.h"
 #include "tokenizer/tokenizer.h"
 
 namespace cria {
@@ -9,24 +10,31 @@ namespace cria {
 /// Text in whole UTF-8 characters, split by the model's format; control tokens count as markers only.
 class AnswerReader {
  public:
-  /// opened: the prompt ends inside of thinking.
-  AnswerReader(const Tokenizer& tokenizer, const AnswerFormat& format, bool opened)
-      : tokenizer_(tokenizer),
-        has_markers_(format.kind != AnswerFormat::Kind::Plain),
-        decoder_(tokenizer, true),
-        splitter_(format, opened) {}
+  struct Sink {
+    std::function<void(AnswerPart part, std::string_view text)> text;  ///< thinking or answer, never empty
+    std::function<void(const ToolCall& call)> call;                    ///< whole, without an id
+  };
 
-  void push(TokenId token, const AnswerSplitter::Sink& sink);
+  /// opened: the prompt ends inside of thinking.
+  AnswerReader(const Tokenizer& tokenizer, const AnswerFormat& format, bool opened);
+
+  void push(TokenId token, const Sink& sink);
   /// What is still held back, at the end of the answer.
-  void finish(const AnswerSplitter::Sink& sink);
+  void finish(const Sink& sink);
   [[nodiscard]] bool thinking() const { return splitter_.thinking(); }
-  [[nodiscard]] bool answering() const { return splitter_.answering(); }
+  [[nodiscard]] bool answering() const { return splitter_.answering() && !scanner_.in_call(); }
 
  private:
+  void take(AnswerPart part, std::string_view text, std::string_view receiver, const Sink& sink);
+  void end_message(const Sink& sink);
+  static CallScanner::Sink scanner_sink(const Sink& sink);
+
   const Tokenizer& tokenizer_;
   bool has_markers_;
   StreamDecoder decoder_;
   AnswerSplitter splitter_;
+  CallScanner scanner_;
+  ToolCall message_;  // to a tool, in a channel: what has come of it
 };
 
 }  // namespace cria

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 
+#include <nlohmann/json.hpp>
+
 #include "model/error.h"
 #include "model/vocabulary.h"
 #include "tokenizer/chat/builtin_templates.h"
+#include "tokenizer/chat/hermes_tools.h"
 #include "tokenizer/chat/text_parts.h"
 #include "tokenizer/jinja/template.h"
 #include "tokenizer/jinja/values/json.h"
@@ -56,6 +59,36 @@ void rename_reasoning(Dict& message) {
   const Value* const content = message.find(std::string_view("content"));
   const bool silent = content == nullptr || content->text() == nullptr || content->text()->bytes().empty();
   if (thought != nullptr && silent) message.set("thinking", *thought);
+}
+
+/// Calls whose arguments are texts with a JSON object in them, as OpenAI has them, with these objects: most
+/// templates print them as JSON. Whether there were any.
+bool unpack_arguments(Dict& message) {
+  const Value* const calls = message.find(std::string_view("tool_calls"));
+  if (calls == nullptr || calls->list() == nullptr) return false;
+  nlohmann::ordered_json json = jinja::to_json(*calls);
+  bool any = false;
+  for (nlohmann::ordered_json& call : json) {
+    if (!call.is_object()) continue;
+    nlohmann::ordered_json& function = call.contains("function") ? call["function"] : call;
+    if (!function.is_object() || !function.contains("arguments") || !function["arguments"].is_string())
+      continue;
+    auto object = nlohmann::ordered_json::parse(function["arguments"].get<std::string>(), nullptr, false);
+    if (!object.is_object()) continue;
+    function["arguments"] = std::move(object);
+    any = true;
+  }
+  if (any) message.set("tool_calls", jinja::from_json(json));
+  return any;
+}
+
+/// The tools among a template's variables as a JSON array, or "".
+std::string tools_among(const std::string& variables) {
+  if (variables.find("\"tools\"") == std::string::npos) return "";
+  const auto json = nlohmann::ordered_json::parse(variables, nullptr, false);
+  if (!json.is_object() || !json.contains("tools")) return "";
+  const auto& tools = json["tools"];
+  return tools.is_array() && !tools.empty() ? tools.dump() : "";
 }
 
 Value message_value(const ChatMessage& message, bool knows_parts, bool names_thinking) {
@@ -129,13 +162,45 @@ std::string ChatTemplate::builtin_names() {
   return names;
 }
 
+AnswerFormat ChatTemplate::answer_format(const std::string& variables) const {
+  AnswerFormat format = format_;
+  format.tools = tools_among(variables);
+  if (format.tools.empty())
+    format.calls = CallForm::None;
+  else if (!names("tools"))
+    format.calls = CallForm::Hermes;
+  return format;
+}
+
 Text ChatTemplate::render(const std::vector<ChatMessage>& messages, const RenderOptions& options) const {
-  std::vector<Value> values;
+  const std::string tools = names("tools") ? "" : tools_among(options.variables);
+  return tools.empty() ? render_messages(messages, options)
+                       : render_messages(with_tools_as_text(messages, tools), options);
+}
+
+Text ChatTemplate::render_messages(const std::vector<ChatMessage>& messages,
+                                   const RenderOptions& options) const {
   const bool names_thinking = names("thinking") && !names("reasoning_content");
-  for (const ChatMessage& message : messages)
-    values.push_back(message_value(message, knows_parts_, names_thinking));
+  std::vector<Value> as_sent, unpacked;
+  bool any = false;
+  for (const ChatMessage& message : messages) {
+    as_sent.push_back(message_value(message, knows_parts_, names_thinking));
+    Dict dict = *as_sent.back().dict();
+    any |= unpack_arguments(dict);
+    unpacked.emplace_back(std::move(dict));
+  }
+  if (any) {
+    try {
+      return render_values(std::move(unpacked), options);
+    } catch (const Error&) {  // it may be one that joins the arguments to a text
+    }
+  }
+  return render_values(std::move(as_sent), options);
+}
+
+Text ChatTemplate::render_values(std::vector<Value> messages, const RenderOptions& options) const {
   Dict variables = parse_object(options.variables, "variables of the template");
-  variables.set("messages", List(std::move(values)));
+  variables.set("messages", List(std::move(messages)));
   variables.set("add_generation_prompt", options.add_generation_prompt);
   variables.set("bos_token", Text(tokens_.bos, true));
   variables.set("eos_token", Text(tokens_.eos, true));

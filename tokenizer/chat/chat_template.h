@@ -14,6 +14,7 @@
 namespace cria::jinja {
 class Template;
 class Text;
+class Value;
 }  // namespace cria::jinja
 
 namespace cria {
@@ -28,7 +29,8 @@ struct ChatMessage {
 
 struct RenderOptions {
   bool add_generation_prompt = true;  ///< end with the opening of the assistant's answer
-  /// What else the template may ask for (tools, documents, enable_thinking …) as a JSON object, or "".
+  /// What else the template may ask for (tools, documents, enable_thinking …) as a JSON object, or "". A
+  /// template that knows no tools gets them as a part of the system message, in the form of Hermes.
   std::string variables = {};
   std::optional<std::tm> now = {};  ///< for templates that tell the date; default: the clock
 };
@@ -65,8 +67,9 @@ class ChatTemplate {
   void set_tokens(TemplateTokens tokens) { tokens_ = std::move(tokens); }
   /// Texts that end an answer although the model has no token for it.
   [[nodiscard]] const std::vector<std::string>& stops() const { return stops_; }
-  /// How the answers of the template's models are built, known by the markers that it names.
-  [[nodiscard]] const AnswerFormat& answer_format() const { return format_; }
+  /// How the answers of the template's models are built, known by the markers that it names. variables: as
+  /// in RenderOptions; without "tools" in them no calls are expected.
+  [[nodiscard]] AnswerFormat answer_format(const std::string& variables = {}) const;
   /// Whether the template's text has this word, a variable's name say.
   [[nodiscard]] bool names(std::string_view word) const { return source_->find(word) != std::string::npos; }
   /// What the user should know about the choice of this template, or "".
@@ -75,6 +78,10 @@ class ChatTemplate {
  private:
   ChatTemplate(std::shared_ptr<const jinja::Template> parsed, TemplateTokens tokens)
       : template_(std::move(parsed)), tokens_(std::move(tokens)) {}
+  [[nodiscard]] jinja::Text render_messages(const std::vector<ChatMessage>& messages,
+                                            const RenderOptions& options) const;
+  [[nodiscard]] jinja::Text render_values(std::vector<jinja::Value> messages,
+                                          const RenderOptions& options) const;
 
   std::shared_ptr<const jinja::Template> template_;
   TemplateTokens tokens_;

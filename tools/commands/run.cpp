@@ -63,7 +63,8 @@ std::string read_message(const RunOptions& options) {
 bool is_chat(const Model& model, const RunOptions& options) {
   if (options.raw) return false;
   return options.chat || !options.messages.empty() || !options.system.empty() ||
-         !options.chat_template.empty() || !model.vocabulary().chat_template.empty();
+         !options.variables.tools.empty() || !options.chat_template.empty() ||
+         !model.vocabulary().chat_template.empty();
 }
 
 Prompt read_prompt(const Model& model, const RunOptions& options) {
@@ -85,6 +86,7 @@ Prompt read_prompt(const Model& model, const RunOptions& options) {
   if (!options.system.empty()) talk.messages.insert(talk.messages.begin(), {"system", options.system});
   prompt.messages = std::move(talk.messages);
   prompt.how.variables = options.variables.over(talk.variables);
+  prompt.how.calls = options.variables.calls(*prompt.how.chat_template);
   prompt.how.drop_oldest = options.model.session.context_shift;
   return prompt;
 }
@@ -118,12 +120,21 @@ class RunOutput {
     flush_stdout();
   }
 
+  void show(const ToolCall& call) {
+    say_notes();
+    if (options_.stream_json)
+      write_line(call_piece_json(call, calls_++, facts_), -1);
+    else if (!options_.json)
+      view_.call(call_line(call));
+    flush_stdout();
+  }
+
   void finish(const GenerateResult& result) {
     say_notes();
     view_.finish();
     if (options_.json || options_.stream_json)
       write_line(answer_json(result, facts_), options_.stream_json ? -1 : 2);
-    else if (is_terminal(stdout) && !result.text.ends_with('\n'))
+    else if (is_terminal(stdout) && !result.text.ends_with('\n') && result.tool_calls.empty())
       write_stdout("\n");
     flush_stdout();
   }
@@ -141,6 +152,7 @@ class RunOutput {
   const AnswerFacts& facts_;
   std::vector<std::string>& notes_;
   AnswerView view_{false};
+  std::size_t calls_ = 0;
 };
 
 /// Whether what goes to stderr now would be seen behind an answer that did not end its line.
@@ -159,13 +171,14 @@ void print_notes(const GenerateResult& result, const Session& session, const Run
     notes.push_back("cria: the answer ends here: the context of " +
                     counted(session.options().n_ctx, "token") +
                     " is full (-c N makes it larger, --context-shift forgets the oldest tokens)");
-  if (result.text.empty() && !result.reasoning.empty())
+  const bool silent = result.text.empty() && result.tool_calls.empty();
+  if (silent && !result.reasoning.empty())
     notes.push_back(no_answer_note(result));
-  else if (result.text.empty() && result.reason == StopReason::EndOfGeneration)
+  else if (silent && result.reason == StopReason::EndOfGeneration)
     notes.emplace_back(
         "cria: note: the answer is empty: the model ended it at once (--ignore-eos makes it go on, another "
         "wording may help)");
-  if (result.text.empty() && result.reason == StopReason::StopString)
+  if (silent && result.reason == StopReason::StopString)
     notes.push_back("cria: note: the answer is empty: it began with the stop text \"" + result.stop + "\"");
   if (options.model.verbose) notes.push_back(speed_line(result));
   const bool open =
@@ -198,6 +211,7 @@ int run(RunOptions options) {
     };
   };
   wanted.on_thinking = sink_of(AnswerPart::Thinking);
+  wanted.on_call = [&output](const ToolCall& call) { output.show(call); };
   const GenerateResult result = answer(*session, prompt, wanted, sink_of(AnswerPart::Answer));
   output.finish(result);
   if (!options.session_file.empty()) session->save(options.session_file);
@@ -238,6 +252,7 @@ void add_template_options(CLI::App& command, RunOptions& options) {
   add_template_option(command, options.chat_template);
   raw->excludes("--chat-template")->excludes("--messages");
   for (CLI::Option* const variable : options.variables.add_to(command)) raw->excludes(variable);
+  for (CLI::Option* const tools : options.variables.add_tools_to(command)) raw->excludes(tools);
   command.add_flag("--show-thinking", options.show_thinking,
                    "print what the model thinks too, before its answer");
 }
@@ -275,6 +290,7 @@ void add_run(CLI::App& app) {
       "  cria run \"Tell me a story.\" --temp 1.2 --min-p 0.1 --dry-multiplier 0.8 --xtc-probability 0.5\n"
       "  cria run -e \"Write one line.\\nThen another.\" --seed 7\n"
       "  cria run -m qwen3.gguf \"How many days has a leap year?\" --no-think\n"
+      "  cria run -m qwen3.gguf \"Is it raining in Rome?\" --tools tools.json --json\n"
       "  cria run --messages talk.json --json --logprobs 3");
   on_run(command, [options, logprobs] {
     options->with_logprobs = logprobs->count() > 0;

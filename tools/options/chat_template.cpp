@@ -19,6 +19,26 @@ std::string object_error(const std::string& text) {
   return json.is_object() ? "" : "expected a JSON object, got " + text;
 }
 
+/// An array of tools, or an object that has it as "tools"; each {"type": "function", "function": {…}}, or what
+/// stands in there alone.
+TemplateJson read_tools(const std::string& path) {
+  TemplateJson list = TemplateJson::parse(read_file(path), nullptr, false);
+  if (list.is_discarded()) throw Error(path, "not JSON");
+  if (list.is_object() && list.contains("tools")) list = TemplateJson(list["tools"]);
+  if (!list.is_array()) throw Error(path, std::string("expected an array of tools, got ") + list.type_name());
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    TemplateJson& tool = list[i];
+    if (tool.is_object() && !tool.contains("function") && tool.contains("name"))
+      tool = {{"type", "function"}, {"function", TemplateJson(tool)}};
+    const bool good = tool.is_object() && tool.contains("function") && tool["function"].is_object() &&
+                      tool["function"].value("name", TemplateJson()).is_string();
+    if (!good)
+      throw Error(path, "expected {\"type\": \"function\", \"function\": {\"name\": …}}",
+                  "tool " + std::to_string(i));
+  }
+  return list;
+}
+
 }  // namespace
 
 void add_template_option(CLI::App& command, std::string& wanted) {
@@ -50,9 +70,38 @@ std::vector<CLI::Option*> TemplateVariables::add_to(CLI::App& command) {
   return {yes, no, how_much, more};
 }
 
+std::vector<CLI::Option*> TemplateVariables::add_tools_to(CLI::App& command) {
+  CLI::Option* const offered = command
+                                   .add_option("--tools", tools,
+                                               "tools that the model may call: a JSON array of OpenAI's "
+                                               "{\"type\": \"function\", …} (-: stdin)")
+                                   ->type_name("FILE");
+  CLI::Option* const form =
+      command
+          .add_option(
+              "--tool-format", call_form,
+              "how the model writes calls: " + call_form_names() + " (default: what its template shows)")
+          ->type_name("NAME")
+          ->check(CLI::Validator(
+              [](const std::string& name) {
+                return call_form_named(name) ? "" : "expected one of " + call_form_names() + ", got " + name;
+              },
+              "", "form"));
+  return {offered, form};
+}
+
+std::optional<CallForm> TemplateVariables::calls(const ChatTemplate& chat_template) const {
+  if (!call_form.empty()) return call_form_named(call_form);
+  if (!tools.empty() && chat_template.answer_format(over("")).calls == CallForm::None)
+    throw Error(tools,
+                "how this model calls tools is not known from its chat template (--tool-format tells it)");
+  return std::nullopt;
+}
+
 std::string TemplateVariables::over(const std::string& own) const {
   TemplateJson all = own.empty() ? TemplateJson::object() : TemplateJson::parse(own);
   if (!others.empty()) all.update(TemplateJson::parse(others));
+  if (!tools.empty()) all["tools"] = read_tools(tools);
   if (think || no_think) {
     for (const char* const name : kThinkingSwitches) all[name] = think;
   }

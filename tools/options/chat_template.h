@@ -2,7 +2,9 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "model/vocabulary.h"
 #include "tokenizer/chat/chat_template.h"
@@ -15,12 +17,18 @@ void add_template_option(CLI::App& command, std::string& wanted);
 /// What the command line tells the template beside the messages.
 struct TemplateVariables {
   bool think = false, no_think = false;
-  std::string effort;  ///< "low" …, or ""
-  std::string others;  ///< a JSON object, or ""
+  std::string effort;     ///< "low" …, or ""
+  std::string others;     ///< a JSON object, or ""
+  std::string tools;      ///< a file, or ""
+  std::string call_form;  ///< a name, or ""
 
   /// --think, --no-think, --reasoning-effort, --chat-template-kwargs. Returns them.
   std::vector<CLI::Option*> add_to(CLI::App& command);
-  /// A conversation's own variables (a JSON object, or "") with these over them.
+  /// --tools, --tool-format. Returns them.
+  std::vector<CLI::Option*> add_tools_to(CLI::App& command);
+  /// For a model of this template. Throws Error where tools are offered and how it calls them is not known.
+  [[nodiscard]] std::optional<CallForm> calls(const ChatTemplate& chat_template) const;
+  /// A conversation's own variables (a JSON object, or "") with these over them. Throws Error for a bad file.
   [[nodiscard]] std::string over(const std::string& own) const;
   /// What of these the template never looks at, in words, or "".
   [[nodiscard]] std::string note(const ChatTemplate& chat_template) const;

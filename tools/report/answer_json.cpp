@@ -45,9 +45,17 @@ Json usage_json(const GenerateResult& result) {
   return usage;
 }
 
+Json call_json(const ToolCall& call) {
+  return {{"id", call.id},
+          {"type", "function"},
+          {"function", {{"name", call.name}, {"arguments", call.arguments}}}};
+}
+
 Json answered_message(const GenerateResult& result) {
   Json message = {{"role", "assistant"}, {"content", result.text}};
+  if (result.text.empty() && !result.tool_calls.empty()) message["content"] = nullptr;
   if (!result.reasoning.empty()) message["reasoning_content"] = result.reasoning;
+  for (const ToolCall& call : result.tool_calls) message["tool_calls"].push_back(call_json(call));
   return message;
 }
 
@@ -69,6 +77,11 @@ Json finish_reason(StopReason reason) {
   return nullptr;
 }
 
+Json finish_reason(const GenerateResult& result) {
+  const bool called = result.reason == StopReason::EndOfGeneration && !result.tool_calls.empty();
+  return called ? Json("tool_calls") : finish_reason(result.reason);
+}
+
 Json answer_json(const GenerateResult& result, const AnswerFacts& facts) {
   Json choice = {{"index", 0}};
   if (facts.chat)
@@ -76,7 +89,7 @@ Json answer_json(const GenerateResult& result, const AnswerFacts& facts) {
   else
     choice["text"] = result.text;
   choice["logprobs"] = logprobs_json(facts.model.tokenizer(), result);
-  choice["finish_reason"] = finish_reason(result.reason);
+  choice["finish_reason"] = finish_reason(result);
   Json json = {{"object", facts.chat ? "chat.completion" : "text_completion"},
                {"model", facts.model.config().name},
                {"text", result.text}};
@@ -112,6 +125,19 @@ Json piece_json(AnswerPart part, std::string_view piece, const AnswerFacts& fact
   choice["finish_reason"] = nullptr;
   return {{"object", facts.chat ? "chat.completion.chunk" : "text_completion"},
           {"choices", Json::array({std::move(choice)})}};
+}
+
+Json call_piece_json(const ToolCall& call, std::size_t index, const AnswerFacts& facts) {
+  Json piece = piece_json(AnswerPart::Answer, "", facts), said = {{"index", index}};
+  said.update(call_json(call));
+  piece["choices"][0]["delta"] = {{"tool_calls", Json::array({std::move(said)})}};
+  return piece;
+}
+
+std::string call_line(const ToolCall& call) {
+  Json line = {{"name", call.name}, {"arguments", Json::parse(call.arguments, nullptr, false)}};
+  if (line["arguments"].is_discarded()) line["arguments"] = call.arguments;
+  return line.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace cria::tools

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <string_view>
 
 #include "engine/session.h"
@@ -18,6 +19,8 @@ struct AnswerFacts {
 
 /// "stop", "length", or null where it was interrupted.
 nlohmann::ordered_json finish_reason(StopReason reason);
+/// Likewise "tool_calls" where it ended with calls of tools.
+nlohmann::ordered_json finish_reason(const GenerateResult& result);
 
 /// A chat.completion (or text_completion) as OpenAI has it, with choices and usage, and beside these: text,
 /// reasoning_content (of models that think), tokens, stop_reason, seed, and seconds and rates of prompt and answer.
@@ -28,5 +31,11 @@ nlohmann::ordered_json timeless_answer_json(const GenerateResult& result, const 
 
 /// A piece of an answer or of thinking, as OpenAI's chunks.
 nlohmann::ordered_json piece_json(AnswerPart part, std::string_view piece, const AnswerFacts& facts);
+
+/// A call of a tool as a piece of an answer; index: among its calls.
+nlohmann::ordered_json call_piece_json(const ToolCall& call, std::size_t index, const AnswerFacts& facts);
+
+/// A call as a line for a person or a script: {"name": …, "arguments": …}
+std::string call_line(const ToolCall& call);
 
 }  // namespace cria::tools

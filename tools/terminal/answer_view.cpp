@@ -24,12 +24,22 @@ void AnswerView::think(std::string_view piece) {
 void AnswerView::answer(std::string_view piece) {
   end_thinking();
   write(piece, false);
+  if (!piece.empty()) in_line_ = piece.back() != '\n';
+}
+
+void AnswerView::call(std::string_view line) {
+  end_thinking();
+  if (for_person_) write_stdout(wrap_.finish());
+  write_stdout((in_line_ ? "\n" : "") + std::string(line) + "\n");
+  in_line_ = false;
+  flush_stdout();
 }
 
 void AnswerView::finish() {
   end_thinking();
   if (for_person_) write_stdout(wrap_.finish());
   wrap_ = wrap_for_stdout();
+  in_line_ = false;
   flush_stdout();
 }
 

@@ -15,6 +15,8 @@ class AnswerView {
 
   void think(std::string_view piece);
   void answer(std::string_view piece);
+  /// A line of its own.
+  void call(std::string_view line);
   /// What was held back, and the end of thinking that no answer followed. The view is as new then.
   void finish();
 
@@ -22,7 +24,7 @@ class AnswerView {
   void write(std::string_view text, bool dimmed);
   void end_thinking();
 
-  bool for_person_, thinking_ = false;
+  bool for_person_, thinking_ = false, in_line_ = false;
   WordWrap wrap_;
 };
 

@@ -109,5 +109,44 @@ TEST(Thinking, ChannelsAreControlTokens) {
   EXPECT_EQ(result.text, "Four");
 }
 
+TEST(Thinking, CallsComeAfterIt) {
+  const auto model =
+      scripted_file("{{ messages[0].content }}{{ tools }}<|im_start|>{# <think> <tool_call> #}",
+                    {"<think>", "hm", "</think>", "<tool_call>", R"({"name": "f"})", "</tool_call>"})
+          .load();
+  Session session(*model, {});
+  ChatOptions how;
+  how.variables = R"({"tools": [{"function": {"name": "f"}}]})";
+  GenerateOptions options = greedy();
+  std::vector<ToolCall> heard;
+  options.on_call = [&heard](const ToolCall& call) { heard.push_back(call); };
+  const GenerateResult result = session.chat({{"user", "hi"}}, options, {}, how);
+  EXPECT_EQ(result.reasoning, "hm");
+  EXPECT_EQ(result.text, "");
+  ASSERT_EQ(result.tool_calls.size(), 1U);
+  EXPECT_EQ(result.tool_calls[0].name, "f");
+  EXPECT_EQ(result.tool_calls[0].arguments, "{}");
+  EXPECT_EQ(heard, result.tool_calls);
+  how.variables = "";
+  EXPECT_EQ(session.chat({{"user", "hi"}}, options, {}, how).text, R"(<tool_call>{"name": "f"}</tool_call>)");
+}
+
+// A message to a tool, in gpt-oss's commentary.
+TEST(Thinking, CallsInChannels) {
+  const auto model =
+      scripted_file("{{ messages[0].content }}{{ tools }}<|im_start|>{# <|channel|>analysis functions. #}",
+                    {"<|channel|>", "commentary to=functions.f ", "<|constrain|>", "json", "<|message|>",
+                     R"({"a": 1})", "<|call|>", "<|return|>"})
+          .load();
+  Session session(*model, {});
+  ChatOptions how;
+  how.variables = R"({"tools": [{"function": {"name": "f"}}]})";
+  const GenerateResult result = session.chat({{"user", "hi"}}, greedy(), {}, how);
+  EXPECT_EQ(result.text, "");
+  ASSERT_EQ(result.tool_calls.size(), 1U);
+  EXPECT_EQ(result.tool_calls[0].name, "f");
+  EXPECT_EQ(result.tool_calls[0].arguments, R"({"a": 1})");
+}
+
 }  // namespace
 }  // namespace cria::test

@@ -1,0 +1,161 @@
+// Calls of tools in answers, however the text is cut into pieces.
+#include "tokenizer/chat/call_scanner.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+namespace cria {
+namespace {
+
+struct Heard {
+  std::string text;
+  std::vector<std::pair<std::string, std::string>> calls;  // name, arguments
+  bool operator==(const Heard&) const = default;
+};
+
+void PrintTo(const Heard& heard, std::ostream* out) {
+  *out << "text [" << heard.text << "]";
+  for (const auto& [name, arguments] : heard.calls) *out << " call " << name << " [" << arguments << "]";
+}
+
+/// The text in one piece, byte by byte, and in random pieces: always the same.
+Heard scan(CallForm form, std::string_view text, const std::string& tools = "") {
+  Heard whole;
+  std::mt19937 random(7);
+  for (int round = -1; round < 20; ++round) {
+    Heard heard;
+    const CallScanner::Sink sink = {
+        [&](std::string_view piece) {
+          EXPECT_FALSE(piece.empty());
+          heard.text += piece;
+        },
+        [&](const ToolCall& call) { heard.calls.emplace_back(call.name, call.arguments); }};
+    CallScanner scanner(form, tools);
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t n = round < 0 ? text.size() : round == 0 ? 1 : 1 + random() % 9;
+      scanner.push(text.substr(at, n), sink);
+      at += n;
+    }
+    scanner.finish(sink);
+    if (round < 0) whole = heard;
+    EXPECT_EQ(heard, whole) << text;
+  }
+  return whole;
+}
+
+Heard called(std::string text, const std::string& name, const std::string& arguments) {
+  return {std::move(text), {{name, arguments}}};
+}
+
+TEST(CallScanner, Hermes) {
+  EXPECT_EQ(
+      scan(CallForm::Hermes, "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1.0}}\n</tool_call>"),
+      called("", "f", "{\"a\": 1.0}"))
+      << "numbers as they were written";
+  EXPECT_EQ(scan(CallForm::Hermes,
+                 "I look.\n<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>\n"
+                 "<tool_call>{\"name\":\"g\",\"arguments\":\"{\\\"b\\\": []}\"}</tool_call> Done."),
+            (Heard{"I look.Done.", {{"f", "{}"}, {"g", "{\"b\": []}"}}}));
+  EXPECT_EQ(scan(CallForm::Hermes, "<tool_call>{\"name\": \"f\"}"), called("", "f", "{}")) << "it ends there";
+  EXPECT_EQ(
+      scan(CallForm::Hermes,
+           R"(<tool_call>{"name":"f","arguments":{"x":"</tool_call> \" }","y":[{"z":"]"}]}}</tool_call>)"),
+      called("", "f", R"({"x":"</tool_call> \" }","y":[{"z":"]"}]})"))
+      << "a marker inside of a text is text";
+}
+
+TEST(CallScanner, WhatIsNoCallIsText) {
+  for (const char* text :
+       {"a <tool_call> b", "<tool_call>{\"name\": 5}</tool_call>", "<tool_call>{\"nam", "<tool_call>",
+        "x <tool", "<tool_call>{\"arguments\": {}}</tool_call> y", "<tool_call>{bad}</tool_call>", " \n",
+        "<tool_call>[1]</tool_call>", "<tool_call>{\"name\":\"f\",\"arguments\":[1]}</tool_call>"})
+    EXPECT_EQ(scan(CallForm::Hermes, text), (Heard{text, {}})) << text;
+  EXPECT_EQ(scan(CallForm::None, "<tool_call>{\"name\":\"f\"}</tool_call>").calls.size(), 0U);
+}
+
+TEST(CallScanner, Mistral) {
+  EXPECT_EQ(scan(CallForm::Mistral,
+                 "[TOOL_CALLS][{\"name\":\"f\",\"arguments\":{\"a\":1}}, "
+                 "{\"name\":\"g\",\"arguments\":{}}]"),
+            (Heard{"", {{"f", "{\"a\":1}"}, {"g", "{}"}}}));
+  EXPECT_EQ(scan(CallForm::Mistral, "Well.[TOOL_CALLS]f[ARGS]{\"a\": {}}[TOOL_CALLS]g[CALL_ID]x[ARGS]{}"),
+            (Heard{"Well.", {{"f", "{\"a\": {}}"}, {"g", "{}"}}}));
+}
+
+TEST(CallScanner, Llama) {
+  EXPECT_EQ(scan(CallForm::Llama, "{\"name\": \"f\", \"parameters\": {\"a\": 1}}"),
+            called("", "f", "{\"a\": 1}"));
+  EXPECT_EQ(scan(CallForm::Llama,
+                 "<|python_tag|>{\"name\": \"f\", \"parameters\": {}}; "
+                 "{\"name\": \"g\", \"parameters\": {}}"),
+            (Heard{"", {{"f", "{}"}, {"g", "{}"}}}));
+  for (const char* text :
+       {"It is {\"name\": \"f\", \"parameters\": {}}", "{\"answer\": 42}", "{\"name\": \"f", " {x} y"})
+    EXPECT_EQ(scan(CallForm::Llama, text), (Heard{text, {}})) << text;
+}
+
+const std::string kTools = R"([{"type": "function", "function": {"name": "f", "parameters": {"type": "object",
+    "properties": {"zip": {"type": "string"}, "n": {"type": "integer"}}}}}])";
+
+TEST(CallScanner, FormsWithBareValues) {
+  EXPECT_EQ(scan(CallForm::Coder,
+                 "Now:\n<tool_call>\n<function=f>\n<parameter=zip>\n00123\n</parameter>\n<parameter=n>\n5\n"
+                 "</parameter>\n<parameter=t>\na \"b\"\nc\n</parameter>\n</function>\n</tool_call>",
+                 kTools),
+            called("Now:", "f", R"({"zip": "00123", "n": 5, "t": "a \"b\"\nc"})"));
+  EXPECT_EQ(scan(CallForm::Glm,
+                 "<tool_call>f\n<arg_key>zip</arg_key>\n<arg_value>12</arg_value>\n<arg_key>n</arg_key>\n"
+                 "<arg_value>{\"x\": [1]}</arg_value>\n</tool_call>\n",
+                 kTools),
+            called("", "f", R"({"zip": "12", "n": {"x": [1]}})"));
+  EXPECT_EQ(scan(CallForm::Glm, "<tool_call>now</tool_call>"), called("", "now", "{}"));
+  EXPECT_EQ(scan(CallForm::Coder, "<tool_call><function=f><parameter=a>1").calls.size(), 0U)
+      << "it is cut off";
+  EXPECT_EQ(scan(CallForm::Functionary, "<function=f>{\"a\": 1}</function><function=g>{}</function>"),
+            (Heard{"", {{"f", "{\"a\": 1}"}, {"g", "{}"}}}));
+}
+
+TEST(CallScanner, FormsWithMarkersOfTheirOwn) {
+  EXPECT_EQ(scan(CallForm::Granite, "<|tool_call|>[{\"name\":\"f\",\"arguments\":{}}]<|/tool_call|>"),
+            called("", "f", "{}"));
+  EXPECT_EQ(scan(CallForm::CommandR,
+                 "<|START_ACTION|>[\n  {\"tool_call_id\": \"0\", \"tool_name\": \"f\", "
+                 "\"parameters\": {\"a\": 1}}\n]<|END_ACTION|>"),
+            called("", "f", "{\"a\": 1}"));
+  EXPECT_EQ(
+      scan(CallForm::DeepSeek,
+           "Hm. <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{\"a\": 1}\n```"
+           "<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>g<｜tool▁sep｜>{}<｜tool▁call▁end｜><"
+           "｜tool▁calls▁end｜>"),
+      (Heard{"Hm.", {{"f", "{\"a\": 1}"}, {"g", "{}"}}}));
+}
+
+TEST(CallScanner, FormsAreKnownFromTemplates) {
+  EXPECT_EQ(call_form_of_template("<tool_call> {{ x }}"), CallForm::Hermes);
+  EXPECT_EQ(call_form_of_template("<tool_call> <function= "), CallForm::Coder);
+  EXPECT_EQ(call_form_of_template("<tool_call> <arg_key>"), CallForm::Glm);
+  EXPECT_EQ(call_form_of_template("[TOOL_CALLS]"), CallForm::Mistral);
+  EXPECT_EQ(call_form_of_template("<|start_header_id|> \"parameters\""), CallForm::Llama);
+  EXPECT_EQ(call_form_of_template("<|channel|> to=functions."), CallForm::Channels);
+  EXPECT_EQ(call_form_of_template("<|im_start|>"), CallForm::None);
+  EXPECT_EQ(call_form_named("qwen3-coder"), CallForm::Coder);
+  EXPECT_FALSE(call_form_named("x"));
+  EXPECT_EQ(call_form_names().find("llama3"), call_form_names().rfind("llama3")) << "each once";
+}
+
+TEST(CallScanner, IdsDependOnWhatTheyAreMadeOf) {
+  const std::string id = tool_call_id(7, 0, CallForm::Hermes);
+  EXPECT_EQ(id, tool_call_id(7, 0, CallForm::Llama));
+  EXPECT_EQ(id.size(), 29U);
+  EXPECT_TRUE(id.starts_with("call_"));
+  EXPECT_NE(id, tool_call_id(7, 1, CallForm::Hermes));
+  EXPECT_NE(id, tool_call_id(8, 0, CallForm::Hermes));
+  const std::string mistral = tool_call_id(7, 0, CallForm::Mistral);
+  EXPECT_EQ(mistral.size(), 9U);
+  for (const char c : mistral) EXPECT_TRUE(std::isalnum(static_cast<unsigned char>(c)));
+}
+
+}  // namespace
+}  // namespace cria

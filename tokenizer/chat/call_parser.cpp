@@ -1,0 +1,195 @@
+#include "tokenizer/chat/call_parser.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "tokenizer/chat/json_slices.h"
+
+namespace cria {
+namespace {
+
+using CallJson = nlohmann::ordered_json;
+
+constexpr std::string_view kCallSpace = " \t\r\n";
+
+std::string_view trim_space(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(kCallSpace);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kCallSpace) + 1 - begin);
+}
+
+/// Without the line breaks next to the markers.
+std::string_view without_breaks(std::string_view text) {
+  if (text.starts_with('\n')) text.remove_prefix(1);
+  if (text.ends_with('\n')) text.remove_suffix(1);
+  return text;
+}
+
+/// What stands before the marker; the text goes on behind it. Nothing where the marker is not there.
+std::optional<std::string_view> cut_at(std::string_view& text, std::string_view marker) {
+  const std::size_t at = text.find(marker);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string_view before = text.substr(0, at);
+  text.remove_prefix(at + marker.size());
+  return before;
+}
+
+std::string json_string(std::string_view text) {
+  return CallJson(std::string(text)).dump(-1, ' ', false, CallJson::error_handler_t::replace);
+}
+
+/// Whether the offered tool says that this argument is a string.
+bool is_text_argument(const CallJson& tools, std::string_view tool, std::string_view key) {
+  if (!tools.is_array()) return false;
+  for (const CallJson& one : tools) {
+    const CallJson function = one.is_object() ? one.value("function", one) : CallJson::object();
+    if (!function.is_object() || function.value("name", CallJson()) != CallJson(std::string(tool))) continue;
+    const CallJson::json_pointer type("/parameters/properties");
+    if (!function.contains(type) || !function[type].is_object()) continue;
+    const CallJson argument = function[type].value(std::string(key), CallJson::object());
+    return argument.is_object() && argument.value("type", CallJson()) == "string";
+  }
+  return false;
+}
+
+/// Arguments that come one by one as bare texts.
+class BareArguments {
+ public:
+  BareArguments(std::string_view tool, const std::string& tools)
+      : tool_(tool), tools_(CallJson::parse(tools, nullptr, false)) {}
+
+  void add(std::string_view key, std::string_view value) {
+    const bool json = !is_text_argument(tools_, tool_, key) && CallJson::accept(value);
+    json_ += (json_.empty() ? "" : ", ") + json_string(key) + ": " +
+             (json ? std::string(trim_space(value)) : json_string(value));
+  }
+  [[nodiscard]] ToolCall call() const { return {"", std::string(tool_), "{" + json_ + "}"}; }
+
+ private:
+  std::string_view tool_;
+  CallJson tools_;
+  std::string json_;
+};
+
+/// Of a JSON value: an object, or a text that holds one.
+std::optional<std::string> arguments_of(std::string_view value) {
+  if (value.starts_with('{')) return std::string(value);
+  if (value.empty() || value == "null") return "{}";
+  const CallJson text = CallJson::parse(value, nullptr, false);
+  if (!text.is_string() || !CallJson::parse(text.get<std::string>(), nullptr, false).is_object())
+    return std::nullopt;
+  return text.get<std::string>();
+}
+
+std::optional<ToolCall> json_call(std::string_view object) {
+  if (!object.starts_with('{')) return std::nullopt;
+  std::string_view name, arguments;
+  for (const auto& [key, value] : json_members(object)) {
+    if (key == "function" && value.starts_with('{')) return json_call(value);
+    if (key == "name" || key == "tool_name") name = value;
+    if (key == "arguments" || key == "parameters") arguments = value;
+  }
+  const CallJson said = CallJson::parse(name, nullptr, false);
+  auto json = arguments_of(arguments);
+  if (!said.is_string() || said.get<std::string>().empty() || !json) return std::nullopt;
+  return ToolCall{"", said.get<std::string>(), std::move(*json)};
+}
+
+/// One object, or an array of them, all of which are calls.
+std::vector<ToolCall> json_calls(std::string_view text) {
+  if (!CallJson::accept(text)) return {};
+  std::vector<std::string_view> objects = {text};
+  if (text.starts_with('[')) {
+    objects.clear();
+    for (const auto& [key, value] : json_members(text)) objects.push_back(value);
+  }
+  std::vector<ToolCall> calls;
+  for (const std::string_view object : objects) {
+    auto call = json_call(object);
+    if (!call) return {};
+    calls.push_back(std::move(*call));
+  }
+  return calls;
+}
+
+/// NAME, a marker, {…}
+std::vector<ToolCall> named_call(std::string_view text, std::string_view marker) {
+  const auto before = cut_at(text, marker);
+  if (!before) return {};
+  const std::string_view name = trim_space(before->substr(0, before->find("[CALL_ID]")));
+  const std::string_view json = trim_space(text);
+  if (name.empty() || !CallJson::parse(json, nullptr, false).is_object()) return {};
+  return {{"", std::string(name), std::string(json)}};
+}
+
+/// "NAME<sep>{…}", or of older models "function<sep>NAME" and the arguments as a block of code.
+std::vector<ToolCall> deepseek_call(std::string_view text) {
+  constexpr std::string_view kSeparator = "<｜tool▁sep｜>";
+  std::string_view rest = text;
+  const auto first = cut_at(rest, kSeparator);
+  if (!first || trim_space(*first) != "function") return named_call(text, kSeparator);
+  const auto name = cut_at(rest, "```json");
+  const auto json = cut_at(rest, "```");
+  if (!name || !json) return {};
+  return named_call(std::string(trim_space(*name)) + std::string(kSeparator) + std::string(*json),
+                    kSeparator);
+}
+
+std::vector<ToolCall> coder_call(std::string_view text, const std::string& tools) {
+  if (!cut_at(text, "<function=")) return {};
+  const auto name = cut_at(text, ">");
+  if (!name || trim_space(*name).empty()) return {};
+  BareArguments arguments(trim_space(*name), tools);
+  while (cut_at(text, "<parameter=")) {
+    const auto key = cut_at(text, ">");
+    const auto value = cut_at(text, "</parameter>");
+    if (!key || !value) return {};
+    arguments.add(trim_space(*key), without_breaks(*value));
+  }
+  return {arguments.call()};
+}
+
+std::vector<ToolCall> glm_call(std::string_view text, const std::string& tools) {
+  const std::string_view name = trim_space(text.substr(0, text.find("<arg_key>")));
+  if (name.empty() || name.find_first_of("<{") != std::string_view::npos) return {};
+  BareArguments arguments(name, tools);
+  while (cut_at(text, "<arg_key>")) {
+    const auto key = cut_at(text, "</arg_key>");
+    const auto space = cut_at(text, "<arg_value>");
+    const auto value = cut_at(text, "</arg_value>");
+    if (!key || !space || !value) return {};
+    arguments.add(trim_space(*key), without_breaks(*value));
+  }
+  return {arguments.call()};
+}
+
+}  // namespace
+
+std::vector<ToolCall> parse_calls(CallForm form, std::string_view text, const std::string& tools) {
+  text = trim_space(text);
+  switch (form) {
+    case CallForm::Coder:
+      return coder_call(text, tools);
+    case CallForm::Glm:
+      return glm_call(text, tools);
+    case CallForm::DeepSeek:
+      return deepseek_call(text);
+    case CallForm::Functionary:
+      return named_call(text, ">");
+    case CallForm::Mistral:
+      if (!text.starts_with('[') && !text.starts_with('{')) return named_call(text, "[ARGS]");
+      [[fallthrough]];
+    case CallForm::Hermes:
+    case CallForm::Granite:
+    case CallForm::CommandR:
+    case CallForm::Llama:
+      return json_calls(text);
+    case CallForm::Channels:
+    case CallForm::None:
+      break;
+  }
+  return {};
+}
+
+}  // namespace cria

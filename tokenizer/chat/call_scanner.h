@@ -1,0 +1,62 @@
+// Finds calls of tools in an answer while it arrives in pieces.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "tokenizer/chat/call_form.h"
+#include "tokenizer/chat/json_slices.h"
+
+namespace cria {
+
+/// Markers are found across the pieces' boundaries and never shown; white space before a call and after it
+/// belongs to the markers. What looked like a call and is none is text, marker and all.
+class CallScanner {
+ public:
+  struct Sink {
+    std::function<void(std::string_view text)> text;  ///< never empty
+    std::function<void(const ToolCall& call)> call;   ///< whole, without an id
+  };
+
+  /// tools: as for parse_calls. The form is one with markers in the text, or None: all is text.
+  CallScanner(CallForm form, std::string tools);
+
+  void push(std::string_view text, const Sink& sink);
+  /// What is still held back, at the end of the answer.
+  void finish(const Sink& sink);
+  /// Whether a control token, as it is written, is a part of a marker.
+  [[nodiscard]] bool names(std::string_view control) const;
+  [[nodiscard]] bool in_call() const { return state_ == State::Call; }
+
+ private:
+  enum class State : std::uint8_t {
+    Start,  ///< of an answer that is all call or all text
+    Text,
+    Call,   ///< behind a marker
+    After,  ///< white space, the closing marker, what stands between two calls
+    Plain,  ///< the rest is text
+  };
+
+  bool step(const Sink& sink, bool ended);
+  bool start(bool ended);
+  bool text(const Sink& sink, bool ended);
+  bool call(const Sink& sink, bool ended);
+  bool after(bool ended);
+  /// One past the last byte of what stands between the markers; nothing: it goes on.
+  [[nodiscard]] std::optional<std::size_t> call_end();
+  [[nodiscard]] std::size_t held_back() const;
+  void emit(std::size_t bytes, const Sink& sink);
+  void begin_call(std::size_t marker_bytes);
+
+  const CallFormFacts* facts_;  // null: no form
+  std::string tools_;
+  State state_;
+  std::string pending_;
+  std::string marker_;       // that opened the call
+  JsonEnd end_;              // of the call
+  std::size_t json_at_ = 0;  // where its JSON begins
+  bool drop_space_ = false;  // a call has just ended
+};
+
+}  // namespace cria

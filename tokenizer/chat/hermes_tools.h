@@ -1,0 +1,16 @@
+// Tools for templates that know none.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tokenizer/chat/chat_template.h"
+
+namespace cria {
+
+/// The conversation as texts alone: tools (a JSON array) in the system message, calls and answers of tools in
+/// the form of Hermes.
+std::vector<ChatMessage> with_tools_as_text(const std::vector<ChatMessage>& messages,
+                                            const std::string& tools);
+
+}  // namespace cria
