@@ -36,9 +36,9 @@ struct Target {
 };
 
 // Each is defined in the file that is named like it.
-extern const Target kChatTemplate, kCommandLine, kConversation, kEdit, kGguf, kHfConfig, kHfDirectory,
-    kImportance, kJinja, kKernels, kMapping, kModel, kRewrite, kSafetensors, kSentencePieceModel, kSession,
-    kTokenizer, kTokenizerJson, kVocabulary;
+extern const Target kArchitecture, kChatTemplate, kCommandLine, kConversation, kEdit, kGguf, kHfConfig,
+    kHfDirectory, kImportance, kJinja, kKernels, kMapping, kModel, kRewrite, kSafetensors,
+    kSentencePieceModel, kSession, kTokenizer, kTokenizerJson, kVocabulary;
 
 /// All of them, by name.
 std::span<const Target> targets();

@@ -3,31 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "tokenizer/chat/text_ends.h"
+
 namespace cria {
 namespace {
 
-constexpr std::string_view kSpace = " \t\r\n";
 constexpr std::string_view kStart = "<|start|>", kChannel = "<|channel|>", kMessage = "<|message|>",
                            kEnd = "<|end|>";
 // Solar's names for messages of thinking and of answers.
 constexpr std::string_view kBegin = "<|begin|>", kThink = "<|think|>", kContent = "<|content|>";
-
-std::size_t spaces_at_start(std::string_view text) {
-  return std::min(text.find_first_not_of(kSpace), text.size());
-}
-
-std::size_t spaces_at_end(std::string_view text) {
-  const std::size_t last = text.find_last_not_of(kSpace);
-  return text.size() - (last == std::string_view::npos ? 0 : last + 1);
-}
-
-// Bytes at the end of the text that may be the beginning of a marker.
-std::size_t begun(std::string_view text, std::string_view marker) {
-  if (marker.empty()) return 0;
-  std::size_t n = std::min(marker.size() - 1, text.size());
-  while (n > 0 && !text.ends_with(marker.substr(0, n))) --n;
-  return n;
-}
 
 // The word after `key` in a channel's header: "to=functions.f", "<|channel|>analysis".
 std::string word_after(std::string_view header, std::string_view key) {

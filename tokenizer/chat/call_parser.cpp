@@ -5,19 +5,12 @@
 #include <optional>
 
 #include "tokenizer/chat/json_slices.h"
+#include "tokenizer/chat/text_ends.h"
 
 namespace cria {
 namespace {
 
 using CallJson = nlohmann::ordered_json;
-
-constexpr std::string_view kCallSpace = " \t\r\n";
-
-std::string_view trim_space(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(kCallSpace);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kCallSpace) + 1 - begin);
-}
 
 /// Without the line breaks next to the markers.
 std::string_view without_breaks(std::string_view text) {
@@ -62,7 +55,7 @@ class BareArguments {
   void add(std::string_view key, std::string_view value) {
     const bool json = !is_text_argument(tools_, tool_, key) && CallJson::accept(value);
     json_ += (json_.empty() ? "" : ", ") + json_string(key) + ": " +
-             (json ? std::string(trim_space(value)) : json_string(value));
+             (json ? std::string(without_spaces(value)) : json_string(value));
   }
   [[nodiscard]] ToolCall call() const { return {"", std::string(tool_), "{" + json_ + "}"}; }
 
@@ -117,8 +110,8 @@ std::vector<ToolCall> json_calls(std::string_view text) {
 std::vector<ToolCall> named_call(std::string_view text, std::string_view marker) {
   const auto before = cut_at(text, marker);
   if (!before) return {};
-  const std::string_view name = trim_space(before->substr(0, before->find("[CALL_ID]")));
-  const std::string_view json = trim_space(text);
+  const std::string_view name = without_spaces(before->substr(0, before->find("[CALL_ID]")));
+  const std::string_view json = without_spaces(text);
   if (name.empty() || !CallJson::parse(json, nullptr, false).is_object()) return {};
   return {{"", std::string(name), std::string(json)}};
 }
@@ -128,30 +121,30 @@ std::vector<ToolCall> deepseek_call(std::string_view text) {
   constexpr std::string_view kSeparator = "<｜tool▁sep｜>";
   std::string_view rest = text;
   const auto first = cut_at(rest, kSeparator);
-  if (!first || trim_space(*first) != "function") return named_call(text, kSeparator);
+  if (!first || without_spaces(*first) != "function") return named_call(text, kSeparator);
   const auto name = cut_at(rest, "```json");
   const auto json = cut_at(rest, "```");
   if (!name || !json) return {};
-  return named_call(std::string(trim_space(*name)) + std::string(kSeparator) + std::string(*json),
+  return named_call(std::string(without_spaces(*name)) + std::string(kSeparator) + std::string(*json),
                     kSeparator);
 }
 
 std::vector<ToolCall> coder_call(std::string_view text, const std::string& tools) {
   if (!cut_at(text, "<function=")) return {};
   const auto name = cut_at(text, ">");
-  if (!name || trim_space(*name).empty()) return {};
-  BareArguments arguments(trim_space(*name), tools);
+  if (!name || without_spaces(*name).empty()) return {};
+  BareArguments arguments(without_spaces(*name), tools);
   while (cut_at(text, "<parameter=")) {
     const auto key = cut_at(text, ">");
     const auto value = cut_at(text, "</parameter>");
     if (!key || !value) return {};
-    arguments.add(trim_space(*key), without_breaks(*value));
+    arguments.add(without_spaces(*key), without_breaks(*value));
   }
   return {arguments.call()};
 }
 
 std::vector<ToolCall> glm_call(std::string_view text, const std::string& tools) {
-  const std::string_view name = trim_space(text.substr(0, text.find("<arg_key>")));
+  const std::string_view name = without_spaces(text.substr(0, text.find("<arg_key>")));
   if (name.empty() || name.find_first_of("<{") != std::string_view::npos) return {};
   BareArguments arguments(name, tools);
   while (cut_at(text, "<arg_key>")) {
@@ -159,7 +152,7 @@ std::vector<ToolCall> glm_call(std::string_view text, const std::string& tools) 
     const auto space = cut_at(text, "<arg_value>");
     const auto value = cut_at(text, "</arg_value>");
     if (!key || !space || !value) return {};
-    arguments.add(trim_space(*key), without_breaks(*value));
+    arguments.add(without_spaces(*key), without_breaks(*value));
   }
   return {arguments.call()};
 }
@@ -167,7 +160,7 @@ std::vector<ToolCall> glm_call(std::string_view text, const std::string& tools) 
 }  // namespace
 
 std::vector<ToolCall> parse_calls(CallForm form, std::string_view text, const std::string& tools) {
-  text = trim_space(text);
+  text = without_spaces(text);
   switch (form) {
     case CallForm::Coder:
       return coder_call(text, tools);

@@ -4,30 +4,9 @@
 #include <utility>
 
 #include "tokenizer/chat/call_parser.h"
+#include "tokenizer/chat/text_ends.h"
 
 namespace cria {
-namespace {
-
-constexpr std::string_view kScanSpace = " \t\r\n";
-
-std::size_t leading_space(std::string_view text) {
-  return std::min(text.find_first_not_of(kScanSpace), text.size());
-}
-
-std::size_t trailing_space(std::string_view text) {
-  const std::size_t last = text.find_last_not_of(kScanSpace);
-  return text.size() - (last == std::string_view::npos ? 0 : last + 1);
-}
-
-/// Bytes at the end of the text that may be the beginning of the marker.
-std::size_t begun_at_end(std::string_view text, std::string_view marker) {
-  std::size_t n = marker.empty() ? 0 : std::min(marker.size() - 1, text.size());
-  while (n > 0 && !text.ends_with(marker.substr(0, n))) --n;
-  return n;
-}
-
-}  // namespace
-
 CallScanner::CallScanner(CallForm form, std::string tools)
     : facts_(form == CallForm::None || form == CallForm::Channels ? nullptr : &call_form_facts(form)),
       tools_(std::move(tools)),
@@ -75,7 +54,7 @@ bool CallScanner::step(const Sink& sink, bool ended) {
 }
 
 bool CallScanner::start(bool ended) {
-  const std::string_view rest = std::string_view(pending_).substr(leading_space(pending_));
+  const std::string_view rest = std::string_view(pending_).substr(spaces_at_start(pending_));
   if (rest.starts_with(facts_->open)) {
     pending_ = rest.substr(facts_->open.size());
     return true;
@@ -89,7 +68,7 @@ bool CallScanner::start(bool ended) {
 }
 
 bool CallScanner::text(const Sink& sink, bool ended) {
-  if (drop_space_) pending_.erase(0, leading_space(pending_));
+  if (drop_space_) pending_.erase(0, spaces_at_start(pending_));
   std::size_t first = std::string::npos;
   std::string_view found;
   for (const std::string_view marker : {facts_->open, facts_->all_open, facts_->all_close}) {
@@ -100,7 +79,7 @@ bool CallScanner::text(const Sink& sink, bool ended) {
     emit(pending_.size() - (ended ? 0 : held_back()), sink);
     return false;
   }
-  emit(first - trailing_space(std::string_view(pending_).substr(0, first)), sink);
+  emit(first - spaces_at_end(std::string_view(pending_).substr(0, first)), sink);
   if (found == facts_->open) {
     begin_call(pending_.find(found) + found.size());
   } else {
@@ -114,8 +93,8 @@ bool CallScanner::text(const Sink& sink, bool ended) {
 std::size_t CallScanner::held_back() const {
   std::size_t n = 0;
   for (const std::string_view marker : {facts_->open, facts_->all_open, facts_->all_close})
-    n = std::max(n, begun_at_end(pending_, marker));
-  return n + trailing_space(std::string_view(pending_).substr(0, pending_.size() - n));
+    n = std::max(n, begun(pending_, marker));
+  return n + spaces_at_end(std::string_view(pending_).substr(0, pending_.size() - n));
 }
 
 void CallScanner::begin_call(std::size_t marker_bytes) {
@@ -132,7 +111,7 @@ std::optional<std::size_t> CallScanner::call_end() {
     return at == std::string::npos ? std::nullopt : std::optional(at);
   }
   if (json_at_ == std::string::npos) {
-    const std::size_t first = leading_space(pending_);
+    const std::size_t first = spaces_at_start(pending_);
     if (first == pending_.size()) return std::nullopt;
     const bool value = pending_[first] == '{' || pending_[first] == '[';
     // A name may stand before it; nothing else does.
@@ -166,7 +145,7 @@ bool CallScanner::call(const Sink& sink, bool ended) {
 bool CallScanner::after(bool ended) {
   drop_space_ = true;
   const std::string_view separator = facts_->form == CallForm::Llama ? ";" : facts_->close;
-  const std::string_view rest = std::string_view(pending_).substr(leading_space(pending_));
+  const std::string_view rest = std::string_view(pending_).substr(spaces_at_start(pending_));
   if (!separator.empty() && rest.starts_with(separator)) {
     pending_ = rest.substr(separator.size());
     if (facts_->form != CallForm::Llama) state_ = State::Text;

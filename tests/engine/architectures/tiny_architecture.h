@@ -34,20 +34,21 @@ class TinyArchitecture {
   struct Tensor {
     std::string name;
     std::vector<std::uint64_t> shape;
+    std::optional<DType> type = {};  ///< where its rows are whole blocks
+    std::optional<float> fill = {};  ///< instead of random values
   };
   static constexpr std::uint32_t kLayers = 4, kVocabulary = 40;
 
-  explicit TinyArchitecture(const ArchitectureCase& c) : arch_(c.arch) {
+  explicit TinyArchitecture(const ArchitectureCase& c) : arch(c.arch) {
     const std::map<std::string, GgufData> usual = {
         {"block_count", kLayers},      {"context_length", 256U},        {"embedding_length", 64U},
         {"feed_forward_length", 96U},  {"attention.head_count", 4U},    {"attention.head_count_kv", 2U},
         {"attention.key_length", 16U}, {"attention.value_length", 16U}, {"rope.dimension_count", 16U}};
-    for (const auto& [suffix, value] : usual) keys[arch_ + "." + suffix] = value;
-    const bool layer_norm = find_architecture(arch_)->norm == NormKind::Layer;
-    keys[arch_ + (layer_norm ? ".attention.layer_norm_epsilon" : ".attention.layer_norm_rms_epsilon")] =
-        1e-5F;
+    for (const auto& [suffix, value] : usual) keys[arch + "." + suffix] = value;
+    const bool layer_norm = find_architecture(arch)->norm == NormKind::Layer;
+    keys[arch + (layer_norm ? ".attention.layer_norm_epsilon" : ".attention.layer_norm_rms_epsilon")] = 1e-5F;
     for (const auto& [suffix, value] : c.keys)
-      keys[suffix.starts_with("xielu.") ? suffix : arch_ + "." + suffix] = value;
+      keys[suffix.starts_with("xielu.") ? suffix : arch + "." + suffix] = value;
     for (const auto& [name, shape] : c.tensors) {
       if (!name.starts_with("*.")) tensors.push_back({name, shape});
       for (std::uint32_t i = 0; i < kLayers && name.starts_with("*."); ++i)
@@ -58,6 +59,7 @@ class TinyArchitecture {
     complete();
   }
 
+  std::string arch;
   std::map<std::string, GgufData> keys;
   std::vector<Tensor> tensors;
   bool quantized = true;                                                ///< matrices; else all is F32
@@ -70,7 +72,7 @@ class TinyArchitecture {
 
   void write(const std::string& path) const {
     GgufWriter writer(path);
-    writer.set("general.architecture", arch_);
+    writer.set("general.architecture", arch);
     for (const auto& [key, value] : keys) writer.set(key, value);
     std::vector<std::string> tokens;
     while (tokens.size() < kVocabulary) tokens.push_back("w" + std::to_string(tokens.size()));
@@ -80,22 +82,13 @@ class TinyArchitecture {
     writer.set("tokenizer.ggml.token_type", GgufArray::of(std::vector<std::int32_t>(kVocabulary, 1)));
     for (const Tensor& t : tensors) writer.declare(t.name, type_of(t), t.shape);
     writer.begin();
-    for (const Tensor& t : tensors) {
-      std::vector<float> values = values_of(t);
-      if (edit) edit(t, values);
-      std::vector<std::byte> blocks(dtype_info(type_of(t)).row_bytes(values.size()));
-      if (type_of(t) == DType::F32) {
-        std::memcpy(blocks.data(), values.data(), blocks.size());
-      } else {
-        available_kernels().back()->encode(type_of(t))(values.data(), nullptr, values.size(), blocks.data());
-      }
-      writer.write(blocks);
-    }
+    for (const Tensor& t : tensors) writer.write(blocks_of(t));
     writer.finish();
   }
 
   // Matrices whose rows are whole blocks are quantized, so that both kinds of products are there.
   [[nodiscard]] DType type_of(const Tensor& t) const {
+    if (t.type && t.shape[0] % dtype_info(*t.type).block_values == 0) return *t.type;
     const bool matrix =
         t.shape.size() > 1 && t.name.ends_with(".weight") && !t.name.ends_with("_norm.weight");
     return quantized && matrix && t.shape[0] % 32 == 0 && t.name.find("gate_inp") == std::string::npos
@@ -108,7 +101,7 @@ class TinyArchitecture {
   void complete() {
     static const std::regex missing(R"(missing tensor: expected shape \[([0-9, ]+)\] \(tensor ([^)]+)\))");
     for (const char* name : {"output_norm.weight", "output.weight", "x.padding"})
-      if (std::string(name) != "output_norm.weight" || arch_ != "olmo")
+      if (std::string(name) != "output_norm.weight" || arch != "olmo")
         tensors.push_back({name, name == std::string("output.weight")
                                      ? std::vector<std::uint64_t>{64, kVocabulary}
                                      : std::vector<std::uint64_t>{64}});
@@ -130,21 +123,43 @@ class TinyArchitecture {
     throw Error("a model that never is complete");
   }
 
+  // Kept: the same tensors are written again and again.
+  [[nodiscard]] const std::vector<std::byte>& blocks_of(const Tensor& t) const {
+    static std::map<std::string, std::vector<std::byte>> known;
+    std::string name = t.name + " " + std::to_string(static_cast<int>(type_of(t)));
+    for (const std::uint64_t length : t.shape) name += " " + std::to_string(length);
+    if (t.fill) name += " " + std::to_string(*t.fill);
+    if (known.size() > 1000) known.clear();
+    std::vector<std::byte>& blocks = known[name];
+    if (!blocks.empty() && !edit) return blocks;
+    std::vector<float> values = values_of(t);
+    if (edit) edit(t, values);
+    blocks.resize(dtype_info(type_of(t)).row_bytes(values.size()));
+    if (type_of(t) == DType::F32) {
+      std::memcpy(blocks.data(), values.data(), blocks.size());
+    } else {
+      available_kernels().back()->encode(type_of(t))(values.data(), nullptr, values.size(), blocks.data());
+    }
+    if (!edit) return blocks;
+    static std::vector<std::byte> edited;
+    edited = std::exchange(blocks, {});
+    return edited;
+  }
+
   // Matrices so large that every part of the model matters for the logits.
   static std::vector<float> values_of(const Tensor& t) {
     std::uint64_t n = 1, seed = 17;
     for (const std::uint64_t length : t.shape) n *= length;
     for (const char c : t.name) seed = seed * 31 + static_cast<unsigned char>(c);
     Random random(seed);
-    std::vector<float> values(n);
+    std::vector<float> values(n, t.fill.value_or(0.0F));
+    if (t.fill) return values;
     const bool factor =
         t.name.ends_with("norm.weight") || t.name.starts_with("rope_") || t.name.ends_with("scale");
     const double scale = factor || t.shape.size() == 1 ? 0.5 : 2 / std::sqrt(static_cast<double>(t.shape[0]));
     for (float& x : values) x = static_cast<float>((random.uniform() * 2 - 1) * scale + (factor ? 1 : 0));
     return values;
   }
-
-  std::string arch_;
 };
 
 /// The logits of all tokens of a text of n.

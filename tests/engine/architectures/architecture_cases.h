@@ -1,0 +1,56 @@
+// Every architecture as a small model.
+#pragma once
+
+#include "tests/engine/architectures/tiny_architecture.h"
+
+namespace cria::test {
+
+using Shapes = std::vector<std::pair<std::string, std::vector<std::uint64_t>>>;
+
+inline const std::map<std::string, GgufData> kExpertKeys = {{"expert_count", 6U}, {"expert_used_count", 2U}};
+
+inline std::map<std::string, GgufData> expert_keys(std::map<std::string, GgufData> more = {}) {
+  more.insert(kExpertKeys.begin(), kExpertKeys.end());
+  return more;
+}
+
+inline Shapes expert_tensors(Shapes more = {}) {
+  more.push_back({"*.ffn_gate_inp.weight", {64, 6}});
+  more.push_back({"*.ffn_down_exps.weight", {32, 64, 6}});
+  return more;
+}
+
+inline GgufData flags(std::vector<std::uint8_t> values) {
+  return GgufArray::of(std::vector<bool>(values.begin(), values.end()));
+}
+
+/// Every architecture, and each of its features that a file may have.
+inline std::vector<ArchitectureCase> architecture_cases() {
+  const GgufData windows = 8U, pattern = flags({1, 0, 1, 0});
+  const std::map<std::string, GgufData> window = {{"attention.sliding_window", windows}};
+  const std::map<std::string, GgufData> by_keys = expert_keys({{"expert_gating_func", 2U},
+                                                               {"expert_weights_norm", true},
+                                                               {"expert_weights_scale", 1.5F},
+                                                               {"expert_group_count", 3U},
+                                                               {"expert_group_used_count", 2U}});
+  const std::map<std::string, GgufData> latent = {{"attention.kv_lora_rank", 32U},
+                                                  {"attention.q_lora_rank", 32U},
+                                                  {"attention.key_length", 40U},
+                                                  {"rope.dimension_count", 8U},
+                                                  {"rope.scaling.type", std::string("yarn")},
+                                                  {"rope.scaling.factor", 4.0F},
+                                                  {"rope.scaling.original_context_length", 64U},
+                                                  {"rope.scaling.yarn_log_multiplier", 0.1F}};
+  auto latent_experts = by_keys;
+  latent_experts.insert(latent.begin(), latent.end());
+  const std::map<std::string, GgufData> scales = {
+      {"embedding_scale", 2.0F}, {"residual_scale", 0.5F}, {"logit_scale", 3.0F}, {"attention.scale", 0.2F}};
+  const Shapes longrope = {{"rope_factors_long.weight", {8}}};
+  const Shapes biases = {{"*.attn_q.bias", {64}}, {"*.attn_k.bias", {32}}, {"*.attn_v.bias", {32}}};
+  const Shapes selection = {{"*.exp_probs_b.bias", {6}}, {"*.ffn_up_shexp.weight", {64, 96}}};
+  return {
+#include "tests/engine/architectures/cases.inc"
+  };
+}
+
+}  // namespace cria::test
