@@ -23,7 +23,7 @@ GgufEdit edit_of(std::string_view input) {
       continue;
     }
     try {
-      edit.set.push_back(tools::parse_metadata(line));
+      edit.set.push_back(tools::parse_metadata("--set", line));
     } catch (const CLI::Error& error) {
       require(error.get_exit_code() != 0, "an error of code 0");
     }

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "model/plural.h"
 #include "tools/commands/commands.h"
 #include "tools/options/chat_template.h"
 #include "tools/options/common.h"
