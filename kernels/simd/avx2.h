@@ -5,20 +5,17 @@
 
 #include <cstring>
 
+#include "kernels/simd/eight_rows.h"
 #include "kernels/simd/row_lanes.h"
 
 namespace cria {
 
 template <>
-struct RowLanes<Avx2> {
+struct RowLanes<Avx2> : EightRows<Avx2> {
   static constexpr std::size_t kLanes = 2, kPacks = kRowGroup / kLanes;
   static constexpr int kBias = 0;
   using Vec = __m256i;
-  using Float8 = __m256;
-  using Int8 = __m256i;
-  using RowPtr = const std::byte* const*;
 
-  static __m128i load128(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
   static Vec load(RowPtr rows, std::size_t offset) {
     return _mm256_inserti128_si256(_mm256_castsi128_si256(load128(rows[0] + offset)),
                                    load128(rows[kPacks] + offset), 1);
@@ -187,14 +184,6 @@ struct RowLanes<Avx2> {
   static Int8 sum_rows(const Vec (&v)[kPacks]) {
     return _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3]));
   }
-  static Int8 sub_all(Int8 v, int x) { return _mm256_sub_epi32(v, _mm256_set1_epi32(x)); }
-  static Float8 to_float(Int8 v) { return _mm256_cvtepi32_ps(v); }
-  static Float8 zero_float() { return _mm256_setzero_ps(); }
-  static Float8 splat_float(float x) { return _mm256_set1_ps(x); }
-  static Float8 mul(Float8 a, Float8 b) { return _mm256_mul_ps(a, b); }
-  static Float8 fma(Float8 a, Float8 b, Float8 c) { return _mm256_fmadd_ps(a, b, c); }
-  static Float8 fnma(Float8 a, Float8 b, Float8 c) { return _mm256_fnmadd_ps(a, b, c); }
-  static void store(float* p, Float8 v) { _mm256_storeu_ps(p, v); }
   /// Word `word` of every lane of the 8 rows, as f16.
   template <std::size_t word>
   static Float8 f16_of_lanes(const Vec (&v)[kPacks]) {
@@ -218,10 +207,6 @@ struct RowLanes<Avx2> {
     };
     return _mm256_setr_epi32(dword(0), dword(1), dword(2), dword(3), dword(4), dword(5), dword(6), dword(7));
   }
-  template <int N>
-  static Int8 byte(Int8 v) {
-    return _mm256_and_si256(_mm256_srli_epi32(v, 8 * N), _mm256_set1_epi32(255));
-  }
   static Float8 load_f32(RowPtr rows, std::size_t offset) {
     return _mm256_castsi256_ps(load_u32(rows, offset));
   }
@@ -232,22 +217,10 @@ struct RowLanes<Avx2> {
     const __m128i half = _mm_packus_epi32(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1));
     return _mm256_mul_ps(_mm256_cvtph_ps(half), _mm256_set1_ps(0x1p7F));
   }
-  /// 2^(e - 128) for e of 0…255, subnormal for 0 and 1.
-  static Float8 half_of_e8m0(Int8 e) {
-    const __m256i one = _mm256_set1_epi32(1);
-    const __m256i subnormal = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), _mm256_min_epi32(e, one));
-    const __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(e, one), 23);
-    return _mm256_castsi256_ps(_mm256_max_epi32(normal, subnormal));
-  }
   /// The f16 at byte At of a block of Bytes bytes in each of the 8 rows.
   template <std::size_t Bytes, std::size_t At, bool Shared = true>
   static Float8 load_f16(RowPtr rows, std::size_t offset) {
-    const auto h = [&](int r) {
-      std::int16_t bits;
-      std::memcpy(&bits, rows[r] + offset + At, sizeof bits);
-      return bits;
-    };
-    return _mm256_cvtph_ps(_mm_setr_epi16(h(0), h(1), h(2), h(3), h(4), h(5), h(6), h(7)));
+    return eight_f16(rows, offset + At);
   }
 };
 

@@ -6,20 +6,17 @@
 #include <array>
 #include <cstring>
 
+#include "kernels/simd/eight_rows.h"
 #include "kernels/simd/row_lanes.h"
 
 namespace cria {
 
 template <>
-struct RowLanes<Avx512> {
+struct RowLanes<Avx512> : EightRows<Avx512> {
   static constexpr std::size_t kLanes = 4, kPacks = kRowGroup / kLanes;
   static constexpr int kBias = 128;
   using Vec = __m512i;
-  using Float8 = __m256;
-  using Int8 = __m256i;
-  using RowPtr = const std::byte* const*;
 
-  static __m128i load128(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
   static Vec load(RowPtr rows, std::size_t offset) {  // inserts from memory: no shuffles but on Zen 4
     Vec v = _mm512_castsi128_si512(load128(rows[0] + offset));
     v = _mm512_inserti32x4(v, load128(rows[kPacks] + offset), 1);
@@ -237,14 +234,6 @@ struct RowLanes<Avx512> {
     const Vec sums = _mm512_add_epi32(halves, _mm512_shuffle_epi32(halves, _MM_PERM_BADC));
     return _mm512_castsi512_si256(_mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 0, 0, 0, 0), sums));
   }
-  static Int8 sub_all(Int8 v, int x) { return _mm256_sub_epi32(v, _mm256_set1_epi32(x)); }
-  static Float8 to_float(Int8 v) { return _mm256_cvtepi32_ps(v); }
-  static Float8 zero_float() { return _mm256_setzero_ps(); }
-  static Float8 splat_float(float x) { return _mm256_set1_ps(x); }
-  static Float8 mul(Float8 a, Float8 b) { return _mm256_mul_ps(a, b); }
-  static Float8 fma(Float8 a, Float8 b, Float8 c) { return _mm256_fmadd_ps(a, b, c); }
-  static Float8 fnma(Float8 a, Float8 b, Float8 c) { return _mm256_fnmadd_ps(a, b, c); }
-  static void store(float* p, Float8 v) { _mm256_storeu_ps(p, v); }
   /// Word `word` of every lane of the 8 rows, as f16.
   template <std::size_t word>
   static Float8 f16_of_lanes(const Vec (&v)[kPacks]) {
@@ -270,10 +259,6 @@ struct RowLanes<Avx512> {
     });
     return v;
   }
-  template <int N>
-  static Int8 byte(Int8 v) {
-    return _mm256_and_si256(_mm256_srli_epi32(v, 8 * N), _mm256_set1_epi32(255));
-  }
   static Float8 load_f32(RowPtr rows, std::size_t offset) {
     return _mm256_castsi256_ps(load_u32(rows, offset));
   }
@@ -284,24 +269,12 @@ struct RowLanes<Avx512> {
     const __m128i half = _mm256_cvtepi32_epi16(_mm256_slli_epi32(number, 7));
     return _mm256_mul_ps(_mm256_cvtph_ps(half), _mm256_set1_ps(0x1p7F));
   }
-  /// 2^(e - 128) for e of 0…255, subnormal for 0 and 1.
-  static Float8 half_of_e8m0(Int8 e) {
-    const __m256i one = _mm256_set1_epi32(1);
-    const __m256i subnormal = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), _mm256_min_epi32(e, one));
-    const __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(e, one), 23);
-    return _mm256_castsi256_ps(_mm256_max_epi32(normal, subnormal));
-  }
   /// The f16 at byte At of a block of Bytes bytes in each of the 8 rows. Shared: the block's first or last
   /// sixteen bytes, where it lies, are wanted for other reasons, too; else eight small loads are faster.
   template <std::size_t Bytes, std::size_t At, bool Shared = true>
   static Float8 load_f16(RowPtr rows, std::size_t offset) {
     if constexpr (!Shared) {
-      const auto h = [&](int r) {
-        std::int16_t bits;
-        std::memcpy(&bits, rows[r] + offset + At, sizeof bits);
-        return bits;
-      };
-      return _mm256_cvtph_ps(_mm_setr_epi16(h(0), h(1), h(2), h(3), h(4), h(5), h(6), h(7)));
+      return eight_f16(rows, offset + At);
     } else {
       constexpr std::size_t kFirst = At < 16 ? 0 : Bytes - 16;
       static_assert(At % 2 == 0 && kFirst % 2 == 0 && At - kFirst < 16);
