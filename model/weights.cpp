@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "model/plural.h"
+
 namespace cria {
 namespace {
 
@@ -91,7 +93,7 @@ std::optional<TensorView> Weights::scale(const std::string& matrix, std::uint64_
     const std::uint64_t count = scales.rows() * scales.cols();
     if (count != 1 && count != n && count != n * rows)
       fail("wrong shape: expected 1" + (n > 1 ? ", " + std::to_string(n) : "") + " or " +
-               std::to_string(n * rows) + " values, got " + shape_text(shape),
+               counted(n * rows, "value") + ", got " + shape_text(shape),
            name);
     scales.shape = {count};
     return scales;

@@ -1,4 +1,5 @@
 #include "engine/convert/arranged_rows.h"
+#include "model/plural.h"
 
 namespace cria {
 namespace {
@@ -127,9 +128,9 @@ std::unique_ptr<WeightRows> fp4_rows(const SafeTensor& codes, const SafeTensor& 
       throw Error("", "wrong type: expected U8, got " + std::string(tensor->type->name),
                   "tensor " + tensor->name);
     if (tensor->data.size() != expected || cols % Fp4Rows::kBlock != 0)
-      throw Error(
-          "", "wrong shape: expected " + std::to_string(expected) + " bytes, got " + tensor->shape_string(),
-          "tensor " + tensor->name);
+      throw Error("",
+                  "wrong shape: expected " + counted(expected, "byte") + ", got " + tensor->shape_string(),
+                  "tensor " + tensor->name);
   }
   return std::make_unique<Fp4Rows>(codes, scales, rows, cols);
 }

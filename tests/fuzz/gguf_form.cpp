@@ -178,7 +178,8 @@ void GgufForm::lay_out(std::size_t max_bytes) {
     offsets.push_back(end);
     if (type != nullptr)
       end += values / type->block_values * type->block_bytes +
-             values / std::max<std::uint64_t>(1, tensor.shape[0]) * type->header_bytes;
+             values / std::max<std::uint64_t>(1, tensor.shape.empty() ? 1 : tensor.shape[0]) *
+                 type->header_bytes;
     end = (end + alignment - 1) / alignment * alignment;
     if (end > max_bytes) return;
   }

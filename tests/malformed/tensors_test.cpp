@@ -111,7 +111,7 @@ TEST(MalformedTensors, Case054TypesThatAreNot) {
   for (const std::uint32_t id : {4U, 5U, 31U, 32U, 33U, 36U, 37U, 38U})
     defects.push_back(
         {"unknown tensor type: got " + std::to_string(id) + ", removed from the format" + kInUp, type(id)});
-  for (const std::uint32_t id : {42U, 1000U, UINT32_MAX})
+  for (const std::uint32_t id : {1000U, UINT32_MAX})
     defects.push_back({"unknown tensor type: got " + std::to_string(id) + kInUp, type(id)});
   expect_refused(defects);
 }

@@ -188,7 +188,7 @@ TEST(Numbers, AContextOfOneToken) {
     EXPECT_EQ(result.tokens.size(), 1U);
     EXPECT_NE(error_of([&] {
                 session.generate(std::vector<TokenId>{7, 8}, wanted, out.sink());
-              }).find("the prompt does not fit: expected at most 1 tokens (the context), got 2"),
+              }).find("the prompt does not fit: expected at most 1 token (the context), got 2"),
               shift ? 0U : std::string::npos);
   }
 }
