@@ -37,7 +37,8 @@ struct SessionOptions {
   std::uint32_t threads_prefill = 0;  ///< 0: as threads
   KvType kv_type{};                   ///< of cached keys and values; by default "f16"
   bool context_shift = false;  ///< when full: drop the oldest half after the kept prefix and go on; else stop
-  const KernelSet* kernels = nullptr;  ///< null: the best that can run here, or what $CRIA_ISA names
+  const KernelSet* kernels = nullptr;       ///< null: the best that can run here, or what $CRIA_ISA names
+  std::shared_ptr<const Model> draft = {};  ///< a smaller model with the same vocabulary, for guesses
 };
 
 /// Memory of a session, in bytes.
@@ -51,12 +52,21 @@ std::string_view name(StopReason reason) noexcept;
 /// Receives complete pieces of text; returning false stops. Empty: nobody listens.
 using TextSink = std::function<bool(std::string_view)>;
 
+/// Whether tokens are guessed and evaluated ahead. No answer depends on it.
+enum class Speculate : std::uint8_t {
+  Off,
+  Auto,    ///< where it makes the answer faster, as far as can be measured
+  Lookup,  ///< wherever the text has come by the same words before
+};
+
 struct GenerateOptions {
   SamplerOptions sampler;
   std::int64_t max_tokens = -1;  ///< -1: until something else stops it
   /// Texts that end the answer; not emitted, also when they arrive in pieces. Thinking may hold them.
   std::vector<std::string> stop;
   bool ignore_eos = false;  ///< end-of-generation tokens are never chosen
+  Speculate speculate = Speculate::Auto;
+  std::vector<TokenId> expected;  ///< a text that the answer may resemble: guesses are looked up there too
   std::size_t keep = 0;  ///< tokens at the front that a context shift keeps; at least a leading BOS is kept
   std::optional<std::size_t> logprobs;  ///< log-probabilities of the answer's tokens, and so many likeliest
   /// Set it (from a signal handler, say) to stop after the current node of the graph.

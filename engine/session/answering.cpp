@@ -42,7 +42,7 @@ void Answering::passed() {
 }
 
 void Answering::take(std::size_t row, std::span<const float> logits) {
-  if (!taking_ || row != first_row_ + taken_) return;
+  if (!looks_at(row)) return;
   const std::size_t before = answer_.text().size();
   answer_.take(logits);
   ++taken_;

@@ -27,6 +27,7 @@ class Answering {
   /// The logits of one of its rows, in ascending order. A row behind a draft token that was not drawn is not
   /// looked at.
   void take(std::size_t row, std::span<const float> logits);
+  [[nodiscard]] bool looks_at(std::size_t row) const { return taking_ && row == first_row_ + taken_; }
   /// Of the last pass: how many of the draft's tokens were drawn.
   [[nodiscard]] std::size_t kept() const { return taken_ == 0 ? 0 : taken_ - 1; }
 

@@ -1,4 +1,6 @@
 // Session::generate: an answer on a sequence of its own.
+#include <chrono>
+
 #include "engine/session/answering.h"
 #include "engine/session/state.h"
 
@@ -17,31 +19,84 @@ class StopOn {
   Executor& executor_;
 };
 
-void pass(Session::State& state, Answering& answering) {
-  state.batch.clear();
-  answering.add_to(state.batch, state.options.n_batch);
-  state.batch.forward();
-  answering.passed();
-  for_each_row(state.engine, state.batch, answering.rows(),
-               [&](std::size_t row, std::span<const float> logits) {
-                 if (!all_finite(logits)) throw state.engine.not_finite(state.sequence);
-                 answering.take(row, logits);
-               });
-}
+// The passes of one answer.
+class Passes {
+ public:
+  Passes(Session::State& state, Answer& answer)
+      : state_(state), answer_(answer), answering_(state.sequence, answer) {
+    draft_.reserve(kMostDraft);
+  }
+
+  void run() {
+    while (!answer_.ended()) {
+      const auto start = Clock::now();
+      const bool decoding = answering_.decoding();
+      const std::size_t agree = decoding ? guess() : 0;
+      pass();
+      const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+      if (!decoding) {
+        state_.drafts.spent(seconds);
+      } else {
+        answer_.count_drafts(draft_.size(), answering_.kept());
+        state_.drafts.passed(agree, draft_.size(), answering_.kept(), seconds);
+      }
+    }
+  }
+  void finish() { answering_.finish(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // Fills the draft. Returns how much speaks for it.
+  std::size_t guess() {
+    draft_.clear();
+    const GenerateOptions& options = answer_.options();
+    const std::size_t left =
+        std::min({answer_.tokens_left(), kMostDraft + 1, std::size_t{state_.options.n_batch}});
+    if (options.speculate == Speculate::Off || left < 2) return 0;
+    const bool measured = options.speculate == Speculate::Auto;
+    if (measured && state_.draft_model) {
+      constexpr std::size_t kModel = 4;  // a model's guesses are a class of their own
+      state_.draft_model->guess(answer_.text(), std::min(left - 1, state_.drafts.length(kModel)), draft_);
+      return kModel;
+    }
+    const std::size_t agree = look_up_draft(answer_.text(), options.expected, left - 1, draft_);
+    if (measured) draft_.resize(std::min(draft_.size(), state_.drafts.length(agree)));
+    return agree;
+  }
+
+  void pass() {
+    state_.batch.clear();
+    answering_.add_to(state_.batch, state_.options.n_batch, draft_);
+    state_.batch.forward();
+    answering_.passed();
+    for_each_row(state_.engine, state_.batch, answering_.rows(),
+                 [&](std::size_t row, std::span<const float> logits) {
+                   if (!answering_.looks_at(row)) return;
+                   if (!all_finite(logits)) throw state_.engine.not_finite(state_.sequence);
+                   answering_.take(row, logits);
+                 });
+  }
+
+  Session::State& state_;
+  Answer& answer_;
+  Answering answering_;
+  std::vector<TokenId> draft_;
+};
 
 }  // namespace
 
 GenerateResult Session::generate(std::span<const TokenId> prompt, const GenerateOptions& options,
                                  const TextSink& sink) {
   Answer answer(model(), {state_->options.n_ctx, state_->options.context_shift}, prompt, options, sink);
-  Answering answering(state_->sequence, answer);
+  Passes passes(*state_, answer);
   const StopOn stop_on(state_->engine.state().executor, options.interrupt);
   try {
-    while (!answer.ended()) pass(*state_, answering);
+    passes.run();
   } catch (const EvaluationStopped&) {
     answer.end(StopReason::Interrupted);
   }
-  answering.finish();
+  passes.finish();
   return answer.result();
 }
 

@@ -41,7 +41,9 @@ Session::State::State(const Model& model, const SessionOptions& wanted)
     : engine(model, engine_options(wanted)),
       options(filled_in(wanted, engine.options())),
       sequence(engine),
-      batch(engine) {}
+      batch(engine) {
+  if (wanted.draft) draft_model.emplace(*wanted.draft, model, engine_options(options));
+}
 
 Session::Session(const Model& model, const SessionOptions& options)
     : state_(std::make_unique<State>(model, options)) {}

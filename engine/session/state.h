@@ -5,6 +5,7 @@
 
 #include "engine/session.h"
 #include "engine/session/engine_state.h"
+#include "engine/session/speculation.h"
 #include "tokenizer/chat/transcript.h"
 
 namespace cria {
@@ -14,7 +15,9 @@ struct Session::State {
   SessionOptions options;  // with the defaults filled in
   Sequence sequence;
   Batch batch;
-  std::size_t first_wanted = 0;                       // of the batch
+  std::size_t first_wanted = 0;  // of the batch
+  std::optional<DraftModel> draft_model;
+  DraftControl drafts;
   std::shared_ptr<const ChatTemplate> chat_template;  // of the model, once a chat asked for it
   Transcript transcript;                              // of chat()
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "model/plural.h"
 #include "tokenizer/bpe/pre_tokenizer.h"
@@ -76,6 +77,24 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
   command.add_flag("-v,--verbose", options.verbose, "notes on model, memory and speed on stderr");
 }
 
+void add_speculation_options(CLI::App& command, ModelOptions& options, GenerateOptions& generate) {
+  static const std::map<std::string, Speculate> kWays = {
+      {"auto", Speculate::Auto}, {"off", Speculate::Off}, {"lookup", Speculate::Lookup}};
+  const auto set = [&generate](const std::string& way) { generate.speculate = kWays.at(way); };
+  command
+      .add_option_function<std::string>("--speculate", set,
+                                        "tokens are guessed and computed ahead: where that is faster, not at "
+                                        "all, or wherever the text repeats "
+                                        "itself; no answer depends on it")
+      ->type_name("WAY")
+      ->check(CLI::IsMember({"auto", "off", "lookup"}))
+      ->default_str("auto");
+  command
+      .add_option("--draft", options.draft,
+                  "a smaller model with the same vocabulary that guesses; no answer depends on it")
+      ->type_name("FILE");
+}
+
 void add_session_option(CLI::App& command, std::string& file, const std::string& help) {
   command.add_option("--session", file, help + "; it is refused with another model")->type_name("FILE");
 }
@@ -126,6 +145,7 @@ std::shared_ptr<const Model> load_model(const ModelOptions& options) {
 std::unique_ptr<Session> open_session(const Model& model, const ModelOptions& options) {
   SessionOptions wanted = options.session;
   wanted.kv_type = parse_kv_type(options.kv_type);
+  if (!options.draft.empty()) wanted.draft = Model::load(find_model(options.draft));
   if (options.verbose) {  // before anything is allocated
     const SessionMemory memory = session_memory(model, wanted);
     print_line("memory: file " + human_bytes(memory.file) + ", keys and values " + human_bytes(memory.kv) +

@@ -19,6 +19,7 @@ struct ModelOptions {
   std::string kv_type = "f16";
   std::string pre;
   OverrideOptions overrides;
+  std::string draft;  ///< a model that guesses; "": none
   bool verbose = false, mlock = false, no_mmap = false, profile = false;
 };
 
@@ -31,6 +32,9 @@ void add_pre_option(CLI::App& command, std::string& pre);
 void add_model_option(CLI::App& command, std::string& model);
 /// -m, threads, context and the rest.
 void add_model_options(CLI::App& command, ModelOptions& options);
+
+/// --speculate, --draft
+void add_speculation_options(CLI::App& command, ModelOptions& options, GenerateOptions& generate);
 
 /// --session
 void add_session_option(CLI::App& command, std::string& file, const std::string& help);

@@ -44,7 +44,10 @@ std::string speed_line(const GenerateResult& result) {
   return part(result.tokens.size(), result.decode_seconds) + "; prompt " +
          part(result.prompt_tokens, result.prompt_seconds) +
          (result.cached_tokens > 0 ? " (and " + std::to_string(result.cached_tokens) + " evaluated before)"
-                                   : "");
+                                   : "") +
+         (result.drafted > 0 ? "; " + std::to_string(result.kept) + " of " +
+                                   counted(result.drafted, "guess", "guesses") + " right"
+                             : "");
 }
 
 std::string no_answer_note(const GenerateResult& result) {

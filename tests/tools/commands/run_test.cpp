@@ -418,5 +418,27 @@ TEST(Run, CtrlCWipesTheProgressOfAPrompt) {
   EXPECT_EQ(child.output().substr(child.output().rfind("left")), "left\r\033[K\r\n");
 }
 
+TEST(Run, GuessesChangeNoAnswer) {
+  const auto answer = [](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {
+        "run",          "--raw",  "-p", "one two three, one two three, one two",
+        "--ignore-eos", "-n",     "60", "--temp",
+        "0.4",          "--seed", "3",  "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Result result = cria(arguments);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return nlohmann::json::parse(result.out);
+  };
+  const auto off = answer({"--speculate", "off"});
+  EXPECT_EQ(off.at("speculation").at("drafted"), 0);
+  const auto lookup = answer({"--speculate", "lookup"});
+  EXPECT_GT(lookup.at("speculation").at("drafted"), 0);
+  EXPECT_GE(lookup.at("speculation").at("drafted"), lookup.at("speculation").at("kept"));
+  for (const auto& other : {lookup, answer({}), answer({"--draft", kDemo})})
+    EXPECT_EQ(other.at("tokens"), off.at("tokens"));
+  EXPECT_EQ(cria({"run", "x", "--speculate", "much"}).code, 2);
+  EXPECT_EQ(cria({"run", "x", "--draft", "/no/such/model.gguf"}).code, 1);
+}
+
 }  // namespace
 }  // namespace cria::test

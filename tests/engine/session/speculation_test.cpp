@@ -1,0 +1,195 @@
+// Guesses change no answer: neither its tokens, nor what is said of them, nor what the session holds afterwards.
+#include "engine/session/speculation.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/engine/demo.h"
+#include "tests/engine/tiny_model.h"
+
+namespace cria::test {
+namespace {
+
+struct Spoken {
+  GenerateResult result;
+  std::vector<TokenId> held;
+  std::vector<float> after;
+};
+
+Spoken speak_with(const Model& model, std::shared_ptr<const Model> draft, std::span<const TokenId> prompt,
+                  const GenerateOptions& options) {
+  SessionOptions wanted;
+  wanted.n_ctx = 400;
+  wanted.threads = 2;
+  wanted.draft = std::move(draft);
+  Session session(model, wanted);
+  Spoken spoken{session.generate(prompt, options), {}, {}};
+  spoken.held.assign(session.tokens().begin(), session.tokens().end());
+  const TokenId next = 5;
+  spoken.after = copy(session.eval({&next, 1}));
+  return spoken;
+}
+
+void expect_same(const Spoken& got, const Spoken& want) {
+  EXPECT_EQ(got.result.tokens, want.result.tokens);
+  EXPECT_EQ(got.result.text, want.result.text);
+  EXPECT_EQ(got.result.reason, want.result.reason);
+  ASSERT_EQ(got.result.logprobs.size(), want.result.logprobs.size());
+  for (std::size_t i = 0; i < want.result.logprobs.size(); ++i)
+    EXPECT_EQ(got.result.logprobs[i].logprob, want.result.logprobs[i].logprob);
+  EXPECT_EQ(got.held, want.held);
+  EXPECT_TRUE(same_bytes(got.after, want.after));
+}
+
+// Whatever was drawn last is followed by what is not drawn next.
+std::vector<TokenId> always_wrong(std::span<const TokenId> prompt, std::span<const TokenId> answer) {
+  std::vector<TokenId> text(prompt.begin(), prompt.end()), wrong;
+  text.insert(text.end(), answer.begin(), answer.end());
+  for (std::size_t i = prompt.size(); i < text.size(); ++i) {
+    const TokenId other = text[i] == 9 ? 10 : 9;
+    wrong.insert(wrong.end(), {text[i - 2], text[i - 1], other, other});
+  }
+  return wrong;
+}
+
+std::vector<TokenId> joined(std::span<const TokenId> prompt, std::span<const TokenId> answer) {
+  std::vector<TokenId> text(prompt.end() - 2, prompt.end());
+  text.insert(text.end(), answer.begin(), answer.end());
+  return text;
+}
+
+std::vector<GenerateOptions> ways_to_draw() {
+  std::vector<GenerateOptions> ways;
+  for (const float temperature : {0.0F, 0.7F, 2.0F}) {
+    for (int kind = 0; kind < 4; ++kind) {
+      GenerateOptions options = greedy(30);
+      options.sampler.temperature = temperature;
+      options.sampler.seed = 7 + static_cast<std::uint64_t>(kind);
+      if (kind == 1) options.sampler.repeat_penalty = 1.2F;
+      if (kind == 2) options.sampler.dry_multiplier = 0.8F;
+      if (kind == 3) options.sampler.mirostat = 2;
+      options.logprobs = 1;
+      options.ignore_eos = kind % 2 == 0;
+      if (kind == 3) options.stop = {"a"};
+      ways.push_back(options);
+    }
+  }
+  return ways;
+}
+
+TEST(Speculation, ChangesNoAnswer) {
+  const std::shared_ptr<const Model> small = TinyModel().load();
+  TinyModel stranger;
+  stranger.n_layers = 1;
+  stranger.n_kv_heads = {2};
+  const std::shared_ptr<const Model> other = stranger.load();
+  const std::vector<TokenId> prompt = {1, 20, 30, 40, 20, 30, 40, 20, 30};
+  std::size_t drafted = 0, kept = 0;
+  for (const GenerateOptions& way : ways_to_draw()) {
+    GenerateOptions options = way;
+    options.speculate = Speculate::Off;
+    const Spoken want = speak_with(*small, nullptr, prompt, options);
+    EXPECT_EQ(want.result.drafted, 0U);
+    const auto try_with = [&](Speculate speculate, const std::vector<TokenId>& expected,
+                              const std::shared_ptr<const Model>& draft) {
+      options.speculate = speculate;
+      options.expected = expected;
+      const Spoken got = speak_with(*small, draft, prompt, options);
+      expect_same(got, want);
+      drafted += got.result.drafted;
+      kept += got.result.kept;
+      EXPECT_LE(got.result.kept, got.result.drafted);
+      return got.result;
+    };
+    try_with(Speculate::Lookup, {}, nullptr);
+    try_with(Speculate::Auto, {}, nullptr);
+    try_with(Speculate::Auto, {}, small);
+    try_with(Speculate::Auto, {}, other);
+    const auto wrong = try_with(Speculate::Lookup, always_wrong(prompt, want.result.tokens), nullptr);
+    const auto right = try_with(Speculate::Lookup, joined(prompt, want.result.tokens), nullptr);
+    EXPECT_LE(wrong.kept * 4, wrong.drafted);
+    if (want.result.tokens.size() > 20 && way.sampler.temperature == 2) {
+      EXPECT_GT(right.kept, 10U);
+    }
+  }
+  EXPECT_GT(kept, 0U);
+  EXPECT_GT(drafted, kept);
+}
+
+TEST(Speculation, AtTheEndOfTheContextAndOverAShift) {
+  for (const bool shift : {false, true}) {
+    for (const Speculate speculate : {Speculate::Off, Speculate::Lookup}) {
+      static std::vector<TokenId> want[2];
+      SessionOptions small;
+      small.n_ctx = 40;
+      small.context_shift = shift;
+      Session session(demo_model(), small);
+      GenerateOptions options = greedy(shift ? 60 : -1);
+      options.ignore_eos = true;
+      options.speculate = speculate;
+      const std::vector<TokenId> prompt = {1, 300, 301, 302, 300, 301, 302, 300, 301, 302, 300, 301};
+      const GenerateResult result = session.generate(prompt, options);
+      std::vector<TokenId> seen = result.tokens;
+      seen.insert(seen.end(), session.tokens().begin(), session.tokens().end());
+      if (speculate == Speculate::Off) want[shift] = seen;
+      EXPECT_EQ(seen, want[shift]) << shift;
+    }
+  }
+}
+
+TEST(Speculation, LooksUpTheLatestLongestOccurrence) {
+  std::vector<TokenId> draft;
+  const std::vector<TokenId> text = {1, 2, 3, 4, 9, 2, 3, 5, 9, 1, 2, 3};
+  EXPECT_EQ(look_up_draft(text, {}, 3, draft), 3U) << "1 2 3 before 2 3";
+  EXPECT_EQ(draft, (std::vector<TokenId>{4, 9, 2}));
+  const std::vector<TokenId> period = {7, 8, 7, 8};
+  EXPECT_EQ(look_up_draft(period, {}, 5, draft), 2U);
+  EXPECT_EQ(draft, (std::vector<TokenId>{7, 8, 7, 8, 7})) << "goes on through itself";
+  EXPECT_EQ(look_up_draft(std::vector<TokenId>{1, 2, 3}, {}, 5, draft), 0U);
+  EXPECT_TRUE(draft.empty());
+  EXPECT_EQ(look_up_draft(text, std::vector<TokenId>{2, 3, 6, 6}, 5, draft), 2U)
+      << "what is expected goes first";
+  EXPECT_EQ(draft, (std::vector<TokenId>{6, 6}));
+}
+
+TEST(Speculation, GuessesAsFarAsItPays) {
+  DraftControl control;
+  EXPECT_EQ(control.length(5), 0U) << "no pass has been measured";
+  control.spent(1);
+  control.passed(0, 0, 0, 0.010);
+  EXPECT_GT(control.length(20), 0U);
+  EXPECT_EQ(control.length(0), 0U);
+  DraftControl dear = control;  // each token of a pass costs as much as a pass
+  for (int i = 0; i < 40; ++i)
+    if (const std::size_t n = dear.length(20); n > 0)
+      dear.passed(20, n, 0, 0.010 * static_cast<double>(n + 1));
+  EXPECT_EQ(dear.length(20), 0U);
+  DraftControl cheap = control;
+  for (int i = 0; i < 40; ++i)
+    if (const std::size_t n = cheap.length(20); n > 0) cheap.passed(20, n, n, 0.011);
+  EXPECT_GT(cheap.length(20), 10U);
+}
+
+// What wrong guesses cost stays within a fiftieth of the time.
+TEST(Speculation, LosesLittle) {
+  DraftControl control;
+  double seconds = 0, lost = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const std::size_t n = control.length(6);
+    const double pass = 0.010 * (1 + 0.3 * static_cast<double>(n));
+    control.passed(n == 0 ? 0 : 6, n, 0, pass);
+    seconds += 0.010;
+    lost += pass - 0.010;
+  }
+  EXPECT_LE(lost, 0.03 * seconds);
+  EXPECT_GT(lost, 0);
+}
+
+TEST(Speculation, ADraftModelHasTheSameVocabulary) {
+  SessionOptions options;
+  options.draft = TinyModel().load();
+  EXPECT_NE(error_of([&] { Session(demo_model(), options); }).find("expected the same vocabulary"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace cria::test
