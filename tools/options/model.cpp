@@ -82,10 +82,10 @@ void add_speculation_options(CLI::App& command, ModelOptions& options, GenerateO
       {"auto", Speculate::Auto}, {"off", Speculate::Off}, {"lookup", Speculate::Lookup}};
   const auto set = [&generate](const std::string& way) { generate.speculate = kWays.at(way); };
   command
-      .add_option_function<std::string>("--speculate", set,
-                                        "tokens are guessed and computed ahead: where that is faster, not at "
-                                        "all, or wherever the text repeats "
-                                        "itself; no answer depends on it")
+      .add_option_function<std::string>(
+          "--speculate", set,
+          "guess tokens and compute them ahead: auto (where that is faster), off, or lookup "
+          "(wherever the text repeats itself); answers do not depend on it")
       ->type_name("WAY")
       ->check(CLI::IsMember({"auto", "off", "lookup"}))
       ->default_str("auto");
