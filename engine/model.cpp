@@ -5,6 +5,7 @@
 
 #include "engine/architectures/architecture.h"
 #include "engine/execute/kernels_in_use.h"
+#include "engine/lora/adapters.h"
 #include "engine/model_parts.h"
 
 namespace cria {
@@ -12,6 +13,7 @@ namespace cria {
 struct Model::Parts {
   explicit Parts(GgufFile opened) : file(std::move(opened)) {}
   GgufFile file;
+  Adapters adapters;
   LlamaConfig config;
   std::vector<std::string> warnings;
   Vocabulary vocabulary;
@@ -53,7 +55,8 @@ std::shared_ptr<const Model> Model::load(const std::string& path, const LoadOpti
   auto parts = std::make_unique<Parts>(GgufFile::open(path, how));
   parts->pinned = options.mlock || !options.mmap;
   parts->config = read_config(parts->file);
-  BuiltGraph built = build_graph(parts->file, parts->config, kernels_in_use());
+  parts->adapters = Adapters::load(options.loras, parts->file);
+  BuiltGraph built = build_graph(parts->file, parts->config, kernels_in_use(), &parts->adapters);
   parts->graph = std::move(built.graph);
   parts->warnings = parts->config.warnings;
   parts->warnings.insert(parts->warnings.end(), built.warnings.begin(), built.warnings.end());
@@ -80,6 +83,7 @@ const GgufFile& Model::file() const { return parts_->file; }
 const LlamaConfig& Model::config() const { return parts_->config; }
 const std::vector<std::string>& Model::warnings() const { return parts_->warnings; }
 const Vocabulary& Model::vocabulary() const { return parts_->vocabulary; }
+const Adapters& Model::adapters() const { return parts_->adapters; }
 const Graph& Model::graph() const { return parts_->graph; }
 bool Model::pinned() const { return parts_->pinned; }
 

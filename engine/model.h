@@ -12,9 +12,16 @@
 
 namespace cria {
 
+class Adapters;
 class GgufFile;
 struct Graph;
 struct LlamaConfig;
+
+/// An adapter and how strongly it acts.
+struct LoraFile {
+  std::string path;
+  float scale = 1;
+};
 
 /// A value of the file's metadata that is taken instead of the file's own.
 struct MetadataOverride {
@@ -27,6 +34,7 @@ struct LoadOptions {
   bool mlock = false;              ///< keep it in memory
   std::string pre_tokenizer = {};  ///< "": the one that the file names
   std::vector<MetadataOverride> overrides = {};
+  std::vector<LoraFile> loras = {};  ///< adapters: their products are added to those of the matrices
 };
 
 /// A loaded model: file, hyper-parameters, weights, tokenizer, compute graph. Immutable; several sessions may
@@ -53,6 +61,7 @@ class Model : public std::enable_shared_from_this<Model> {
   /// What in metadata and tensors was tolerated, one line each.
   [[nodiscard]] const std::vector<std::string>& warnings() const;
   [[nodiscard]] const Vocabulary& vocabulary() const;
+  [[nodiscard]] const Adapters& adapters() const;
   [[nodiscard]] const Graph& graph() const;  ///< for the kernels in use
   /// Whether the file lies in memory that the system cannot take back (mlock or no mmap).
   [[nodiscard]] bool pinned() const;

@@ -15,6 +15,7 @@
 
 namespace cria {
 
+class Adapters;
 class ModelBuilder;
 struct HfForm;
 
@@ -41,8 +42,9 @@ struct BuiltGraph {
   std::vector<std::string> warnings;  ///< tensors that are not used and the like
 };
 /// Throws Error naming the key or tensor at fault: missing, of a wrong type or shape, or not supported here.
-/// file and kernels outlive the graph.
-BuiltGraph build_graph(const GgufFile& file, const LlamaConfig& config, const KernelSet& kernels);
+/// Adapters may be null; also for those that cannot be applied while the model runs. All outlive the graph.
+BuiltGraph build_graph(const GgufFile& file, const LlamaConfig& config, const KernelSet& kernels,
+                       const Adapters* adapters = nullptr);
 
 /// Every tensor that a model of these metadata has. known: WantedTensors'. Throws Error as build_graph() does.
 std::deque<WantedTensors::Wanted> wanted_tensors(const GgufFile& metadata, WantedTensors::Known known);

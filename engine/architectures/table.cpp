@@ -96,7 +96,8 @@ std::deque<WantedTensors::Wanted> wanted_tensors(const GgufFile& metadata, Wante
   return wanted.list();
 }
 
-BuiltGraph build_graph(const GgufFile& file, const LlamaConfig& config, const KernelSet& kernels) {
+BuiltGraph build_graph(const GgufFile& file, const LlamaConfig& config, const KernelSet& kernels,
+                       const Adapters* adapters) {
   const Architecture& architecture = architecture_of(file);
   Keys keys(file);
   keys.set_layers(config.n_layers);
@@ -115,6 +116,7 @@ BuiltGraph build_graph(const GgufFile& file, const LlamaConfig& config, const Ke
       built.warnings.push_back("sliding window of " + std::to_string(window) +
                                " is not used: all positions are attended to");
   }
+  if (adapters != nullptr) graph.adapt(*adapters, file);
   built.graph = graph.finish();
   return built;
 }

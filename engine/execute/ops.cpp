@@ -62,6 +62,16 @@ void Executor::multiply(const Matrix& m, ValueId in, ValueId out, const float* r
   assert(!m.scale || residual == nullptr);
   m.kernel.run(job, row_begin, row_end, scratch(seat));
   scale_products(m, job.out + row_begin, to.width, count(), row_begin, row_end);
+  if (m.lora) {
+    const Activations low = work_[m.lora->low].view(m.lora->kernel.act, begin_, end_);
+    MatMulJob more = job;
+    more.weights = m.lora->b.data;
+    more.row_bytes = m.lora->b.row_bytes();
+    more.cols = m.lora->b.cols();
+    more.x = &low;
+    more.residual = job.out;
+    m.lora->kernel.run(more, row_begin, row_end, scratch(seat));
+  }
   if (m.bias)
     add_bias(kernels_, job.out + row_begin, to.width, count(), floats(*m.bias) + row_begin,
              row_end - row_begin);

@@ -40,6 +40,7 @@ std::size_t scratch_bytes(const Graph& graph) {
     for (const Matrix& m : node.matrices) {
       const std::size_t cols = m.weight.cols();
       product = std::max(product, matmul_scratch_bytes(cols));
+      if (m.lora) product = std::max(product, matmul_scratch_bytes(m.lora->b.cols()));
       if (node.op == Op::ExpertsUp || node.op == Op::HeadProducts) {
         const std::size_t tokens = node.op == Op::ExpertsUp ? kExpertTokens : kHeadTokens;
         gathered = std::max(gathered, std::max(Activations::bytes(m.kernel.act, tokens, cols),

@@ -1,7 +1,10 @@
 #include "engine/graph/builder.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
+
+#include "engine/lora/adapters.h"
 
 namespace cria {
 
@@ -54,11 +57,46 @@ void GraphBuilder::need_forms() {
   for (Node& node : graph_.nodes) {
     for (const Matrix& m : node.matrices) {
       if (m.kernel.run == nullptr || node.op == Op::HeadProducts) continue;
-      graph_.values[node.in].acts.add(m.kernel.act);
-      if (writer[node.in] != nullptr) writer[node.in]->acts.add(m.kernel.act);
+      const auto need = [&](ValueId id, ActType act) {
+        graph_.values[id].acts.add(act);
+        if (writer[id] != nullptr) writer[id]->acts.add(act);
+      };
+      need(node.in, m.kernel.act);
+      if (m.lora) need(m.lora->low, m.lora->kernel.act);
     }
     for (const ValueId id : node.writes()) writer[id] = &node;
   }
+}
+
+void GraphBuilder::adapt(const Adapters& adapters, const GgufFile& file) {
+  std::vector<Node> nodes;
+  std::set<std::string_view> used;
+  for (Node& node : graph_.nodes) {
+    std::size_t parts = 0;
+    for (Matrix& m : node.matrices) {
+      const LowRank* const added = adapters.find(m.weight.name);
+      if (added == nullptr) continue;
+      if (node.op != Op::MatMul && node.op != Op::Heads && node.op != Op::FeedForward)
+        throw file.error(
+            "an adapter's addition that cannot be applied here: cria merge writes it into a model",
+            "tensor " + std::string(m.weight.name));
+      used.insert(m.weight.name);
+      Node& low = nodes.emplace_back();
+      low.name = node.name + ".lora" + std::to_string(parts);
+      low.in = node.in;
+      low.out = value("lora" + std::to_string(parts++), added->rank);
+      low.matrices = {matrix(added->a_view())};
+      const TensorView& whole = *file.tensor(m.weight.name);
+      const auto begin = static_cast<std::uint64_t>(m.weight.data - whole.data) / whole.row_bytes();
+      const Matrix b = matrix(added->b_view(begin, m.weight.rows()));
+      m.lora = LoraProduct{low.out, b.weight, b.kernel};
+    }
+    nodes.push_back(std::move(node));
+  }
+  graph_.nodes = std::move(nodes);
+  for (const auto& [tensor, added] : adapters.all())
+    if (!used.contains(tensor))
+      throw file.error("an adapter's addition to a matrix that is not multiplied by", "tensor " + tensor);
 }
 
 Graph GraphBuilder::finish() {

@@ -85,6 +85,8 @@ std::vector<ValueId> Node::reads() const {
     if (id != kNoValue) ids.push_back(id);
   };
   add(in);
+  for (const Matrix& m : matrices)
+    if (m.lora) add(m.lora->low);
   if (op == Op::Heads) {
     if (!heads.q_matrix) add(heads.q);
     if (!heads.k_matrix) add(heads.k);
@@ -192,6 +194,7 @@ class Details {
       add((step > 1 ? std::to_string(step) + " times " : "") + describe(node_.matrices[i].weight));
       if (node_.matrices[i].scale) add("times " + describe(*node_.matrices[i].scale));
       if (node_.matrices[i].bias) add(describe(*node_.matrices[i].bias));
+      if (node_.matrices[i].lora) add("lora of rank " + std::to_string(node_.matrices[i].lora->b.cols()));
     }
   }
 

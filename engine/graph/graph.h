@@ -62,12 +62,20 @@ struct ValueInfo {
   ActTypes acts;                   ///< every form in which some node needs it
 };
 
+/// What an adapter adds to a product W·in: B·low, where the value low is A·in (a node of its own).
+struct LoraProduct {
+  ValueId low = ~ValueId{0};
+  TensorView b;  ///< F32 [rank, rows]
+  MatMulKernel kernel;
+};
+
 /// A weight matrix with the kernel that multiplies by it: a tensor, or some rows of one.
 struct Matrix {
   TensorView weight;
   std::optional<TensorView> bias;  ///< F32 [rows]
   MatMulKernel kernel;
   std::optional<TensorView> scale;  ///< F32 [1], [rows], or of stacked matrices one each: times the product
+  std::optional<LoraProduct> lora = {};
 
   /// What the product of a row is multiplied by.
   [[nodiscard]] float scale_of(std::size_t row) const;

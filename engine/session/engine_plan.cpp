@@ -41,8 +41,9 @@ EnginePlan EnginePlan::of(const Model& model, const EngineOptions& wanted) {
     throw too_many("positions", std::uint64_t{kMaxContext} * 16, o.positions);
   o.n_batch = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
       o.n_batch, 1, std::min<std::uint64_t>(std::uint64_t{o.n_ctx} * o.sequences, kMaxBatch)));
-  plan.graph =
-      o.kernels == active_kernels() ? model.graph() : build_graph(model.file(), config, *o.kernels).graph;
+  plan.graph = o.kernels == active_kernels()
+                   ? model.graph()
+                   : build_graph(model.file(), config, *o.kernels, &model.adapters()).graph;
   plan.shape = fit_work(plan.graph, o.n_batch, threads);
   o.n_batch = static_cast<std::uint32_t>(plan.shape.n_batch);
   plan.kv = {o.kv_type, o.n_ctx, plan.shape.n_batch, o.sequences, o.positions, o.keep_prefixes};

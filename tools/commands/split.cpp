@@ -2,11 +2,15 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "engine/execute/kernels_in_use.h"
+#include "engine/execute/team.h"
+#include "engine/lora/merge.h"
 #include "model/gguf/shards.h"
 #include "model/gguf/writer.h"
 #include "model/plural.h"
 #include "tools/commands/commands.h"
 #include "tools/options/command.h"
+#include "tools/options/model.h"
 #include "tools/options/types.h"
 #include "tools/report/json.h"
 #include "tools/report/table.h"
@@ -22,6 +26,9 @@ namespace {
 struct SplitCommand {
   std::string input, output, max_size;
   std::uint64_t max_tensors = 0;
+  std::vector<std::string> loras;
+  std::string type;
+  unsigned threads = 0;
   bool dry_run = false, json = false;
 };
 
@@ -75,11 +82,24 @@ int split(const SplitCommand& options) {
   return 0;
 }
 
+bool merge_loras(const GgufFile& file, const SplitCommand& options) {
+  const Adapters adapters = Adapters::load(parse_loras(options.loras), file);
+  MergeOptions how{.output = options.output,
+                   .threads = options.threads == 0 ? usable_cores() : options.threads,
+                   .kernels = &kernels_in_use()};
+  if (!options.type.empty()) how.type = find_dtype(options.type)->id;
+  Watch watch("merging", file);
+  return merge_adapters(file, adapters, how, std::ref(watch));
+}
+
 int merge(const SplitCommand& options) {
   const GgufFile file = open_input(options.input);
-  if (file.shard_count() == 1)
-    throw file.error("nothing to merge: expected the first file of a split model, got a whole one");
-  {
+  if (options.loras.empty() && file.shard_count() == 1)
+    throw file.error(
+        "nothing to merge: expected the first file of a split model, or adapters (--lora), got a whole one");
+  if (!options.loras.empty()) {
+    if (!merge_loras(file, options)) throw Interrupted();
+  } else {
     Watch watch("merging", file);
     if (!write_merged(file, options.output, std::ref(watch))) throw Interrupted();
   }
@@ -117,13 +137,22 @@ void add_split(CLI::App& app) {
 }
 
 void add_merge(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("merge", "Write a model of several files as one");
+  CLI::App* command =
+      app.add_subcommand("merge", "Write a model of several files, or with adapters, as one file");
   auto options = std::make_shared<SplitCommand>();
-  command->add_option("FIRST", options->input, "the first of the files, NAME-00001-of-00003.gguf")
+  command->add_option("IN", options->input, "the model, or the first of its files, NAME-00001-of-00003.gguf")
       ->required();
   command->add_option("OUT", options->output, "the file to write")->required();
+  add_lora_option(*command, options->loras);
+  command->add_option("--type", options->type, "of the matrices that adapters change (default: as they are)")
+      ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0"}));
+  command->add_option("-t,--threads", options->threads, "threads (default: the physical cores)")
+      ->type_name("N")
+      ->check(range(1, 4096));
   command->add_flag("--json", options->json, "an object with the file and its size");
-  command->footer("Example:\n  cria merge model-00001-of-00003.gguf model.gguf");
+  command->footer(
+      "Examples:\n  cria merge model-00001-of-00003.gguf model.gguf\n"
+      "  cria merge base.gguf --lora style.gguf:0.8 merged.gguf");
   on_run(command, [options] { return merge(*options); });
 }
 

@@ -1,6 +1,8 @@
 #include "tools/options/model.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 
@@ -42,6 +44,30 @@ void add_pre_option(CLI::App& command, std::string& pre) {
       ->check(check_pre_name);
 }
 
+void add_lora_option(CLI::App& command, std::vector<std::string>& loras) {
+  command
+      .add_option("--lora", loras, "adapter (GGUF) that is added to the model, SCALE times; may be repeated")
+      ->type_name("FILE[:SCALE]")
+      ->allow_extra_args(false);
+}
+
+// A colon with a slash behind it belongs to the path.
+std::vector<LoraFile> parse_loras(const std::vector<std::string>& loras) {
+  std::vector<LoraFile> files;
+  for (const std::string& text : loras) {
+    LoraFile& file = files.emplace_back(LoraFile{text, 1});
+    const std::size_t colon = text.rfind(':');
+    if (colon == std::string::npos || text.find('/', colon) != std::string::npos) continue;
+    const std::string number = text.substr(colon + 1);
+    char* end = nullptr;
+    file.scale = std::strtof(number.c_str(), &end);
+    if (number.empty() || *end != '\0' || !std::isfinite(file.scale))
+      throw CLI::ValidationError("--lora", "expected FILE or FILE:SCALE with a finite number, got " + text);
+    file.path = text.substr(0, colon);
+  }
+  return files;
+}
+
 void warn_of_missing_pre(const Vocabulary& vocabulary) {
   if (vocabulary.model == "gpt2" && vocabulary.pre.empty())
     print_warning(
@@ -53,6 +79,7 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
   SessionOptions& session = options.session;
   add_model_option(command, options.model);
   add_pre_option(command, options.pre);
+  add_lora_option(command, options.loras);
   command.add_option("-t,--threads", session.threads, "threads (default: the physical cores)")
       ->type_name("N")
       ->check(range(1, 4096));
@@ -128,7 +155,8 @@ std::shared_ptr<const Model> load_model(const ModelOptions& options) {
   auto model = Model::load(path, {.mmap = !options.no_mmap,
                                   .mlock = options.mlock,
                                   .pre_tokenizer = options.pre,
-                                  .overrides = metadata_overrides(options.overrides)});
+                                  .overrides = metadata_overrides(options.overrides),
+                                  .loras = parse_loras(options.loras)});
   warn_of_missing_pre(model->vocabulary());
   if (!options.verbose) return model;
   warn(model->file().warnings());

@@ -19,7 +19,8 @@ struct ModelOptions {
   std::string kv_type = "f16";
   std::string pre;
   OverrideOptions overrides;
-  std::string draft;  ///< a model that guesses; "": none
+  std::string draft;               ///< a model that guesses; "": none
+  std::vector<std::string> loras;  ///< FILE[:SCALE]
   bool verbose = false, mlock = false, no_mmap = false, profile = false;
 };
 
@@ -27,6 +28,11 @@ struct ModelOptions {
 void warn_of_missing_pre(const Vocabulary& vocabulary);
 /// --pre
 void add_pre_option(CLI::App& command, std::string& pre);
+
+/// --lora FILE[:SCALE], any number of them
+void add_lora_option(CLI::App& command, std::vector<std::string>& loras);
+/// What was given to it. Throws a usage error for a scale that is no finite number.
+std::vector<LoraFile> parse_loras(const std::vector<std::string>& loras);
 
 /// -m alone.
 void add_model_option(CLI::App& command, std::string& model);

@@ -62,7 +62,7 @@ class TinyArchitecture {
   std::string arch;
   std::map<std::string, GgufData> keys;
   std::vector<Tensor> tensors;
-  bool quantized = true;                                                ///< matrices; else all is F32
+  DType matrix_type = DType::Q8_0;  ///< of matrices whose rows are whole blocks of 32
   std::function<void(const Tensor&, std::vector<float>& values)> edit;  ///< changes what is written
 
   /// Writes, opens and removes the file. Throws Error where it is refused.
@@ -91,9 +91,8 @@ class TinyArchitecture {
     if (t.type && t.shape[0] % dtype_info(*t.type).block_values == 0) return *t.type;
     const bool matrix =
         t.shape.size() > 1 && t.name.ends_with(".weight") && !t.name.ends_with("_norm.weight");
-    return quantized && matrix && t.shape[0] % 32 == 0 && t.name.find("gate_inp") == std::string::npos
-               ? DType::Q8_0
-               : DType::F32;
+    const bool whole = matrix && t.shape[0] % 32 == 0 && t.name.find("gate_inp") == std::string::npos;
+    return whole ? matrix_type : DType::F32;
   }
 
  private:

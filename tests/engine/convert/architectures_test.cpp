@@ -183,7 +183,7 @@ class HfModel {
     fs::remove_all(directory_);
     fs::create_directories(directory_);
     TinyArchitecture tiny(c.gguf);
-    tiny.quantized = false;
+    tiny.matrix_type = DType::F32;
     tiny.write(reference());
     config = usual_config();
     config.merge_patch(nlohmann::json::parse(c.config));

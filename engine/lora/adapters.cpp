@@ -1,0 +1,142 @@
+#include "engine/lora/adapters.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/limits.h"
+
+namespace cria {
+namespace {
+
+constexpr std::string_view kA = ".lora_a", kB = ".lora_b";
+
+// Half of an addition, as [cols, rows, n].
+struct Half {
+  std::uint64_t cols, rows, n;
+  std::vector<float> values;
+};
+
+std::string where(std::string_view tensor) { return "tensor " + std::string(tensor); }
+
+Half read_half(const GgufFile& file, const TensorView& tensor) {
+  if (dtype_info(tensor.dtype).dot == DotClass::None)
+    throw file.error("wrong type: got " + std::string(name(tensor.dtype)), where(tensor.name));
+  if (tensor.shape.size() > 3)
+    throw file.error("wrong shape: expected 2 or 3 dimensions, got " + tensor.shape_string(),
+                     where(tensor.name));
+  Half half{tensor.cols(),
+            tensor.shape.size() > 1 ? tensor.shape[1] : 1,
+            tensor.shape.size() > 2 ? tensor.shape[2] : 1,
+            {}};
+  half.values.resize(tensor.cols() * tensor.rows());
+  dtype_info(tensor.dtype).dequantize(tensor.data, half.values.data(), half.values.size());
+  if (!std::ranges::all_of(half.values, [](float value) { return std::isfinite(value); }))
+    throw file.error("holds NaN or infinity", where(tensor.name));
+  return half;
+}
+
+void require_lora(const GgufFile& file, const GgufFile& base) {
+  const auto expect = [&](const char* key, std::string_view expected) {
+    const std::string_view got = file.find_string(key).value_or("");
+    if (got != expected)
+      throw file.error(
+          "no adapter for this model: expected '" + std::string(expected) + "', got '" + printable(got) + "'",
+          "key " + std::string(key));
+  };
+  expect("general.type", "adapter");
+  expect("adapter.type", "lora");
+  expect("general.architecture", base.get_string("general.architecture"));
+}
+
+float alpha_of(const GgufFile& file) {
+  const auto alpha = static_cast<float>(file.get_float("adapter.lora.alpha"));
+  if (!std::isfinite(alpha))
+    throw file.error("bad number: expected a finite number, got " + number_text(alpha),
+                     "key adapter.lora.alpha");
+  return alpha;
+}
+
+// A, and B times its scale, behind those that are there.
+void append(LowRank& sum, const Half& a, const Half& b, float scale) {
+  const std::uint64_t rank = a.rows, all = sum.rank + rank;
+  LowRank next{a.cols,
+               all,
+               b.rows,
+               a.n,
+               std::vector<float>(a.n * all * a.cols),
+               std::vector<float>(a.n * all * b.rows)};
+  for (std::uint64_t i = 0; i < a.n; ++i) {
+    for (std::uint64_t r = 0; r < all; ++r) {
+      const float* const from = r < sum.rank ? sum.a.data() + (i * sum.rank + r) * a.cols
+                                             : a.values.data() + (i * rank + r - sum.rank) * a.cols;
+      std::copy_n(from, a.cols, next.a.data() + (i * all + r) * a.cols);
+    }
+    for (std::uint64_t row = i * b.rows; row < (i + 1) * b.rows; ++row) {
+      float* const to = next.b.data() + row * all;
+      if (sum.rank != 0) std::copy_n(sum.b.data() + row * sum.rank, sum.rank, to);
+      for (std::uint64_t r = 0; r < rank; ++r) to[sum.rank + r] = b.values[row * rank + r] * scale;
+    }
+  }
+  sum = std::move(next);
+}
+
+TensorView view(const float* data, std::uint64_t cols, std::uint64_t rows) {
+  TensorView tensor;
+  tensor.name = "lora";
+  tensor.shape = {cols, rows};
+  tensor.data = reinterpret_cast<const std::byte*>(data);
+  tensor.bytes = cols * rows * sizeof(float);
+  return tensor;
+}
+
+}  // namespace
+
+TensorView LowRank::a_view() const { return view(a.data(), cols, rank); }
+TensorView LowRank::b_view(std::uint64_t begin, std::uint64_t count) const {
+  return view(b.data() + begin * rank, rank, count);
+}
+
+Adapters Adapters::load(std::span<const LoraFile> files, const GgufFile& base) {
+  Adapters adapters;
+  for (const LoraFile& file : files) adapters.add(file, base);
+  return adapters;
+}
+
+void Adapters::add(const LoraFile& lora, const GgufFile& base) {
+  const GgufFile file = GgufFile::open(lora.path);
+  require_lora(file, base);
+  const float alpha = alpha_of(file);
+  if (file.tensors().empty()) throw file.error("an adapter without tensors");
+  for (const TensorView& tensor : file.tensors()) {
+    const bool first = tensor.name.ends_with(kA);
+    if (!first && !tensor.name.ends_with(kB))
+      throw file.error("unknown tensor: expected NAME.lora_a or NAME.lora_b", where(tensor.name));
+    const std::string target(tensor.name.substr(0, tensor.name.size() - kA.size()));
+    const TensorView* const other = file.tensor(target + std::string(first ? kB : kA));
+    if (other == nullptr)
+      throw file.error("half of an addition: the other one is missing", where(tensor.name));
+    if (!first) continue;
+    const TensorView* const matrix = base.tensor(target);
+    if (matrix == nullptr || matrix->shape.size() < 2)
+      throw file.error("the model has no such matrix", where(tensor.name));
+    const Half a = read_half(file, tensor), b = read_half(file, *other);
+    const std::uint64_t n = matrix->shape.size() > 2 ? matrix->shape[2] : 1;
+    if (a.cols != matrix->cols() || b.rows != matrix->shape[1] || a.n != n || b.n != n)
+      throw file.error("wrong shape for the model's " + matrix->shape_string() + ": got " +
+                           tensor.shape_string() + " and " + other->shape_string(),
+                       where(tensor.name));
+    if (a.rows != b.cols || a.rows > std::min(a.cols, b.rows))
+      throw file.error(
+          "the halves do not fit together: got " + tensor.shape_string() + " and " + other->shape_string(),
+          where(tensor.name));
+    const float scale = alpha == 0 ? lora.scale : lora.scale * alpha / static_cast<float>(a.rows);
+    append(tensors_[target], a, b, scale);
+  }
+}
+
+const LowRank* Adapters::find(std::string_view tensor) const {
+  const auto found = tensors_.find(tensor);
+  return found == tensors_.end() ? nullptr : &found->second;
+}
+
+}  // namespace cria

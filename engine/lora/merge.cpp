@@ -1,0 +1,84 @@
+#include "engine/lora/merge.h"
+
+#include "engine/convert/row_stream.h"
+#include "model/gguf/writer.h"
+
+namespace cria {
+namespace {
+
+struct Stopped {};
+
+class MergedRows : public WeightRows {
+ public:
+  MergedRows(const TensorView& base, const LowRank& added)
+      : WeightRows(base.rows(), base.cols()), base_(base), added_(added) {}
+
+  void read(std::uint64_t row, float* out) const override {
+    dtype_info(base_.dtype).dequantize(base_.data + row * base_.row_bytes(), out, cols());
+    const std::uint64_t rank = added_.rank;
+    const float* const a = added_.a.data() + row / added_.rows * rank * cols();
+    const float* const b = added_.b.data() + row * rank;
+    for (std::uint64_t i = 0; i < cols(); ++i) {
+      double sum = out[i];
+      for (std::uint64_t r = 0; r < rank; ++r) sum += double{b[r]} * double{a[r * cols() + i]};
+      out[i] = static_cast<float>(sum);
+    }
+  }
+  [[nodiscard]] DType nearest() const override { return base_.dtype; }
+  [[nodiscard]] std::string form() const override { return std::string(name(base_.dtype)); }
+
+ private:
+  const TensorView& base_;
+  const LowRank& added_;
+};
+
+// The sum would have to be divided by the scale.
+void require_unscaled(const GgufFile& base, const std::string& tensor) {
+  const std::string stem = tensor.ends_with(".weight") ? tensor.substr(0, tensor.size() - 7) : tensor;
+  if (base.tensor(stem + ".scale") == nullptr && base.tensor(tensor + ".scale") == nullptr) return;
+  throw base.error("a matrix with a scale beside it: adapters are not merged into such", "tensor " + tensor);
+}
+
+}  // namespace
+
+bool merge_adapters(const GgufFile& base, const Adapters& adapters, const MergeOptions& options,
+                    const std::function<bool(std::uint64_t bytes)>& on_bytes) {
+  require_other_file(base, options.output);
+  for (const auto& [tensor, added] : adapters.all()) require_unscaled(base, tensor);
+  GgufWriter writer(options.output, base.alignment());
+  for (const GgufKey& key : base.keys())
+    if (!key.key.starts_with("split.")) writer.set(key.key, copy_value(base, key.value));
+  const auto type_of = [&](const TensorView& tensor) {
+    const bool changes = adapters.find(tensor.name) != nullptr;
+    return changes ? options.type.value_or(tensor.dtype) : tensor.dtype;
+  };
+  for (const TensorView& tensor : base.tensors()) writer.declare(tensor.name, type_of(tensor), tensor.shape);
+  writer.begin();
+  RowStream stream(*options.kernels, options.threads);
+  std::uint64_t written = 0;
+  const auto write = [&](std::span<const std::byte> bytes) {
+    writer.write(bytes);
+    written += bytes.size();
+    if (!on_bytes(written)) throw Stopped();
+  };
+  try {
+    for (const TensorView& tensor : base.tensors()) {
+      base.prefetch(tensor);
+      if (const LowRank* const added = adapters.find(tensor.name)) {
+        const MergedRows rows(tensor, *added);
+        stream.write(
+            {.file = base.path(), .name = std::string(tensor.name), .rows = &rows, .type = type_of(tensor)},
+            write);
+      } else if (tensor.bytes != 0) {
+        write({tensor.data, tensor.bytes});
+      }
+      base.done_with(tensor);
+    }
+  } catch (const Stopped&) {
+    return false;
+  }
+  writer.finish();
+  return true;
+}
+
+}  // namespace cria

@@ -1,0 +1,250 @@
+// Adapters: applied while a model runs they do what a merged model does; hostile files are refused.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <numeric>
+
+#include "engine/lora/merge.h"
+#include "tests/engine/architectures/tiny_architecture.h"
+
+namespace cria::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A tensor of an adapter: shape as in GGUF, values at random.
+struct LoraTensor {
+  std::string name;
+  std::vector<std::uint64_t> shape;
+};
+
+class LoraTest : public testing::Test {
+ protected:
+  LoraTest() : directory_(fs::temp_directory_path() / ("cria-lora-" + std::to_string(getpid()))) {
+    fs::create_directories(directory_);
+  }
+  ~LoraTest() override { fs::remove_all(directory_); }
+
+  [[nodiscard]] std::string path(const std::string& name) const { return (directory_ / name).string(); }
+
+  std::string base(const ArchitectureCase& c, DType type = DType::F16) {
+    TinyArchitecture tiny(c);
+    tiny.matrix_type = type;
+    tiny.write(path("base.gguf"));
+    return path("base.gguf");
+  }
+
+  std::map<std::string, GgufData> keys = {{"general.type", std::string("adapter")},
+                                          {"adapter.type", std::string("lora")},
+                                          {"adapter.lora.alpha", 8.0F},
+                                          {"general.architecture", std::string("llama")}};
+
+  std::string write(const std::string& name, const std::vector<LoraTensor>& tensors, std::uint64_t seed,
+                    float spoiled = 0) {
+    GgufWriter writer(path(name));
+    for (const auto& [key, value] : keys) writer.set(key, value);
+    for (const LoraTensor& tensor : tensors) writer.declare(tensor.name, DType::F32, tensor.shape);
+    writer.begin();
+    Random random(seed);
+    for (const LoraTensor& tensor : tensors) {
+      std::vector<float> values(
+          std::accumulate(tensor.shape.begin(), tensor.shape.end(), std::uint64_t{1}, std::multiplies<>()));
+      for (float& value : values) value = static_cast<float>(random.uniform() - 0.5) / 4;
+      if (spoiled != 0) values.back() = spoiled;
+      writer.write(std::as_bytes(std::span(values)));
+    }
+    writer.finish();
+    return path(name);
+  }
+
+  /// Both halves for matrices of the base.
+  std::string adapter(const std::string& name, const std::vector<std::string>& matrices, std::uint64_t rank,
+                      std::uint64_t seed) {
+    const GgufFile file = GgufFile::open(path("base.gguf"));
+    keys["general.architecture"] = std::string(file.get_string("general.architecture"));
+    std::vector<LoraTensor> tensors;
+    for (const std::string& matrix : matrices) {
+      std::vector<std::uint64_t> a = file.tensor(matrix)->shape, b = a;
+      a[1] = b[0] = rank;
+      tensors.push_back({matrix + ".lora_a", a});
+      tensors.push_back({matrix + ".lora_b", b});
+    }
+    return write(name, tensors, seed);
+  }
+
+  std::string merged(const std::vector<LoraFile>& loras, std::optional<DType> type) {
+    const GgufFile file = GgufFile::open(path("base.gguf"));
+    const Adapters adapters = Adapters::load(loras, file);
+    MergeOptions options{.output = path("merged.gguf"), .type = type, .threads = 2};
+    options.kernels = available_kernels().back();
+    EXPECT_TRUE(merge_adapters(file, adapters, options, [](std::uint64_t) { return true; }));
+    return options.output;
+  }
+
+ private:
+  fs::path directory_;
+};
+
+std::vector<float> logits_of(const std::string& model, const std::vector<LoraFile>& loras,
+                             unsigned threads = 1, std::uint32_t batch = 64) {
+  SessionOptions options;
+  options.n_ctx = 64;
+  options.threads = threads;
+  options.n_batch = batch;
+  options.kv_type = KvType::F32;  // a key that is rounded the other way would hide what is compared
+  return architecture_logits(*Model::load(model, {.loras = loras}), options, 40);
+}
+
+/// Root mean square of the difference beside that of the values.
+double apart(const std::vector<float>& a, const std::vector<float>& b) {
+  double squares = 0, difference = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    squares += double{b[i]} * double{b[i]};
+    difference += (double{a[i]} - b[i]) * (double{a[i]} - b[i]);
+  }
+  return std::sqrt(difference / squares);
+}
+
+struct LoraCase {
+  ArchitectureCase gguf;
+  std::vector<std::string> matrices;  ///< of layer 1, and others by their whole name
+};
+
+std::vector<LoraCase> lora_cases() {
+  const std::vector<std::string> usual = {"attn_q",   "attn_k", "attn_v",  "attn_output",
+                                          "ffn_gate", "ffn_up", "ffn_down"};
+  return {
+      {{"llama", "llama", {}, {}, 0}, usual},
+      {{"output", "llama", {}, {}, 0}, {"attn_q", "output.weight"}},
+      {{"gemma2", "gemma2", {{"attention.sliding_window", 8U}}, {}, 0}, usual},
+      {{"olmo2", "olmo2", {}, {}, 0}, usual},
+      {{"phi3", "phi3", {}, {{"*.attn_qkv.weight", {64, 128}}}, 0}, {"attn_qkv", "attn_output", "ffn_up"}},
+      {{"starcoder2", "starcoder2", {}, {{"*.ffn_up.bias", {96}}}, 0}, {"attn_v", "ffn_up", "ffn_down"}},
+      {{"experts",
+        "llama",
+        {{"expert_count", 6U}, {"expert_used_count", 2U}},
+        {{"*.ffn_gate_inp.weight", {64, 6}}, {"*.ffn_down_exps.weight", {32, 64, 6}}},
+        0},
+       {"attn_q", "ffn_gate_inp"}}};
+}
+
+std::vector<std::string> names_of(const LoraCase& c) {
+  std::vector<std::string> names;
+  for (const std::string& matrix : c.matrices)
+    names.push_back(matrix.ends_with(".weight") ? matrix : "blk.1." + matrix + ".weight");
+  return names;
+}
+
+// The base is F16 and what was merged F32, so that nothing but the order of sums is different.
+TEST_F(LoraTest, UnmergedIsMerged) {
+  for (const LoraCase& c : lora_cases()) {
+    const std::string model = base(c.gguf);
+    const std::vector<LoraFile> loras = {{adapter("one.gguf", names_of(c), 4, 1), 0.5F},
+                                         {adapter("two.gguf", {names_of(c).front()}, 3, 2), -1}};
+    const std::vector<float> plain = logits_of(model, {}), got = logits_of(model, loras);
+    const std::vector<float> want = logits_of(merged(loras, DType::F32), {});
+    EXPECT_LT(apart(got, want), 1e-5) << c.gguf.name;
+    EXPECT_GT(apart(plain, want), 1e-2) << c.gguf.name << ": the adapters do something";
+    EXPECT_LT(apart(got, logits_of(merged(loras, {}), {})), 0x1p-8) << c.gguf.name << ", rounded to F16";
+    EXPECT_EQ(logits_of(model, {{loras[0].path, 0}, {loras[1].path, 0}}), plain) << c.gguf.name;
+  }
+}
+
+TEST_F(LoraTest, BitsDependOnNeitherThreadsNorBatches) {
+  for (const LoraCase& c : lora_cases()) {
+    const std::string model = base(c.gguf, DType::Q8_0);
+    const std::vector<LoraFile> loras = {{adapter("one.gguf", names_of(c), 5, 1), 1}};
+    const std::vector<float> want = logits_of(model, loras);
+    for (const auto& [threads, batch] : std::map<unsigned, std::uint32_t>{{1, 7}, {2, 64}, {3, 1}})
+      EXPECT_EQ(logits_of(model, loras, threads, batch), want) << c.gguf.name << threads << " " << batch;
+  }
+}
+
+TEST_F(LoraTest, TheGraphSaysIt) {
+  const std::string model = base({"llama", "llama", {}, {}, 0});
+  const std::string file = adapter("one.gguf", {"blk.1.ffn_up.weight"}, 4, 1);
+  const std::string text = Model::load(model, {.loras = {{file, 1}}})->graph().to_string();
+  EXPECT_NE(text.find("lora of rank 4"), std::string::npos) << text;
+}
+
+TEST_F(LoraTest, MergedExpertsAreThoseOfTheirNumber) {
+  ArchitectureCase c{"experts", "llama", {{"expert_count", 6U}, {"expert_used_count", 2U}}, {}, 0};
+  c.tensors = {{"*.ffn_gate_inp.weight", {64, 6}}, {"*.ffn_down_exps.weight", {32, 64, 6}}};
+  const std::string model = base(c, DType::F32);
+  const std::string name = "blk.2.ffn_down_exps.weight";
+  const LoraFile lora{adapter("one.gguf", {name}, 2, 1), 0.25F};
+  const GgufFile before = GgufFile::open(model), after = GgufFile::open(merged({lora}, {})),
+                 halves = GgufFile::open(lora.path);
+  const auto value = [](const GgufFile& file, const std::string& tensor, std::uint64_t i) {
+    float x = 0;
+    std::memcpy(&x, file.tensor(tensor)->data + i * sizeof x, sizeof x);
+    return double{x};
+  };
+  const std::uint64_t cols = 32, rows = 64, rank = 2, expert = 4, row = 7, col = 13;
+  double want = value(before, name, (expert * rows + row) * cols + col);
+  for (std::uint64_t r = 0; r < rank; ++r)
+    want += 0.25 * 8 / 2 * value(halves, name + ".lora_b", (expert * rows + row) * rank + r) *
+            value(halves, name + ".lora_a", (expert * rank + r) * cols + col);
+  EXPECT_NEAR(value(after, name, (expert * rows + row) * cols + col), want, 1e-6);
+  EXPECT_EQ(value(after, "blk.1.ffn_down_exps.weight", 5), value(before, "blk.1.ffn_down_exps.weight", 5));
+  try {
+    (void)Model::load(model, {.loras = {lora}});
+    ADD_FAILURE() << "experts are not added to while the model runs";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("cria merge writes it into a model (tensor " + name),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+TEST_F(LoraTest, HostileFilesAreRefused) {
+  const std::string model = base({"llama", "llama", {}, {}, 0});
+  const std::string q = "blk.0.attn_q.weight", a = q + ".lora_a", b = q + ".lora_b";
+  const auto refused = [&](const std::string& file, const std::string& says) {
+    try {
+      (void)Model::load(model, {.loras = {{file, 1}}});
+      ADD_FAILURE() << says;
+    } catch (const Error& error) {
+      EXPECT_EQ(std::string(error.what()).find(file), 0U) << error.what();
+      EXPECT_NE(std::string(error.what()).find(says), std::string::npos) << error.what();
+    }
+  };
+  const std::vector<LoraTensor> good = {{a, {64, 4}}, {b, {4, 64}}};
+  const auto with_key = [&](const std::string& key, const GgufData& value) {
+    const auto kept = keys;
+    keys[key] = value;
+    std::string file = write("bad.gguf", good, 1);
+    keys = kept;
+    return file;
+  };
+  EXPECT_NO_THROW((void)Model::load(model, {.loras = {{write("good.gguf", good, 1), 1}}}));
+  refused(with_key("general.type", std::string("model")),
+          "expected 'adapter', got 'model' (key general.type)");
+  refused(with_key("adapter.type", std::string("dora")), "expected 'lora', got 'dora' (key adapter.type)");
+  refused(with_key("general.architecture", std::string("qwen3")), "(key general.architecture)");
+  refused(with_key("adapter.lora.alpha", std::numeric_limits<float>::quiet_NaN()),
+          "(key adapter.lora.alpha)");
+  refused(with_key("adapter.lora.alpha", std::string("8")), "adapter.lora.alpha");
+  refused(write("bad.gguf", {}, 1), "an adapter without tensors");
+  refused(write("bad.gguf", {{a, {64, 4}}}, 1), "the other one is missing (tensor " + a);
+  refused(write("bad.gguf", {{b, {4, 64}}}, 1), "the other one is missing (tensor " + b);
+  refused(write("bad.gguf", {{"odd.weight", {4, 64}}}, 1), "unknown tensor");
+  refused(write("bad.gguf", {{a, {32, 4}}, {b, {4, 64}}}, 1), "wrong shape for the model's [64, 64]");
+  refused(write("bad.gguf", {{a, {64, 4}}, {b, {4, 32}}}, 1), "wrong shape for the model's");
+  refused(write("bad.gguf", {{a, {64, 4, 2}}, {b, {4, 64, 2}}}, 1), "wrong shape for the model's");
+  refused(write("bad.gguf", {{a, {64, 4, 1, 2}}, {b, {4, 64}}}, 1), "expected 2 or 3 dimensions");
+  refused(write("bad.gguf", {{a, {64, 5}}, {b, {4, 64}}}, 1), "the halves do not fit together");
+  refused(write("bad.gguf", {{a, {64, 65}}, {b, {65, 64}}}, 1), "the halves do not fit together");
+  refused(write("bad.gguf", {{"blk.9.x.lora_a", {64, 4}}, {"blk.9.x.lora_b", {4, 64}}}, 1), "no such matrix");
+  refused(write("bad.gguf", good, 1, std::numeric_limits<float>::infinity()), "holds NaN or infinity");
+  refused(path("none.gguf"), "");
+  for (const char* table : {"token_embd.weight"}) {  // looked up, not multiplied by
+    const std::string name = table;
+    const std::string file = write("bad.gguf", {{name + ".lora_a", {64, 4}}, {name + ".lora_b", {4, 40}}}, 1);
+    EXPECT_THROW((void)Model::load(model, {.loras = {{file, 1}}}), Error);
+  }
+}
+
+}  // namespace
+}  // namespace cria::test
