@@ -70,8 +70,13 @@ struct Activations {
   [[nodiscard, gnu::always_inline]] inline std::size_t values_per_sum() const {
     return type == ActType::Q8x32 ? 32 : 16;
   }
-  [[nodiscard, gnu::always_inline]] inline std::size_t d_stride() const { return cols / values_per_d(); }
-  [[nodiscard, gnu::always_inline]] inline std::size_t sum_stride() const { return cols / values_per_sum(); }
+  // Each divisor is a constant: kernels ask this for every block, and a division would cost more than the block.
+  [[nodiscard, gnu::always_inline]] inline std::size_t d_stride() const {
+    return type == ActType::Q8x32 ? cols / 32 : type == ActType::Q8x16 ? cols / 16 : cols / 256;
+  }
+  [[nodiscard, gnu::always_inline]] inline std::size_t sum_stride() const {
+    return type == ActType::Q8x32 ? cols / 32 : cols / 16;
+  }
 
   /// Bytes of memory that n_tokens × cols of a type need (0 for F32, which points at the values themselves).
   static std::size_t bytes(ActType type, std::size_t n_tokens, std::size_t cols);
