@@ -69,15 +69,16 @@ class Gemv {
     }
     Float8 d[kGroups];
     block_scales<V, W>(rows, offset, d);
+    const std::size_t n_groups = x.cols / Format<type>::kGroupValues;  // x.d_stride(), of a type known here
     for (int t = 0; t < T; ++t) {
-      unroll<kGroups>([&](auto group) CRIA_INLINE {
-        const std::size_t i = (first + t) * x.d_stride() + b * kGroups + group;
+      for (std::size_t group = 0; group < kGroups; ++group) {
+        const std::size_t i = (first + t) * n_groups + b * kGroups + group;
         const auto sum = V::sub_all(V::sum_rows(sums[t][group]), W::kZero * x.sum[i]);
         acc[t] = V::fma(V::mul(d[group], V::splat_float(x.d[i])), V::to_float(sum), acc[t]);
         if constexpr (kTraits.has_min)
           acc[t] = V::fma(W::offset_of(rows, offset), V::splat_float(x.d[i] * static_cast<float>(x.sum[i])),
                           acc[t]);
-      });
+      }
     }
   }
 
