@@ -29,7 +29,7 @@ Half read_half(const GgufFile& file, const TensorView& tensor) {
             tensor.shape.size() > 2 ? tensor.shape[2] : 1,
             {}};
   half.values.resize(tensor.cols() * tensor.rows());
-  dtype_info(tensor.dtype).dequantize(tensor.data, half.values.data(), half.values.size());
+  dtype_info(tensor.dtype).dequantize_rows(tensor.data, half.values.data(), tensor.rows(), tensor.cols());
   if (!std::ranges::all_of(half.values, [](float value) { return std::isfinite(value); }))
     throw file.error("holds NaN or infinity", where(tensor.name));
   return half;

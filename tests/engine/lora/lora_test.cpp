@@ -198,6 +198,34 @@ TEST_F(LoraTest, MergedExpertsAreThoseOfTheirNumber) {
   }
 }
 
+// Each row of IQ4_KS begins with a scale of its own.
+TEST_F(LoraTest, RowsWithHeadersAreRead) {
+  const DTypeInfo& type = dtype_info(DType::IQ4_KS);
+  const std::string q = "blk.1.attn_q.weight";
+  constexpr std::size_t kCols = 256, kRank = 4;
+  std::vector<float> values(kCols * kRank), want(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(1 + i / kCols) * (static_cast<float>(i * 37 % 101) - 50);
+  std::vector<std::byte> rows(kRank * type.row_bytes(kCols));
+  for (std::size_t r = 0; r < kRank; ++r) {
+    std::byte* const row = rows.data() + r * type.row_bytes(kCols);
+    available_kernels().back()->encode(type.id)(values.data() + r * kCols, nullptr, kCols, row);
+    type.dequantize(row, want.data() + r * kCols, kCols);
+  }
+  GgufWriter writer(path("quantized.gguf"));
+  for (const auto& [key, value] : keys) writer.set(key, value);
+  writer.declare(q + ".lora_a", type.id, {kCols, kRank});
+  writer.declare(q + ".lora_b", DType::F32, {kRank, kCols});
+  writer.begin();
+  writer.write(rows);
+  writer.write(std::as_bytes(std::span(values)));
+  writer.finish();
+  const GgufFile demo = GgufFile::open(CRIA_DATA "/cria-demo-Q8_0.gguf");
+  const Adapters adapters = Adapters::load(std::vector<LoraFile>{{writer.path(), 1}}, demo);
+  ASSERT_NE(adapters.find(q), nullptr);
+  EXPECT_EQ(adapters.find(q)->a, want);
+}
+
 TEST_F(LoraTest, HostileFilesAreRefused) {
   const std::string model = base({"llama", "llama", {}, {}, 0});
   const std::string q = "blk.0.attn_q.weight", a = q + ".lora_a", b = q + ".lora_b";
