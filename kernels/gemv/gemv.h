@@ -35,26 +35,29 @@ class Gemv {
   static void run(const Rows& rows, const std::byte* ahead, const Activations& x, std::size_t first,
                   Float8 (&acc)[T]) {
     for (auto& a : acc) a = V::zero_float();
+    const std::int8_t* q[T];  // where the tokens begin: not to be looked for again in every block
+    for (int t = 0; t < T; ++t) q[t] = x.q + (first + t) * x.q_stride();
     const std::size_t n = x.cols / kBlockValues;
     for (std::size_t b = 0; b < n; ++b) {
       const std::byte* next = ahead + b * kRowGroup * W::kBytes;
       if constexpr (W::kSuper) {
-        super_block(rows, kHeaderBytes<type> + b * W::kBytes, next, x, first, b, acc);
+        super_block(rows, kHeaderBytes<type> + b * W::kBytes, next, x, q, first, b, acc);
       } else {
-        block(rows, kHeaderBytes<type> + b * W::kBytes, next, x, first, b, acc);
+        block(rows, kHeaderBytes<type> + b * W::kBytes, next, x, q, first, b, acc);
       }
     }
   }
 
  private:
   static void block(const Rows& rows, std::size_t offset, const std::byte* ahead, const Activations& x,
-                    std::size_t first, std::size_t b, Float8 (&acc)[T]) {
+                    const std::int8_t* const (&tokens)[T], std::size_t first, std::size_t b,
+                    Float8 (&acc)[T]) {
     fetch_far<kRowGroup * W::kBytes, 1>(ahead, 0);
     Vec sums[T][kGroups][V::kPacks];
     for (std::size_t k = 0; k < V::kPacks; ++k) {
       W::weights(rows + k, offset, [&](int j, Vec w0, Vec w1) CRIA_INLINE {
         for (int t = 0; t < T; ++t) {
-          const std::int8_t* q = x.q + (first + t) * x.q_stride() + b * kBlockValues + 32 * j;
+          const std::int8_t* q = tokens[t] + b * kBlockValues + 32 * j;
           const Vec a0 = V::same(q), a1 = V::same(q + 16);
           if constexpr (Format<type>::kGroupValues == 16) {
             sums[t][2 * j][k] = V::template dot<W::kMax>(V::zero(), w0, a0);
@@ -93,12 +96,13 @@ class Gemv {
   }
 
   static void super_block(const Rows& rows, std::size_t offset, const std::byte* ahead, const Activations& x,
-                          std::size_t first, std::size_t b, Float8 (&acc)[T]) {
+                          const std::int8_t* const (&tokens)[T], std::size_t first, std::size_t b,
+                          Float8 (&acc)[T]) {
     constexpr int kScaleVecs = W::kScales == 16 ? 2 : 1;
     Vec sums[T][V::kPacks], mins[T][V::kPacks], a[T][kScaleVecs];
     const std::int8_t* values[T];
     for (int t = 0; t < T; ++t) {
-      values[t] = x.q + (first + t) * x.q_stride() + b * 256;
+      values[t] = tokens[t] + b * 256;
       if constexpr (kZero != 0 || kTraits.has_min)
         load_sums(x.sum + (first + t) * x.sum_stride() + b * 16, a[t]);
     }
