@@ -3,7 +3,8 @@
 
     bench/compare.py --peer llama.cpp=/path/to/llama-bench --peer ik_llama.cpp=/path/to/llama-bench [--types Q4_K,Q6_K] [-t 2]
 
-A peer is any program that takes llama-bench's arguments (-m -p -n -t -r -o json). Each type's file is written by cria, measured by
+A peer is any program that takes llama-bench's arguments (-m -p -n -t -r -o json), with arguments of its own where wanted:
+--peer "ik_llama.cpp rtr=/path/to/llama-bench -fmoe 1 -rtr 1". --models moe:Q4_K,qwen3-4b:Q4_K measures these shapes in these types. Each file is written by cria, measured by
 everybody in turn, --rounds times, and deleted: a machine that is slow for a while is slow for all. A ratio is the median over the rounds
 of cria over the best peer of the round; speeds and shares (of what `cria bench --roofline` measures beside them) are medians, too.
 A peer that is left far behind by another in the first round, in prompts and decoding, sits out the rest.
@@ -11,6 +12,7 @@ A peer that is left far behind by another in the first round, in prompts and dec
 import argparse
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -37,7 +39,7 @@ def measure_cria(cria, model, options):
 
 
 def measure_peer(peer, model, options):
-    rows = run_json([peer, "-m", model, "-o", "json", *options]) or []
+    rows = run_json([*shlex.split(peer), "-m", model, "-o", "json", *options]) or []
     return {"pp" if row["n_prompt"] else "tg": row["avg_ts"] for row in rows}
 
 
@@ -82,6 +84,7 @@ def main():
     parser.add_argument("--peer", action="append", default=[], metavar="NAME=PROGRAM")
     parser.add_argument("--shape", default="1.1b")
     parser.add_argument("--types", default=ALL_TYPES.replace(" ", ","))
+    parser.add_argument("--models", help="SHAPE:TYPE,… instead of --shape and --types")
     parser.add_argument("-p", default="512")
     parser.add_argument("-n", default="64")
     parser.add_argument("-t", default="2")
@@ -90,15 +93,16 @@ def main():
     args = parser.parse_args()
     peers = dict(peer.split("=", 1) for peer in args.peer)
     options = ["-p", args.p, "-n", args.n, "-t", args.t, "-r", args.r]
-    print(f"| type | pp{args.p} cria | best peer | ratio | of int8 peak | tg{args.n} cria | best peer | ratio | of read rate |")
+    models = args.models.split(",") if args.models else [f"{args.shape}:{dtype}" for dtype in args.types.split(",")]
+    print(f"| {'model' if args.models else 'type'} | pp{args.p} cria | best peer | ratio | of int8 peak | tg{args.n} cria | best peer | ratio | of read rate |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|--:|", flush=True)
-    for dtype in args.types.split(","):
+    for name in models:
         with tempfile.TemporaryDirectory() as folder:
-            model = os.path.join(folder, f"{args.shape}-{dtype}.gguf")
-            subprocess.run([args.cria, "bench", "--synthetic", f"{args.shape}:{dtype}", "--write", model,
+            model = os.path.join(folder, name.replace(":", "-") + ".gguf")
+            subprocess.run([args.cria, "bench", "--synthetic", name, "--write", model,
                             "-p", "0", "-n", "1", "-r", "1"], check=True, stdout=subprocess.DEVNULL)
             rounds = measure(args.cria, peers, model, options, args.rounds)
-        print("| " + " | ".join([dtype, *cells("pp", rounds), *cells("tg", rounds)]) + " |", flush=True)
+        print("| " + " | ".join([name if args.models else name.split(":")[1], *cells("pp", rounds), *cells("tg", rounds)]) + " |", flush=True)
 
 
 if __name__ == "__main__":

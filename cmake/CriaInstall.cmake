@@ -1,5 +1,5 @@
 # What is installed: one library, its public headers, a CMake package (find_package(cria) gives the target cria::cria), a
-# pkg-config file, the program and the bundled model.
+# pkg-config file, the program, the bundled model, and a unit for systemd.
 
 option(CRIA_SHARED "Install libcria as a shared library" ${BUILD_SHARED_LIBS})
 set(kind STATIC)
@@ -22,13 +22,17 @@ install(TARGETS cria_library EXPORT criaTargets ARCHIVE DESTINATION ${CMAKE_INST
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS cria_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES data/cria-demo-Q8_0.gguf data/cria-demo.md DESTINATION ${CMAKE_INSTALL_DATADIR}/cria)
+configure_file(packaging/cria-serve.service.in ${PROJECT_BINARY_DIR}/cria-serve.service @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/cria-serve.service DESTINATION lib/systemd/system)
 install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # The public interface, as it is named in the tree and as it is installed: #include <cria/session.h>.
 set(CRIA_PUBLIC_HEADERS
+    engine/constrain/constraint.h=constraint.h
     engine/engine.h=engine.h
     engine/scheduler.h=scheduler.h
     engine/session.h=session.h
+    engine/lora/lora_file.h=lora_file.h
     engine/model.h=model.h
     engine/sample/options.h=sampler_options.h
     model/error.h=error.h

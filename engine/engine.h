@@ -44,8 +44,10 @@ struct EngineOptions {
   std::uint32_t sequences = 1;         ///< that are alive together, at most 1024
   /// Positions of all sequences and kept prefixes together, in pages of 64; 0: n_ctx of each sequence.
   std::uint64_t positions = 0;
-  /// Full pages stay for other sequences with the same prefix until their place is needed.
+  /// What sequences have read stays for others with the same prefix until its place is needed.
   bool keep_prefixes = true;
+  /// Memory for what is kept beyond those positions; options() of the engine has the positions that it gives.
+  std::uint64_t kept_bytes = 0;
 };
 
 /// Memory in bytes.
@@ -107,15 +109,16 @@ class Engine {
   std::unique_ptr<State> state_;
 };
 
-/// Whether every logit is a finite number.
-bool all_finite(std::span<const float> logits);
+/// Whether every value is a finite number.
+bool all_finite(std::span<const float> values);
 
 /// The engine outlives it.
 class Sequence {
  public:
   struct State;
-  /// A prefix is found by sequences of the same scope only (a user's, an adapter's).
-  explicit Sequence(Engine& engine, std::uint64_t scope = 0);
+  /// A prefix is found by sequences of the same scope only (a user's, an adapter's). Not shared: it finds none, and
+  /// nobody finds what it reads.
+  explicit Sequence(Engine& engine, std::uint64_t scope = 0, bool shared = true);
   ~Sequence();
   Sequence(Sequence&&) noexcept;
   Sequence& operator=(Sequence&&) noexcept;
@@ -127,8 +130,8 @@ class Sequence {
   std::size_t truncate(std::size_t n);
   /// Another sequence with the same tokens, on the same pages; each gets pages of its own where it goes on.
   [[nodiscard]] Sequence fork() const;
-  /// Becomes the longest prefix of these tokens that it is already or that is kept, in whole pages. Returns how
-  /// many positions that are.
+  /// Becomes the longest prefix of these tokens that it is already, that another sequence holds now or that is
+  /// kept; where layers have windows, one whose windows are there still. Returns how many positions that are.
   std::size_t reuse(std::span<const TokenId> tokens);
 
   [[nodiscard]] State& state() const noexcept { return *state_; }  ///< for this room
@@ -138,7 +141,7 @@ class Sequence {
   std::unique_ptr<State> state_;
 };
 
-/// Slices of sequences that are evaluated together. What lies between forward() and logits() belongs to the batch;
+/// Slices of sequences that are evaluated together. What lies between forward() and logits() or hidden() belongs to the batch;
 /// it is gone when another batch of the engine goes forward. The engine outlives it.
 class Batch {
  public:
@@ -162,6 +165,9 @@ class Batch {
   /// Logits of the wanted tokens [begin, end), counted through all slices, at most Engine::logit_rows() of them:
   /// [end-begin][n_vocab], valid until the next call or batch. They may not be finite (all_finite()).
   std::span<const float> logits(std::size_t begin, std::size_t end);
+  /// What logits are computed from: the last norm's output for wanted tokens [begin, end), any number of them:
+  /// [end-begin][n_embd], valid until another batch of the engine goes forward.
+  [[nodiscard]] std::span<const float> hidden(std::size_t begin, std::size_t end) const;
 
   [[nodiscard]] State& state() const noexcept { return *state_; }  ///< for this room
 

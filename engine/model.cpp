@@ -1,9 +1,11 @@
 #include "engine/model.h"
 
+#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "engine/architectures/architecture.h"
+#include "engine/constrain/token_trie.h"
 #include "engine/execute/kernels_in_use.h"
 #include "engine/lora/adapters.h"
 #include "engine/model_parts.h"
@@ -21,6 +23,8 @@ struct Model::Parts {
   std::optional<Error> no_tokenizer;  // why there is none
   Graph graph;
   bool pinned = false;
+  mutable std::once_flag trie_made;
+  mutable std::shared_ptr<const TokenTrie> trie;
 };
 
 Model::Model(std::unique_ptr<const Parts> parts) : parts_(std::move(parts)) {}
@@ -73,6 +77,12 @@ std::shared_ptr<const Model> Model::load(const std::string& path, const LoadOpti
 const Tokenizer& Model::tokenizer() const {
   if (parts_->no_tokenizer) throw Error(*parts_->no_tokenizer);
   return *parts_->tokenizer;
+}
+
+std::shared_ptr<const TokenTrie> Model::token_trie() const {
+  std::call_once(parts_->trie_made,
+                 [&] { parts_->trie = std::make_shared<const TokenTrie>(tokenizer(), config().n_vocab); });
+  return parts_->trie;
 }
 
 const std::string& Model::path() const { return parts_->file.path(); }

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "engine/lora/lora_file.h"
 #include "model/error.h"
 #include "tokenizer/tokenizer.h"
 
@@ -16,12 +17,7 @@ class Adapters;
 class GgufFile;
 struct Graph;
 struct LlamaConfig;
-
-/// An adapter and how strongly it acts.
-struct LoraFile {
-  std::string path;
-  float scale = 1;
-};
+struct TokenTrie;
 
 /// A value of the file's metadata that is taken instead of the file's own.
 struct MetadataOverride {
@@ -62,6 +58,8 @@ class Model : public std::enable_shared_from_this<Model> {
   [[nodiscard]] const std::vector<std::string>& warnings() const;
   [[nodiscard]] const Vocabulary& vocabulary() const;
   [[nodiscard]] const Adapters& adapters() const;
+  /// Its tokens' texts as a tree, made when first asked for. Throws as tokenizer().
+  [[nodiscard]] std::shared_ptr<const TokenTrie> token_trie() const;
   [[nodiscard]] const Graph& graph() const;  ///< for the kernels in use
   /// Whether the file lies in memory that the system cannot take back (mlock or no mmap).
   [[nodiscard]] bool pinned() const;

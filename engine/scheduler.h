@@ -10,6 +10,9 @@
 
 namespace cria {
 
+/// How the hidden states of a text's tokens become one vector.
+enum class Pooling : std::uint8_t { Mean, Last };
+
 /// One answer that somebody wants.
 struct AnswerRequest {
   std::vector<TokenId> prompt;
@@ -18,20 +21,35 @@ struct AnswerRequest {
   TextSink sink;  ///< called while a step runs; returning false ends the answer
   /// Called once, at the end: with the answer, and with the error that ended it, if one did.
   std::function<void(GenerateResult result, const std::optional<Error>& error)> on_end;
-  std::uint64_t scope = 0;  ///< prompts of one scope share what they begin with
+  /// No answer: the result has the prompt's embedding, a vector of length 1, and nothing is drawn.
+  std::optional<Pooling> embedding;
+  std::uint64_t scope = 0;   ///< prompts of one scope share what they begin with
+  bool cache_prompt = true;  ///< else nothing that is known is used, and what is read is of no use to others
   std::size_t n_ctx =
       0;  ///< tokens that prompt and answer may become; 0, or more than the engine's: the engine's
+  /// Called once each, with the seconds since add(): when it leaves the queue, and when its first token was drawn.
+  std::function<void(double seconds)> on_begin, on_first_token;
 };
+
+/// One of several answers to the same prompt: as the request, with its seed + index (where it has one). A scheduler
+/// reads what prompts share once.
+AnswerRequest choice(const AnswerRequest& request, std::uint64_t index);
 
 /// What Session::chat() makes of a conversation in a session of n_ctx positions: prompt and options. how has a template.
 /// Throws as chat().
 AnswerRequest chat_request(const Model& model, std::size_t n_ctx, const std::vector<ChatMessage>& messages,
                            const GenerateOptions& options, const ChatOptions& how);
 
+/// The embeddings of many prompts: [n_prompts][n_embd], each of length 1, whatever is evaluated beside it. Throws
+/// Error where one cannot be evaluated.
+std::vector<std::vector<float>> embed(Engine& engine, std::span<const std::vector<TokenId>> prompts,
+                                      Pooling pooling, std::uint64_t scope = 0);
+
 struct SchedulerOptions {
   /// Tokens of prompts in a step that decodes too: the more, the sooner prompts are read, and the longer others wait
-  /// for their next token.
+  /// for their next token. Guesses take what prompts leave of them.
   std::size_t prompt_tokens = 128;
+  std::shared_ptr<const Model> draft = {};  ///< a smaller model with the same vocabulary, for guesses
 };
 
 /// Steps mix the next token of every answer that is being written with pieces of prompts, in rounds. Answers begin in
@@ -40,7 +58,8 @@ struct SchedulerOptions {
 class Scheduler {
  public:
   using Id = std::uint64_t;
-  /// The engine outlives it; nobody else uses it meanwhile.
+  /// The engine outlives it; nobody else uses it while a step runs. Throws Error where the draft model has another
+  /// vocabulary, or not enough memory.
   explicit Scheduler(Engine& engine, const SchedulerOptions& options = {});
   ~Scheduler();  ///< what has not ended is dropped without a word
   Scheduler(const Scheduler&) = delete;

@@ -59,16 +59,33 @@ enum class Speculate : std::uint8_t {
   Lookup,  ///< wherever the text has come by the same words before
 };
 
+/// What the model itself thought of a token that was drawn: natural logarithms of the softmax of its logits,
+/// before bias, penalties and filters.
+struct TokenLogprobs {
+  TokenId id = 0;
+  float logprob = 0;
+  std::vector<std::pair<TokenId, float>> top;  ///< the likeliest, lower id first among equals
+};
+
 struct GenerateOptions {
   SamplerOptions sampler;
   std::int64_t max_tokens = -1;  ///< -1: until something else stops it
   /// Texts that end the answer; not emitted, also when they arrive in pieces. Thinking may hold them.
   std::vector<std::string> stop;
   bool ignore_eos = false;  ///< end-of-generation tokens are never chosen
+  /// What the answer has to be (engine/constrain/constraint.h); null: anything. Thinking comes before it. Inside
+  /// of it stop texts are text; the answer ends where nothing can follow, and end tokens are drawn only where it
+  /// is whole (with ignore_eos: not where it can go on). EndOfGeneration means that it is whole.
+  std::shared_ptr<const class Constraint> constraint;
   Speculate speculate = Speculate::Auto;
   std::vector<TokenId> expected;  ///< a text that the answer may resemble: guesses are looked up there too
   std::size_t keep = 0;  ///< tokens at the front that a context shift keeps; at least a leading BOS is kept
   std::optional<std::size_t> logprobs;  ///< log-probabilities of the answer's tokens, and so many likeliest
+  /// Those of the prompt's tokens. All of the prompt is evaluated then, whatever is known of it.
+  std::optional<std::size_t> prompt_logprobs;
+  /// Gets each of these once the text is out that its token completes. Those of what then turns out to open the
+  /// thinking are among them.
+  std::function<void(const TokenLogprobs& token)> on_logprobs;
   /// Set it (from a signal handler, say) to stop after the current node of the graph.
   const std::atomic<bool>* interrupt = nullptr;
   /// Called while the prompt is read: tokens evaluated and tokens to evaluate, first with 0, then after every
@@ -93,14 +110,6 @@ struct ChatOptions {
   std::function<void(std::string_view text, std::span<const TokenId> tokens)> on_prompt;
 };
 
-/// What the model itself thought of a token that was drawn: natural logarithms of the softmax of its logits,
-/// before bias, penalties and filters.
-struct TokenLogprobs {
-  TokenId id = 0;
-  float logprob = 0;
-  std::vector<std::pair<TokenId, float>> top;  ///< the likeliest, lower id first among equals
-};
-
 struct GenerateResult {
   StopReason reason = StopReason::EndOfGeneration;
   std::string text;                  ///< the answer: all that the sink was given
@@ -109,10 +118,13 @@ struct GenerateResult {
   std::vector<TokenId> tokens;       ///< of thinking, answer and calls, without the end-of-generation token
   std::size_t reasoning_tokens = 0;  ///< how many of these are thinking, its markers included
   std::vector<TokenLogprobs> logprobs;  ///< of the tokens of the answer, if they were asked for
-  std::string stop;                     ///< the stop text met, if any
-  std::size_t prompt_tokens = 0;        ///< prompt tokens evaluated now (cached ones are not)
-  std::size_t cached_tokens = 0;        ///< prompt tokens that the KV cache held already
-  std::size_t shifts = 0;               ///< how often the oldest half of the context was dropped
+  std::vector<TokenLogprobs>
+      prompt_logprobs;                ///< of the prompt's tokens but the first, if they were asked for
+  std::vector<float> embedding;       ///< of the prompt, if a scheduler was asked for it: [n_embd]
+  std::string stop;                   ///< the stop text met, if any
+  std::size_t prompt_tokens = 0;      ///< prompt tokens evaluated now (cached ones are not)
+  std::size_t cached_tokens = 0;      ///< prompt tokens that the KV cache held already
+  std::size_t shifts = 0;             ///< how often the oldest half of the context was dropped
   std::size_t dropped = 0;            ///< messages after the system message that chat() left out, the oldest
   std::size_t drafted = 0, kept = 0;  ///< tokens that were guessed and evaluated ahead, and that were drawn
   double prompt_seconds = 0, decode_seconds = 0;

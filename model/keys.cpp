@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "model/limits.h"
+
 namespace cria {
 namespace {
 
@@ -154,6 +156,14 @@ void Keys::refuse_unread() const {
       fail(decisive.suffix, "not known of this architecture: expected no such key, got " +
                                 number_text(static_cast<float>(number)));
   }
+}
+
+std::vector<bool> windowed_layers(const Keys& keys, std::uint32_t n_layers, std::uint32_t period) {
+  std::vector<bool> windows = keys.flags_per_layer("attention.sliding_window_pattern");
+  if (!windows.empty()) return windows;
+  const std::uint32_t every = keys.get_or("attention.sliding_window_pattern", period, 1, limits::kLayers);
+  for (std::uint32_t i = 0; i < n_layers; ++i) windows.push_back(i % every < every - 1);
+  return windows;
 }
 
 }  // namespace cria

@@ -43,6 +43,7 @@ class Keys {
   void refuse_unread() const;
 
   [[nodiscard]] bool has_been_read(std::string_view suffix) const { return read_.contains(suffix); }
+  [[nodiscard]] const std::set<std::string, std::less<>>& read() const { return read_; }
   [[noreturn]] void fail(std::string_view suffix, const std::string& message) const;
 
  private:
@@ -56,5 +57,9 @@ class Keys {
   std::uint32_t n_layers_ = 0;
   mutable std::set<std::string, std::less<>> read_;
 };
+
+/// Which layers have a window: as attention.sliding_window_pattern says (an array, or a number P: all but the last
+/// of every P), or all but the last of every `period`.
+std::vector<bool> windowed_layers(const Keys& keys, std::uint32_t n_layers, std::uint32_t period);
 
 }  // namespace cria

@@ -128,7 +128,7 @@ void Weights::ignore(const std::string& prefix, const std::string& note) {
   bool any = false;
   for (const TensorView& tensor : file_.tensors()) {
     if (!tensor.name.starts_with(prefix)) continue;
-    used_.insert(tensor.name);
+    ignored_.insert(tensor.name);
     any = true;
   }
   if (any && std::find(notes_.begin(), notes_.end(), note) == notes_.end()) notes_.push_back(note);
@@ -139,7 +139,8 @@ std::vector<std::string> Weights::finish() const {
   std::size_t count = 0;
   std::string examples;
   for (const TensorView& tensor : file_.tensors()) {
-    if (used_.contains(tensor.name) || tensor.name.ends_with(kInputScale)) continue;
+    if (used_.contains(tensor.name) || ignored_.contains(tensor.name) || tensor.name.ends_with(kInputScale))
+      continue;
     refuse_contradiction(tensor.name);
     if (++count <= 3) examples += (examples.empty() ? "" : ", ") + printable(tensor.name);
   }
@@ -148,6 +149,13 @@ std::vector<std::string> Weights::finish() const {
                        (count > 3 ? ", …" : ""));
   }
   return warnings;
+}
+
+std::set<std::string, std::less<>> Weights::unused() const {
+  std::set<std::string, std::less<>> names;
+  for (const TensorView& tensor : file_.tensors())
+    if (!used_.contains(tensor.name)) names.emplace(tensor.name);
+  return names;
 }
 
 // Tensors without a use are tolerated, but for these.

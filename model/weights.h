@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -75,6 +76,9 @@ class Weights {
   /// than its metadata say: biases, and layers that there should not be.
   [[nodiscard]] std::vector<std::string> finish() const;
 
+  /// Names of the tensors without a use, also of those that are ignored.
+  [[nodiscard]] std::set<std::string, std::less<>> unused() const;
+
   [[noreturn]] void fail(const std::string& message, std::string_view tensor) const;
 
  private:
@@ -84,7 +88,7 @@ class Weights {
   const GgufFile& file_;
   std::uint32_t n_layers_;
   WantedTensors* wanted_;
-  std::unordered_set<std::string_view> used_;
+  std::unordered_set<std::string_view> used_, ignored_;
   std::vector<std::string> notes_;
 };
 

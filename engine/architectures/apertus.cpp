@@ -25,4 +25,17 @@ void build_apertus(ModelBuilder& m) {
   m.output();
 }
 
+void hf_apertus(HfForms& forms) {
+  static constexpr HfTensor kNorms[] = {{"blk.#.attn_norm", "model.layers.#.attention_layernorm"},
+                                        {"blk.#.ffn_norm", "model.layers.#.feedforward_layernorm"}};
+  HfForm form{
+      {.name = "ApertusForCausalLM", .model_type = "apertus", .usual_eps = 1e-5F, .activations = "xielu"},
+      join({kHfEnds, kNorms, kHfAttention, kHfQkNorms, kHfMlp})};
+  form.numbers = {{"xielu.alpha_p", "model.layers.#.mlp.act_fn.alpha_p"},
+                  {"xielu.alpha_n", "model.layers.#.mlp.act_fn.alpha_n"},
+                  {"xielu.beta", "model.layers.#.mlp.act_fn.beta", 0.5F},
+                  {"xielu.eps", "model.layers.#.mlp.act_fn.eps", -1e-6F}};
+  forms.push_back(form);
+}
+
 }  // namespace cria

@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,6 +41,8 @@ LlamaConfig read_config(const GgufFile& file);
 struct BuiltGraph {
   Graph graph;
   std::vector<std::string> warnings;  ///< tensors that are not used and the like
+  std::set<std::string, std::less<>> unused_tensors;
+  std::set<std::string, std::less<>> keys_read;  ///< without the prefix, also those that the file lacks
 };
 /// Throws Error naming the key or tensor at fault: missing, of a wrong type or shape, or not supported here.
 /// Adapters may be null; also for those that cannot be applied while the model runs. All outlive the graph.

@@ -39,15 +39,17 @@ void build_cohere2(ModelBuilder& m) {
 
 void hf_command_r(HfForms& forms) {
   forms.push_back({cohere_class("CohereForCausalLM", "cohere"),
-                   join({kHfEnds, kNorm, kHfAttention, kHfQkNorms, kHfMlp}),
-                   [](HfKeys& k) { k.number("logit_scale", "logit_scale"); }});
+                   join({kHfEnds, kNorm, kHfAttention, kHfQkNorms, kHfMlp}), [](HfKeys& k) {
+                     k.copy_number("logit_scale", "logit_scale", 1);
+                     if (k.exporting()) k.say("use_qk_norm", k.has_tensor("blk.0.attn_q_norm.weight"));
+                   }});
 }
 
 void hf_cohere2(HfForms& forms) {
   forms.push_back({cohere_class("Cohere2ForCausalLM", "cohere2"),
                    join({kHfEnds, kNorm, kHfAttention, kHfMlp}), [](HfKeys& k) {
-                     k.number("logit_scale", "logit_scale");
-                     k.windows(4);
+                     k.copy_number("logit_scale", "logit_scale", 1);
+                     k.copy_windows(4);
                    }});
 }
 

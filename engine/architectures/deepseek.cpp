@@ -1,4 +1,4 @@
-// DeepSeek 2 and 3 (and Kimi, GLM 4.7 Flash): latent attention. dots.llm1 has their experts.
+// DeepSeek 2 and 3 (and Kimi, GLM 4.7 Flash): latent attention.
 #include <cmath>
 
 #include "engine/architectures/families.h"
@@ -6,33 +6,6 @@
 #include "engine/architectures/model_builder.h"
 
 namespace cria {
-namespace {
-
-void latent_keys(HfKeys& k) {
-  const auto size = [&](const char* key) { return k.uint(key, limits::kEmbedding); };
-  const std::uint32_t rotated = size("qk_rope_head_dim");
-  k.set("attention.kv_lora_rank", size("kv_lora_rank"));
-  if (k.has("q_lora_rank")) k.set("attention.q_lora_rank", size("q_lora_rank"));
-  k.set("attention.key_length", size("qk_nope_head_dim") + rotated);
-  k.set("attention.value_length", size("v_head_dim"));
-  k.set("rope.dimension_count", rotated);
-  const double all = k.rope_number_or("mscale_all_dim", 0);
-  if (k.rope_number_or("mscale", all) != all)
-    k.fail("rope_scaling", "mscale: expected the same as mscale_all_dim");
-  if (all != 0) k.set("rope.scaling.yarn_log_multiplier", static_cast<float>(0.1 * all));
-}
-
-}  // namespace
-
-void build_dots1(ModelBuilder& m) {
-  m.embed();
-  m.layers([&](std::uint32_t) {
-    m.attention(m.norm("attn_norm"), {.qk_norm = QkNorm::PerHead});
-    const ValueId g = m.norm("ffn_norm");
-    m.has_experts() ? m.experts(g, m.experts_by_keys(Gating::Softmax)) : m.feed_forward(g, {});
-  });
-  m.output();
-}
 
 void build_deepseek2(ModelBuilder& m) {
   // YaRN scales scores instead of the rotated values.
@@ -55,12 +28,6 @@ void build_deepseek2(ModelBuilder& m) {
   m.output();
 }
 
-void hf_dots1(HfForms& forms) {
-  forms.push_back({{.name = "Dots1ForCausalLM", .model_type = "dots1"},
-                   join({kHfEnds, kHfNorms, kHfAttention, kHfQkNorms, kHfMlp, kHfExperts, kHfSharedExperts}),
-                   [](HfKeys& k) { k.routed_experts(2); }});
-}
-
 void hf_deepseek2(HfForms& forms) {
   static constexpr HfTensor kLatent[] = {
       {"blk.#.attn_q", "model.layers.#.self_attn.q_proj"},
@@ -70,22 +37,27 @@ void hf_deepseek2(HfForms& forms) {
       {"blk.#.attn_kv_a_mqa", "model.layers.#.self_attn.kv_a_proj_with_mqa"},
       {"blk.#.attn_kv_a_norm", "model.layers.#.self_attn.kv_a_layernorm"},
       {"blk.#.attn_kv_b", "model.layers.#.self_attn.kv_b_proj"},
+      {"blk.#.attn_k_b", "model.layers.#.self_attn.kv_b_proj", HfRows::LatentKeys},
+      {"blk.#.attn_v_b", "model.layers.#.self_attn.kv_b_proj", HfRows::LatentValues},
       {"blk.#.attn_output", "model.layers.#.self_attn.o_proj"}};
-  HfForm form{{.name = "DeepseekV2ForCausalLM", .model_type = "deepseek_v2"},
+  HfForm form{{.name = "DeepseekV2ForCausalLM", .model_type = "deepseek_v2", .latent = true, .mscale = true},
               join({kHfEnds, kHfNorms, kLatent, kHfMlp, kHfExperts, kHfSharedExperts}),
               [](HfKeys& k) {
-                latent_keys(k);
-                if (k.text_or("topk_method", "greedy") != "greedy")
+                k.copy_latent_attention();
+                if (k.exporting())
+                  k.say("topk_method", "greedy");
+                else if (k.text_or("topk_method", "greedy") != "greedy")
                   k.fail("topk_method", "not supported here: expected greedy");
-                k.routed_experts(1);
+                k.copy_routed_experts(1);
               }};
   forms.push_back(form);
   form.model_class.name = "DeepseekV3ForCausalLM";
   form.model_class.model_type = "deepseek_v3";
   form.predicting_layers = true;
   form.keys = [](HfKeys& k) {
-    latent_keys(k);
-    k.routed_experts(2);
+    k.copy_latent_attention();
+    if (k.exporting()) k.say("topk_method", "noaux_tc");
+    k.copy_routed_experts(2);
   };
   forms.push_back(form);
 }

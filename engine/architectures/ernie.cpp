@@ -31,10 +31,10 @@ void hf_ernie4_5_moe(HfForms& forms) {
        join({kHfEnds, kHfNorms, kHfAttention, kHfMlp, kHfExperts, kBias, kHfSharedExperts}),
        [](HfKeys& k) {
          k.only("use_bias", false);
-         k.experts("moe_num_experts", "moe_k", "moe_intermediate_size");
-         k.set("expert_shared_count", k.uint_or("moe_num_shared_experts", 0, limits::kExperts));
-         k.set("leading_dense_block_count", k.uint_or("moe_layer_start_index", 0, limits::kLayers));
-         k.set("interleave_moe_layer_step", k.uint_or("moe_layer_interval", 1, limits::kLayers));
+         k.copy_experts("moe_num_experts", "moe_k", "moe_intermediate_size");
+         k.copy_shared_experts("moe_num_shared_experts");
+         k.copy_uint_or("leading_dense_block_count", "moe_layer_start_index", 0, limits::kLayers);
+         k.copy_uint_or("interleave_moe_layer_step", "moe_layer_interval", 1, limits::kLayers);
        }});
 }
 

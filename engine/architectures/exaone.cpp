@@ -1,4 +1,4 @@
-// EXAONE 4: norms behind the branches; with windows, full layers know no positions.
+// EXAONE 4: norms behind the branches; with windows, full layers know no positions. EXAONE 3: llama in other names.
 #include "engine/architectures/families.h"
 #include "engine/architectures/hf_keys.h"
 #include "engine/architectures/model_builder.h"
@@ -22,13 +22,35 @@ void build_exaone4(ModelBuilder& m) {
   m.output();
 }
 
+void hf_exaone(HfForms& forms) {
+  static constexpr HfTensor kTensors[] = {{"token_embd", "transformer.wte"},
+                                          {"output_norm", "transformer.ln_f"},
+                                          {"output", "lm_head"},
+                                          {"blk.#.attn_norm", "transformer.h.#.ln_1"},
+                                          {"blk.#.attn_q", "transformer.h.#.attn.attention.q_proj"},
+                                          {"blk.#.attn_k", "transformer.h.#.attn.attention.k_proj"},
+                                          {"blk.#.attn_v", "transformer.h.#.attn.attention.v_proj"},
+                                          {"blk.#.attn_output", "transformer.h.#.attn.attention.out_proj"},
+                                          {"blk.#.ffn_norm", "transformer.h.#.ln_2"},
+                                          {"blk.#.ffn_gate", "transformer.h.#.mlp.c_fc_0"},
+                                          {"blk.#.ffn_up", "transformer.h.#.mlp.c_fc_1"},
+                                          {"blk.#.ffn_down", "transformer.h.#.mlp.c_proj"}};
+  forms.push_back({{.name = "ExaoneForCausalLM",
+                    .model_type = "exaone",
+                    .eps = "layer_norm_epsilon",
+                    .usual_eps = 1e-5F,
+                    .activation_key = "activation_function",
+                    .layers_key = "num_layers"},
+                   join({kTensors})});
+}
+
 void hf_exaone4(HfForms& forms) {
   static constexpr HfTensor kNorms[] = {
       {"blk.#.post_attention_norm", "model.layers.#.post_attention_layernorm"},
       {"blk.#.post_ffw_norm", "model.layers.#.post_feedforward_layernorm"}};
   forms.push_back({{.name = "Exaone4ForCausalLM", .model_type = "exaone4", .usual_eps = 1e-5F},
                    join({kHfEnds, kNorms, kHfAttention, kHfQkNorms, kHfMlp}),
-                   [](HfKeys& k) { k.windows(4); }});
+                   [](HfKeys& k) { k.copy_windows(4, k.config.n_layers == 64 ? 4096 : 0); }});
 }
 
 }  // namespace cria

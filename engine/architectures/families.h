@@ -9,17 +9,20 @@ class ModelBuilder;
 
 // llama.cpp
 void build_llama(ModelBuilder& m);
-void build_plain(ModelBuilder& m);
 void build_mistral3(ModelBuilder& m);
+void hf_llama(HfForms& forms);
+void hf_mistral3(HfForms& forms);
+// plain.cpp
+void build_plain(ModelBuilder& m);
+void build_seed_oss(ModelBuilder& m);
+void hf_qwen2(HfForms& forms);
+void hf_internlm2(HfForms& forms);
+void hf_seed_oss(HfForms& forms);
+// smollm3.cpp
 void build_smollm3(ModelBuilder& m);
 void build_arcee(ModelBuilder& m);
-void build_seed_oss(ModelBuilder& m);
-void hf_llama(HfForms& forms);
-void hf_qwen2(HfForms& forms);
-void hf_exaone(HfForms& forms);
 void hf_smollm3(HfForms& forms);
 void hf_arcee(HfForms& forms);
-void hf_seed_oss(HfForms& forms);
 // qwen.cpp
 void build_qwen3(ModelBuilder& m);
 void build_qwen3moe(ModelBuilder& m);
@@ -27,13 +30,18 @@ void build_qwen2moe(ModelBuilder& m);
 void hf_qwen3(HfForms& forms);
 void hf_qwen3moe(HfForms& forms);
 void hf_qwen2moe(HfForms& forms);
-// granite.cpp
+// granite.cpp, minicpm.cpp
+struct Scales {
+  float embedding = 1, residual = 1, attention = 0, logits = 1;
+};
+/// Llama with factors; those of the file count before the usual ones, but for attention's.
+void build_scaled(ModelBuilder& m, const Scales& usual);
 void build_minicpm(ModelBuilder& m);
 void build_granite(ModelBuilder& m);
 void hf_minicpm(HfForms& forms);
 void hf_granite(HfForms& forms);
 void hf_granitemoe(HfForms& forms);
-// gemma.cpp, gemma4.cpp
+// gemma.cpp, gemma2.cpp, gemma3.cpp, gemma4.cpp
 void build_gemma(ModelBuilder& m);
 void build_gemma2(ModelBuilder& m);
 void build_gemma3(ModelBuilder& m);
@@ -58,13 +66,14 @@ void hf_olmo2(HfForms& forms);
 void hf_olmoe(HfForms& forms);
 // exaone.cpp
 void build_exaone4(ModelBuilder& m);
+void hf_exaone(HfForms& forms);
 void hf_exaone4(HfForms& forms);
 // glm.cpp
 void build_glm4(ModelBuilder& m);
 void build_glm4moe(ModelBuilder& m);
 void hf_glm4(HfForms& forms);
 void hf_glm4moe(HfForms& forms);
-// deepseek.cpp
+// deepseek.cpp, dots.cpp
 void build_dots1(ModelBuilder& m);
 void build_deepseek2(ModelBuilder& m);
 void hf_dots1(HfForms& forms);
@@ -91,5 +100,7 @@ void build_llama4(ModelBuilder& m);
 void hf_starcoder2(HfForms& forms);
 void hf_stablelm(HfForms& forms);
 void hf_nemotron(HfForms& forms);
+void hf_apertus(HfForms& forms);
+void hf_llama4(HfForms& forms);
 
 }  // namespace cria

@@ -4,6 +4,16 @@
 #include "engine/architectures/model_builder.h"
 
 namespace cria {
+namespace {
+
+void say_no_prediction(HfKeys& k) {
+  if (!k.exporting()) return;
+  k.config.n_layers -= k.gguf().get_or("nextn_predict_layers", 0, 0, k.config.n_layers - 1);
+  k.say("num_hidden_layers", k.config.n_layers);
+  k.say("num_nextn_predict_layers", 0);
+}
+
+}  // namespace
 
 void build_glm4(ModelBuilder& m) {
   m.embed();
@@ -48,7 +58,10 @@ void hf_glm4moe(HfForms& forms) {
   HfForm form{
       {.name = "Glm4MoeForCausalLM", .model_type = "glm4_moe", .partial_rotation = true, .usual_eps = 1e-5F},
       join({kHfEnds, kNorms, kHfAttention, kHfQkNorms, kHfMlp, kHfExperts, kHfSharedExperts}),
-      [](HfKeys& k) { k.routed_experts(2); }};
+      [](HfKeys& k) {
+        say_no_prediction(k);
+        k.copy_routed_experts(2);
+      }};
   form.predicting_layers = true;
   forms.push_back(form);
 }

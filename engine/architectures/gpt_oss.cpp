@@ -43,11 +43,11 @@ void hf_gpt_oss(HfForms& forms) {
                     .quantization = "mxfp4"},
                    join({kHfEnds, kHfAttention, kTensors}),
                    [](HfKeys& k) {
-                     k.windows(2);
+                     k.copy_windows(2);
                      k.only("swiglu_limit", 7.0);
-                     k.experts("num_local_experts",
-                               k.has("num_experts_per_tok") ? "num_experts_per_tok" : "experts_per_token",
-                               "intermediate_size");
+                     const bool old = !k.exporting() && !k.has("num_experts_per_tok");
+                     k.copy_experts("num_local_experts", old ? "experts_per_token" : "num_experts_per_tok",
+                                    "intermediate_size");
                    }});
 }
 

@@ -1,4 +1,4 @@
-// Granite and MiniCPM: llama with factors on embedding, residuals, attention and logits.
+// Granite: llama with factors on embedding, residuals, attention and logits.
 #include <cmath>
 
 #include "engine/architectures/families.h"
@@ -14,35 +14,29 @@ float factor(ModelBuilder& m, const char* key, float usual) {
   return value == 0 ? usual : value;
 }
 
-void build(ModelBuilder& m, float embedding, const Branch& branch, float attention_scale, float logits) {
-  m.embed(embedding);
+void granite_scales(HfKeys& k) {
+  k.copy_scale("embedding_scale", "embedding_multiplier");
+  k.copy_scale("residual_scale", "residual_multiplier");
+  k.copy_scale("attention.scale", "attention_multiplier",
+               1 / std::sqrt(static_cast<float>(k.config.head_dim)));
+  k.copy_scale("logit_scale", "logits_scaling");
+}
+
+}  // namespace
+
+void build_scaled(ModelBuilder& m, const Scales& usual) {
+  const Branch branch{.scale = factor(m, "residual_scale", usual.residual)};
+  const float logits = factor(m, "logit_scale", usual.logits);
+  m.embed(factor(m, "embedding_scale", usual.embedding));
   m.layers([&](std::uint32_t) {
-    m.attention(m.norm("attn_norm"), {.scale = attention_scale, .branch = branch});
+    m.attention(m.norm("attn_norm"), {.scale = usual.attention, .branch = branch});
     const ValueId g = m.norm("ffn_norm");
     m.has_experts() ? m.experts(g, {.branch = branch}) : m.feed_forward(g, {.branch = branch});
   });
   m.output(1 / logits);
 }
 
-void granite_scales(HfKeys& k) {
-  k.number("embedding_scale", "embedding_multiplier");
-  k.number("residual_scale", "residual_multiplier");
-  k.number("attention.scale", "attention_multiplier");
-  k.number("logit_scale", "logits_scaling");
-}
-
-}  // namespace
-
-void build_granite(ModelBuilder& m) {
-  build(m, factor(m, "embedding_scale", 1), {.scale = factor(m, "residual_scale", 1)},
-        factor(m, "attention.scale", 0), factor(m, "logit_scale", 1));
-}
-
-void build_minicpm(ModelBuilder& m) {
-  const float layers = static_cast<float>(m.config.n_layers), width = static_cast<float>(m.config.n_embd);
-  build(m, factor(m, "embedding_scale", 12), {.scale = factor(m, "residual_scale", 1.4F / std::sqrt(layers))},
-        0, factor(m, "logit_scale", width / 256));
-}
+void build_granite(ModelBuilder& m) { build_scaled(m, {.attention = factor(m, "attention.scale", 0)}); }
 
 void hf_granite(HfForms& forms) {
   forms.push_back({{.name = "GraniteForCausalLM", .model_type = "granite"},
@@ -63,9 +57,9 @@ void hf_granitemoe(HfForms& forms) {
       {"blk.#.ffn_down_shexp", "model.layers.#.shared_mlp.output_linear"}};
   const auto keys = [](HfKeys& k) {
     granite_scales(k);
-    k.experts("num_local_experts", "num_experts_per_tok", "intermediate_size");
-    if (k.has("shared_intermediate_size"))
-      k.set("expert_shared_feed_forward_length", k.uint("shared_intermediate_size", limits::kFeedForward));
+    k.copy_experts("num_local_experts", "num_experts_per_tok", "intermediate_size");
+    k.copy_uint_if_there("expert_shared_feed_forward_length", "shared_intermediate_size",
+                         limits::kFeedForward);
   };
   forms.push_back({{.name = "GraniteMoeForCausalLM", .model_type = "granitemoe"},
                    join({kHfEnds, kHfNorms, kHfPairedAttention, kExperts}),
@@ -73,17 +67,6 @@ void hf_granitemoe(HfForms& forms) {
   forms.push_back({{.name = "GraniteMoeSharedForCausalLM", .model_type = "granitemoeshared"},
                    join({kHfEnds, kHfNorms, kHfPairedAttention, kExperts, kShared}),
                    keys});
-}
-
-void hf_minicpm(HfForms& forms) {
-  forms.push_back({{.name = "MiniCPMForCausalLM", .model_type = "minicpm"},
-                   join({kHfEnds, kHfNorms, kHfPairedAttention, kHfMlp}),
-                   [](HfKeys& k) {
-                     const double layers = k.config.n_layers, width = k.config.n_embd;
-                     k.number("embedding_scale", "scale_emb");
-                     k.set("residual_scale", static_cast<float>(k.number("scale_depth") / std::sqrt(layers)));
-                     k.set("logit_scale", static_cast<float>(width / k.number("dim_model_base")));
-                   }});
 }
 
 }  // namespace cria

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,13 +19,23 @@ class HfKeys;
 /// Which rows of the Hugging Face tensor become the GGUF tensor's.
 enum class HfRows : std::uint8_t {
   Same,
-  Pairs,       ///< of every head: rotated pairs (i, i + d/2) come to lie side by side
-  PlusOne,     ///< the values plus 1
+  Pairs,    ///< of every head: rotated pairs (i, i + d/2) come to lie side by side
+  PlusOne,  ///< the values plus 1
+  OneRow,   ///< a vector that is a matrix of one row there
+  // Of queries, keys and values in one tensor, those of a KV head together; queries and keys in Pairs.
+  GroupQueries,
+  GroupKeys,
+  GroupValues,
+  // Export alone: every head's columns, then its rows, in one tensor.
+  LatentKeys,
+  LatentValues,
   FirstHalf,   ///< of every expert's rows
   SecondHalf,  ///< likewise
   EvenRows,    ///< likewise
   OddRows,     ///< likewise
   Columns,     ///< every expert's columns
+  FirstColumns,
+  SecondColumns,
   EvenColumns,
   OddColumns,
 };
@@ -35,12 +47,19 @@ struct HfTensor {
   HfRows rows = HfRows::Same;
 };
 
+/// Numbers that are a key of the GGUF file, one per layer, and tensors of one value there.
+struct HfNumber {
+  std::string_view gguf, hf;
+  std::optional<float> usual{};  ///< where there is no such tensor
+};
+
 /// One class of models.
 struct HfForm {
   HfClass model_class;
   std::vector<HfTensor> tensors;
   void (*keys)(HfKeys& keys) = nullptr;  ///< what this class has beyond the common keys
   bool predicting_layers = false;        ///< layers behind the last are not used and left out
+  std::vector<HfNumber> numbers = {};
 };
 using HfForms = std::vector<HfForm>;
 
@@ -48,10 +67,18 @@ using HfForms = std::vector<HfForm>;
 const HfForms& hf_forms();
 /// Of the class's name ("LlamaForCausalLM"), or null.
 const HfForm* find_hf_form(std::string_view class_name) noexcept;
-/// The form in which a GGUF file of the architecture is exported, or null.
-const HfForm* export_form(std::string_view arch) noexcept;
-/// All classes, and of them those that are exported.
-std::vector<const HfClass*> hf_classes(bool exported_only = false);
+/// Classes that have a text model beside others: "text_config" in their config.json says of which class.
+std::span<const std::string_view> hf_wrappers() noexcept;
+/// Of the type ("gemma3_text"), or null.
+const HfForm* find_hf_form_of_type(std::string_view model_type) noexcept;
+/// Of the architecture's GGUF files, as in hf_forms().
+std::vector<const HfForm*> hf_forms_of(std::string_view arch);
+std::vector<const HfClass*> hf_classes();
+
+/// The text with a number in the mark's place.
+std::string with_number(std::string_view text, char mark, std::uint64_t number);
+/// What is to be added to both names: nothing where they are whole.
+std::span<const std::string_view> endings_of(const HfTensor& tensor);
 
 /// One list of several.
 std::vector<HfTensor> join(std::initializer_list<std::span<const HfTensor>> lists);

@@ -8,15 +8,19 @@ namespace cria {
 using Json = nlohmann::json;
 
 HfKeys::HfKeys(const Json& json, const std::string& file, HfConfig& model_config, GgufWriter& writer)
-    : config(model_config), json_(json), file_(file), writer_(writer) {}
+    : config(model_config), json_(&json), file_(&file), writer_(&writer) {}
+
+HfKeys::HfKeys(const GgufFile& file, Keys& keys, HfConfig& model_config, nlohmann::ordered_json& out)
+    : config(model_config), gguf_(&file), keys_(&keys), out_(&out) {}
 
 const Json* HfKeys::find(std::string_view key) const {
-  const auto found = json_.find(key);
-  return found == json_.end() || found->is_null() ? nullptr : &*found;
+  const auto found = json_->find(key);
+  return found == json_->end() || found->is_null() ? nullptr : &*found;
 }
 
 void HfKeys::fail(std::string_view key, const std::string& message) const {
-  throw Error(file_, message, "key " + std::string(key));
+  if (exporting()) keys_->fail(key, "cannot be said in config.json: " + message);
+  throw Error(*file_, message, "key " + std::string(key));
 }
 
 std::uint32_t HfKeys::uint(std::string_view key, std::uint64_t high) const {
@@ -58,14 +62,31 @@ std::string HfKeys::text_or(std::string_view key, std::string fallback) const {
 
 double HfKeys::rope_number_or(std::string_view key, double fallback) const {
   for (const char* object : {"rope_parameters", "rope_scaling"}) {
-    const Json* const rope = find(object);
-    if (rope == nullptr || !rope->is_object() || !rope->contains(key)) continue;
-    const Json& value = (*rope)[std::string(key)];
-    if (!value.is_number() || !std::isfinite(value.get<float>()))
-      fail(object, std::string(key) + ": expected a finite number");
-    return value.get<double>();
+    const Json* rope = find(object);
+    if (rope != nullptr && rope->is_object() && rope->contains("full_attention"))
+      rope = &(*rope)["full_attention"];
+    if (rope != nullptr && rope->is_object() && rope->contains(key))
+      return number_within(*rope, object, key, fallback);
   }
   return fallback;
+}
+
+double HfKeys::windowed_rope_base_or(double fallback) const {
+  constexpr std::string_view kObject = "rope_parameters";
+  const Json* const types = find(kObject);
+  if (types == nullptr || !types->is_object() || !types->contains("sliding_attention")) return fallback;
+  const double base = number_within((*types)["sliding_attention"], kObject, "rope_theta", fallback);
+  if (base <= 0) fail(kObject, "rope_theta: expected a number above 0");
+  return base;
+}
+
+double HfKeys::number_within(const Json& object, std::string_view name, std::string_view key,
+                             double fallback) const {
+  const auto found = object.find(key);
+  if (found == object.end()) return fallback;
+  if (!found->is_number() || !std::isfinite(found->get<float>()))
+    fail(name, std::string(key) + ": expected a finite number");
+  return found->get<double>();
 }
 
 std::vector<std::uint32_t> HfKeys::list(std::string_view key) const {
@@ -82,68 +103,84 @@ std::vector<std::uint32_t> HfKeys::list(std::string_view key) const {
 }
 
 void HfKeys::set(std::string_view suffix, GgufData value) {
-  writer_.set(std::string(config.model_class->arch) + "." + std::string(suffix), std::move(value));
+  writer_->set(std::string(config.model_class->arch) + "." + std::string(suffix), std::move(value));
 }
 
-void HfKeys::experts(std::string_view count, std::string_view used, std::string_view width) {
-  set("expert_count", uint(count, limits::kExperts));
-  set("expert_used_count", uint(used, limits::kExperts));
-  set("expert_feed_forward_length", uint(width, limits::kFeedForward));
+nlohmann::ordered_json HfKeys::unscaled(float value, double factor) {
+  const double exact = value / factor, shortest = shortest_decimal(static_cast<float>(exact));
+  const double number = static_cast<float>(shortest * factor) == value ? shortest : exact;
+  if (factor != 1 && number == std::floor(number) && std::abs(number) < 1e9)
+    return static_cast<std::int64_t>(number);
+  return number;
 }
 
-void HfKeys::routed_experts(std::uint32_t gating) {
-  experts("n_routed_experts", "num_experts_per_tok", "moe_intermediate_size");
-  set("expert_shared_count", uint_or("n_shared_experts", 0, limits::kExperts));
-  set("expert_gating_func", gating);
-  set("expert_weights_norm", flag_or("norm_topk_prob", false));
-  set("expert_weights_scale", static_cast<float>(number_or("routed_scaling_factor", 1)));
-  set("leading_dense_block_count", uint_or("first_k_dense_replace", 0, limits::kLayers));
-  const std::uint32_t groups = uint_or("n_group", 1, limits::kExperts);
-  if (groups <= 1) return;
-  set("expert_group_count", groups);
-  set("expert_group_used_count", uint("topk_group", limits::kExperts));
+void HfKeys::copy_number(std::string_view suffix, std::string_view key, std::optional<float> usual,
+                         double factor) {
+  if (!exporting()) return set(suffix, static_cast<float>(number(key) * factor));
+  if (!usual && !keys_->has(suffix)) fail(suffix, "missing key");
+  say(key, unscaled(keys_->number_or(suffix, usual.value_or(0)), factor));
 }
 
-std::vector<bool> HfKeys::windowed(std::uint32_t period) const {
-  std::vector<bool> layers;
-  const Json* const types = find("layer_types");
-  if (types != nullptr) {
-    if (!types->is_array() || types->size() != config.n_layers)
-      fail("layer_types", "expected a list of one name for each layer");
-    for (const Json& type : *types) {
-      if (type != "sliding_attention" && type != "full_attention")
-        fail("layer_types", "expected sliding_attention or full_attention, got " + type.dump());
-      layers.push_back(type == "sliding_attention");
-    }
-    return layers;
-  }
-  const Json* const pattern = find("sliding_window_pattern");
-  const std::string letters = pattern != nullptr && pattern->is_string() ? pattern->get<std::string>() : "";
-  if (pattern != nullptr && letters.empty()) {
-    period = uint("sliding_window_pattern", limits::kLayers);
-    if (period == 0) fail("sliding_window_pattern", "out of range: expected 1 or more");
-  }
+void HfKeys::copy_number_or(std::string_view suffix, std::string_view key, float usual) {
+  if (exporting()) return copy_number(suffix, key, usual);
+  set(suffix, static_cast<float>(number_or(key, double{usual})));
+}
+
+void HfKeys::copy_scale(std::string_view suffix, std::string_view key, float usual, double factor) {
+  if (!exporting()) return copy_number(suffix, key, usual, factor);
+  const float scale = keys_->number_or(suffix, 0);
+  say(key, unscaled(scale == 0 ? usual : scale, factor));
+}
+
+void HfKeys::copy_quotient(std::string_view suffix, std::string_view key, float usual, double dividend) {
+  if (!exporting()) return set(suffix, static_cast<float>(dividend / number(key)));
+  const float quotient = keys_->number_or(suffix, 0);
+  const double value = dividend / double{quotient == 0 ? usual : quotient};
+  if (value == std::floor(value) && value < 1e9) return say(key, static_cast<std::int64_t>(value));
+  say(key, value);
+}
+
+void HfKeys::copy_cap(std::string_view suffix, std::string_view key, float usual) {
+  if (!exporting()) return set(suffix, static_cast<float>(number_or(key, 0)));
+  const float cap = keys_->number_or(suffix, usual);
+  say(key, cap == 0 ? nlohmann::ordered_json() : unscaled(cap, 1));
+}
+
+void HfKeys::copy_uint(std::string_view suffix, std::string_view key, std::uint64_t high) {
+  if (exporting()) return say(key, keys_->get(suffix, 0, high));
+  set(suffix, uint(key, high));
+}
+
+void HfKeys::copy_uint_if_there(std::string_view suffix, std::string_view key, std::uint64_t high) {
+  if (exporting() ? keys_->has(suffix) : has(key)) copy_uint(suffix, key, high);
+}
+
+void HfKeys::copy_uint_or(std::string_view suffix, std::string_view key, std::uint32_t usual,
+                          std::uint64_t high) {
+  if (exporting()) return say(key, keys_->get_or(suffix, usual, 0, high));
+  set(suffix, uint_or(key, usual, high));
+}
+
+void HfKeys::copy_flag_or(std::string_view suffix, std::string_view key, bool usual) {
+  if (exporting()) return say(key, keys_->flag_or(suffix, usual));
+  set(suffix, flag_or(key, usual));
+}
+
+std::uint64_t HfKeys::cols_of(const std::string& name) const {
   for (std::uint32_t i = 0; i < config.n_layers; ++i)
-    layers.push_back(letters.empty() ? i % period < period - 1 : letters[i % letters.size()] == 'L');
-  return layers;
+    if (const TensorView* const tensor = gguf_->tensor("blk." + std::to_string(i) + "." + name + ".weight"))
+      return tensor->cols();
+  return 0;
 }
 
-void HfKeys::windows(std::uint32_t period) {
-  if (!has("sliding_window")) return;
-  set("attention.sliding_window", uint("sliding_window", limits::kContext));
-  const std::vector<bool> layers = windowed(period);
-  for (std::uint32_t i = 0; i < config.n_layers; ++i) {
-    if (layers[i] == (i % period < period - 1)) continue;
-    return set("attention.sliding_window_pattern", GgufArray::of(layers));
-  }
-}
-
-void HfKeys::only(std::string_view key, bool value) const {
-  if (flag_or(key, value) != value)
+void HfKeys::only(std::string_view key, bool value, bool missing) {
+  if (exporting()) return say(key, value);
+  if (flag_or(key, missing) != value)
     fail(key, std::string("not supported here: expected ") + (value ? "true" : "false"));
 }
 
-void HfKeys::only(std::string_view key, double value) const {
+void HfKeys::only(std::string_view key, double value) {
+  if (exporting()) return say(key, unscaled(static_cast<float>(value), 1));
   if (static_cast<float>(number_or(key, value)) != static_cast<float>(value))
     fail(key, "not supported here: expected " + number_text(static_cast<float>(value)) + ", got " +
                   find(key)->dump());

@@ -13,10 +13,22 @@ constexpr HfTensor kHeadNorms[] = {{"blk.#.attn_q_norm", "model.layers.#.self_at
 
 // "alpha" of their dynamic scaling is at work from the first position on.
 void stretched_base(HfKeys& k) {
+  if (k.exporting()) return;  // rope_theta says it
   const double alpha = k.rope_number_or("alpha", 0), dim = k.config.head_dim;
   if (alpha <= 0) return;
   k.config.warnings.clear();  // that dynamic scaling is left out
   k.set("rope.freq_base", static_cast<float>(k.config.rope_base * std::pow(alpha, dim / (dim - 2))));
+}
+
+// Lists of a number for each layer, all alike.
+void say_experts(HfKeys& k) {
+  const std::uint64_t shared = k.cols_of("ffn_down_shexp");
+  if (shared % k.config.n_ff != 0)
+    k.fail("expert_shared_feed_forward_length", "expected a multiple of feed_forward_length");
+  static_cast<void>(k.gguf().has("expert_shared_feed_forward_length"));
+  k.copy_experts("num_experts", "moe_topk", "moe_intermediate_size");
+  k.say("num_shared_expert", shared / k.config.n_ff);
+  for (const char* key : {"moe_topk", "moe_intermediate_size", "num_shared_expert"}) k.repeat_for_layers(key);
 }
 
 }  // namespace
@@ -50,6 +62,7 @@ void hf_hunyuan_moe(HfForms& forms) {
   forms.push_back({{.name = "HunYuanMoEV1ForCausalLM", .model_type = "hunyuan_v1_moe", .usual_eps = 1e-5F},
                    join({kHfEnds, kHfNorms, kHfAttention, kHeadNorms, kExperts}),
                    [](HfKeys& k) {
+                     if (k.exporting()) return say_experts(k);
                      stretched_base(k);
                      k.set("expert_count", k.uint("num_experts", limits::kExperts));
                      const std::vector<std::uint32_t> used = k.list("moe_topk"),

@@ -154,11 +154,7 @@ std::uint32_t ModelBuilder::window(std::uint32_t fallback) {
 }
 
 std::vector<bool> ModelBuilder::windowed(std::uint32_t period) {
-  std::vector<bool> windows = keys.flags_per_layer("attention.sliding_window_pattern");
-  if (!windows.empty()) return windows;
-  const std::uint32_t every = keys.get_or("attention.sliding_window_pattern", period, 1, limits::kLayers);
-  for (std::uint32_t i = 0; i < config.n_layers; ++i) windows.push_back(i % every < every - 1);
-  return windows;
+  return windowed_layers(keys, config.n_layers, period);
 }
 
 }  // namespace cria

@@ -33,7 +33,10 @@ void hf_nemotron(HfForms& forms) {
                     .eps = "norm_eps",
                     .usual_eps = 1e-5F,
                     .activations = "relu2"},
-                   join({kTensors, kHfAttention, kHfMlp})});
+                   join({kTensors, kHfAttention, kHfMlp}),
+                   [](HfKeys& k) {
+                     if (k.exporting()) k.say("mlp_bias", k.has_tensor("blk.0.ffn_up.bias"));
+                   }});
 }
 
 }  // namespace cria

@@ -46,7 +46,7 @@ void hf_olmo(HfForms& forms) {
       {{.name = "OlmoForCausalLM", .model_type = "olmo", .eps = "layer_norm_eps", .usual_eps = 1e-5F},
        join({kHfEnds, kHfPairedAttention, kHfMlp}),
        [](HfKeys& k) {
-         if (k.has("clip_qkv")) k.number("attention.clamp_kqv", "clip_qkv");
+         if (k.exporting() || k.has("clip_qkv")) k.copy_cap("attention.clamp_kqv", "clip_qkv", 0);
        }});
 }
 
@@ -58,16 +58,17 @@ void hf_olmo2(HfForms& forms) {
   forms.push_back({{.name = "Olmo2ForCausalLM", .model_type = "olmo2", .usual_eps = 1e-5F}, tensors});
   forms.push_back({{.name = "Olmo3ForCausalLM", .model_type = "olmo3", .usual_eps = 1e-5F},
                    tensors,
-                   [](HfKeys& k) { k.windows(4); }});
+                   [](HfKeys& k) { k.copy_windows(4); }});
 }
 
 void hf_olmoe(HfForms& forms) {
   forms.push_back({{.name = "OlmoeForCausalLM", .model_type = "olmoe", .usual_eps = 1e-5F},
                    join({kHfEnds, kHfNorms, kHfAttention, kHfQkNorms, kHfExperts}),
                    [](HfKeys& k) {
-                     k.experts("num_experts", "num_experts_per_tok", "intermediate_size");
+                     k.copy_experts("num_experts", "num_experts_per_tok", "intermediate_size");
                      k.only("norm_topk_prob", false);
-                     if (k.has("clip_qkv")) k.fail("clip_qkv", "not supported here: expected null");
+                     if (!k.exporting() && k.has("clip_qkv"))
+                       k.fail("clip_qkv", "not supported here: expected null");
                    }});
 }
 

@@ -7,7 +7,7 @@ namespace cria {
 namespace {
 
 void phi_window(HfKeys& k) {
-  if (k.has("sliding_window")) k.set("attention.sliding_window", k.uint("sliding_window", limits::kContext));
+  k.copy_uint_if_there("attention.sliding_window", "sliding_window", limits::kContext);
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ void hf_phimoe(HfForms& forms) {
        join({kHfEnds, kHfNorms, kHfAttention, kHfMixtralExperts}),
        [](HfKeys& k) {
          phi_window(k);
-         k.experts("num_local_experts", "num_experts_per_tok", "intermediate_size");
+         k.copy_experts("num_local_experts", "num_experts_per_tok", "intermediate_size");
        }});
 }
 

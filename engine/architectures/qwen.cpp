@@ -45,25 +45,26 @@ void hf_qwen3moe(HfForms& forms) {
   forms.push_back({{.name = "Qwen3MoeForCausalLM", .model_type = "qwen3_moe"},
                    join({kHfEnds, kHfNorms, kHfAttention, kHfQkNorms, kHfMlp, kHfExperts}),
                    [](HfKeys& k) {
-                     k.experts("num_experts", "num_experts_per_tok", "moe_intermediate_size");
-                     if (!k.flag_or("norm_topk_prob", false))
-                       k.fail("norm_topk_prob", "not supported here: expected true");
+                     k.copy_experts("num_experts", "num_experts_per_tok", "moe_intermediate_size");
+                     k.only("norm_topk_prob", true, false);
+                     k.say_dense_layers();
                    }});
 }
 
 void hf_qwen2moe(HfForms& forms) {
   static constexpr HfTensor kShared[] = {
-      {"blk.#.ffn_gate_inp_shexp", "model.layers.#.mlp.shared_expert_gate"},
+      {"blk.#.ffn_gate_inp_shexp", "model.layers.#.mlp.shared_expert_gate", HfRows::OneRow},
       {"blk.#.ffn_gate_shexp", "model.layers.#.mlp.shared_expert.gate_proj"},
       {"blk.#.ffn_up_shexp", "model.layers.#.mlp.shared_expert.up_proj"},
       {"blk.#.ffn_down_shexp", "model.layers.#.mlp.shared_expert.down_proj"}};
   forms.push_back({{.name = "Qwen2MoeForCausalLM", .model_type = "qwen2_moe", .attention_bias = true},
                    join({kHfEnds, kHfNorms, kHfAttention, kHfMlp, kHfExperts, kShared}),
                    [](HfKeys& k) {
-                     k.experts("num_experts", "num_experts_per_tok", "moe_intermediate_size");
-                     k.set("expert_shared_feed_forward_length",
-                           k.uint("shared_expert_intermediate_size", limits::kFeedForward));
+                     k.copy_experts("num_experts", "num_experts_per_tok", "moe_intermediate_size");
+                     k.copy_uint_or("expert_shared_feed_forward_length", "shared_expert_intermediate_size",
+                                    k.config.n_ff, limits::kFeedForward);
                      k.only("norm_topk_prob", false);
+                     k.say_dense_layers();
                    }});
 }
 

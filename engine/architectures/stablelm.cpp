@@ -24,7 +24,13 @@ void hf_stablelm(HfForms& forms) {
                     .partial_rotation = true,
                     .eps = "layer_norm_eps",
                     .usual_eps = 1e-5F},
-                   join({kHfEnds, kHfNorms, kHfAttention, kHeads, kHfMlp})});
+                   join({kHfEnds, kHfNorms, kHfAttention, kHeads, kHfMlp}),
+                   [](HfKeys& k) {
+                     if (!k.exporting()) return;
+                     k.say("use_qkv_bias", k.config.attention_bias);
+                     k.say("qk_layernorm", k.has_tensor("blk.0.attn_q_norm.weight"));
+                     k.say("use_parallel_residual", !k.has_tensor("blk.0.ffn_norm.weight"));
+                   }});
 }
 
 }  // namespace cria

@@ -28,6 +28,7 @@ void hf_starcoder2(HfForms& forms) {
         .activations = "gelu_pytorch_tanh"},
        join({kHfEnds, kHfNorms, kHfAttention, kMlp}),
        [](HfKeys& k) {
+         if (k.exporting()) return k.say("use_bias", k.has_tensor("blk.0.ffn_up.bias"));
          if (k.has("sliding_window") && k.uint("sliding_window", limits::kContext) < k.config.n_ctx)
            k.config.warnings.push_back("sliding_window is left out: all positions are attended to");
        }});

@@ -14,10 +14,10 @@ constexpr auto kRms = NormKind::Rms, kLayer = NormKind::Layer;
 constexpr Architecture kArchitectures[] = {
     {"llama", kAdjacent, kRms, build_llama, hf_llama},
     {"qwen2", kHalfSplit, kRms, build_plain, hf_qwen2},
-    {"internlm2", kAdjacent, kRms, build_plain},
+    {"internlm2", kAdjacent, kRms, build_plain, hf_internlm2},
     {"exaone", kHalfSplit, kRms, build_plain, hf_exaone},
     {"ernie4_5", kAdjacent, kRms, build_plain, hf_ernie4_5},
-    {"mistral3", kAdjacent, kRms, build_mistral3},
+    {"mistral3", kAdjacent, kRms, build_mistral3, hf_mistral3},
     {"smollm3", kAdjacent, kRms, build_smollm3, hf_smollm3},
     {"arcee", kAdjacent, kRms, build_arcee, hf_arcee},
     {"seed_oss", kHalfSplit, kRms, build_seed_oss, hf_seed_oss},
@@ -50,8 +50,8 @@ constexpr Architecture kArchitectures[] = {
     {"starcoder2", kHalfSplit, kLayer, build_starcoder2, hf_starcoder2},
     {"stablelm", kHalfSplit, kLayer, build_stablelm, hf_stablelm},
     {"nemotron", kHalfSplit, kLayer, build_nemotron, hf_nemotron},
-    {"apertus", kHalfSplit, kRms, build_apertus},
-    {"llama4", kAdjacent, kRms, build_llama4},
+    {"apertus", kHalfSplit, kRms, build_apertus, hf_apertus},
+    {"llama4", kAdjacent, kRms, build_llama4, hf_llama4},
 };
 
 std::string known_architectures() {
@@ -110,6 +110,8 @@ BuiltGraph build_graph(const GgufFile& file, const LlamaConfig& config, const Ke
   keys.refuse_unread();
   BuiltGraph built;
   built.warnings = weights.finish();
+  built.unused_tensors = weights.unused();
+  built.keys_read = keys.read();
   if (!keys.has_been_read("attention.sliding_window")) {
     const auto window = file.find_uint(config.arch + ".attention.sliding_window").value_or(0);
     if (window != 0 && window < config.n_ctx_train)

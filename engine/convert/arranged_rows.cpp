@@ -1,4 +1,8 @@
 #include "engine/convert/arranged_rows.h"
+
+#include <algorithm>
+#include <utility>
+
 #include "model/plural.h"
 
 namespace cria {
@@ -9,39 +13,50 @@ class ArrangedRows : public WeightRows {
   using Source = std::function<std::uint64_t(std::uint64_t row)>;
 
   ArrangedRows(std::vector<std::unique_ptr<WeightRows>> parts, std::uint64_t rows, Source source)
-      : WeightRows(rows, parts.front()->cols()), parts_(std::move(parts)), source_(std::move(source)) {}
+      : WeightRows(rows, parts.front()->cols()), parts_(std::move(parts)), source_(std::move(source)) {
+    std::uint64_t begin = 0;
+    for (const auto& part : parts_) begins_.push_back(std::exchange(begin, begin + part->rows()));
+  }
 
   void read(std::uint64_t row, float* out) const override {
-    const std::uint64_t from = source_(row), each = parts_.front()->rows();
-    parts_[from / each]->read(from % each, out);
+    const auto [part, from] = find(row);
+    parts_[part]->read(from, out);
   }
   bool copy(std::uint64_t row, DType type, std::byte* out) const override {
-    const std::uint64_t from = source_(row), each = parts_.front()->rows();
-    return parts_[from / each]->copy(from % each, type, out);
+    const auto [part, from] = find(row);
+    return parts_[part]->copy(from, type, out);
   }
   [[nodiscard]] DType nearest() const override { return parts_.front()->nearest(); }
   [[nodiscard]] std::string form() const override { return parts_.front()->form(); }
   [[nodiscard]] bool packed() const override { return parts_.front()->packed(); }
 
  private:
+  [[nodiscard]] std::pair<std::size_t, std::uint64_t> find(std::uint64_t row) const {
+    const std::uint64_t from = source_(row);
+    const auto part = std::ranges::upper_bound(begins_, from) - begins_.begin() - 1;
+    return {static_cast<std::size_t>(part), from - begins_[static_cast<std::size_t>(part)]};
+  }
+
   std::vector<std::unique_ptr<WeightRows>> parts_;
   Source source_;
+  std::vector<std::uint64_t> begins_;  ///< of the parts, among the rows of all
 };
 
-class RowsPlusOne : public WeightRows {
+class RowsPlus : public WeightRows {
  public:
-  explicit RowsPlusOne(std::unique_ptr<WeightRows> rows)
-      : WeightRows(rows->rows(), rows->cols()), rows_(std::move(rows)) {}
+  RowsPlus(std::unique_ptr<WeightRows> rows, float term)
+      : WeightRows(rows->rows(), rows->cols()), rows_(std::move(rows)), term_(term) {}
 
   void read(std::uint64_t row, float* out) const override {
     rows_->read(row, out);
-    for (std::uint64_t i = 0; i < cols(); ++i) out[i] += 1;
+    for (std::uint64_t i = 0; i < cols(); ++i) out[i] += term_;
   }
   [[nodiscard]] DType nearest() const override { return DType::F32; }
   [[nodiscard]] std::string form() const override { return rows_->form(); }
 
  private:
   std::unique_ptr<WeightRows> rows_;
+  float term_;
 };
 
 class ColumnRows : public WeightRows {
@@ -54,10 +69,10 @@ class ColumnRows : public WeightRows {
         choice_(choice) {}
 
   void read(std::uint64_t row, float* out) const override {
-    const std::uint64_t expert = row / rows_of_expert_, stride = rows_of_expert_ * choice_.step;
+    const std::uint64_t expert = row / rows_of_expert_;
     const std::uint64_t column = row % rows_of_expert_ * choice_.step + choice_.offset;
     for (std::uint64_t i = 0; i < cols(); ++i)
-      values_->read((expert * cols() + i) * stride + column, out + i);
+      values_->read((expert * cols() + i) * choice_.of + column, out + i);
   }
   [[nodiscard]] DType nearest() const override { return values_->nearest(); }
   [[nodiscard]] std::string form() const override { return values_->form(); }
@@ -109,8 +124,8 @@ std::unique_ptr<WeightRows> arranged_rows(std::vector<std::unique_ptr<WeightRows
   return std::make_unique<ArrangedRows>(std::move(parts), rows, std::move(source));
 }
 
-std::unique_ptr<WeightRows> rows_plus_one(std::unique_ptr<WeightRows> rows) {
-  return std::make_unique<RowsPlusOne>(std::move(rows));
+std::unique_ptr<WeightRows> rows_plus(std::unique_ptr<WeightRows> rows, float term) {
+  return std::make_unique<RowsPlus>(std::move(rows), term);
 }
 
 std::unique_ptr<WeightRows> column_rows(const SafeTensor& tensor, std::uint64_t rows, std::uint64_t cols,

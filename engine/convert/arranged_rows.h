@@ -10,17 +10,17 @@
 
 namespace cria {
 
-/// Row i is row source(i) of all parts one after the other; parts have as many rows and columns each.
+/// Row i is row source(i) of all parts one after the other; parts have as many columns each.
 std::unique_ptr<WeightRows> arranged_rows(std::vector<std::unique_ptr<WeightRows>> parts, std::uint64_t rows,
                                           std::function<std::uint64_t(std::uint64_t row)> source);
-/// Every value plus 1.
-std::unique_ptr<WeightRows> rows_plus_one(std::unique_ptr<WeightRows> rows);
+/// Every value plus `term`.
+std::unique_ptr<WeightRows> rows_plus(std::unique_ptr<WeightRows> rows, float term);
 
-/// Row i of an expert is column step·i + offset of it.
+/// Row i of an expert is column step·i + offset of its `of` columns.
 struct ColumnChoice {
-  std::uint64_t step = 1, offset = 0;
+  std::uint64_t step = 1, offset = 0, of = 0;
 };
-/// Of floats [experts][cols][step·rows of an expert]. Throws Error for types that are not converted.
+/// Of floats [experts][cols][choice.of]. Throws Error for types that are not converted.
 std::unique_ptr<WeightRows> column_rows(const SafeTensor& tensor, std::uint64_t rows, std::uint64_t cols,
                                         std::uint64_t rows_of_expert, ColumnChoice choice);
 

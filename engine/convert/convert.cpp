@@ -68,6 +68,7 @@ struct Planned {
 
 struct Conversion::State {
   ConvertOptions options;
+  bool wrapped = false;  // the text model of another
   nlohmann::json json;
   HfConfig config;
   const HfForm& form;
@@ -103,8 +104,37 @@ struct Conversion::State {
   [[nodiscard]] HfConfig read_config() {
     if (!fs::exists(config_path()))
       throw Error(options.directory, "no config.json: expected the directory of a Hugging Face or MLX model");
-    json = read_json(config_path());
+    json = text_part(read_json(config_path()));
     return HfConfig::from_json(json, config_path(), hf_classes());
+  }
+
+  /// Of a class that has a text model beside others the text model's config.
+  nlohmann::json text_part(nlohmann::json whole) {
+    const std::string name = first_of(whole, "architectures");
+    if (std::ranges::find(hf_wrappers(), name) == hf_wrappers().end()) return whole;
+    if (!whole.contains("text_config") || !whole["text_config"].is_object())
+      throw Error(config_path(), "missing key, or no object", "key text_config");
+    nlohmann::json text = whole["text_config"];
+    const std::string type =
+        text.value("model_type", nlohmann::json()).is_string() ? text["model_type"].get<std::string>() : "";
+    const HfForm* const inner = find_hf_form_of_type(type);
+    if (inner == nullptr)
+      throw Error(config_path(), "unknown text model of " + name + ": got '" + type + "'",
+                  "key text_config.model_type");
+    for (const auto& [key, value] : whole.items())
+      if (!key.ends_with("_config") || key == "quantization_config") text.emplace(key, value);
+    text["architectures"] = {inner->model_class.name};
+    const nlohmann::json usual = nlohmann::json::parse(inner->model_class.usual, nullptr, false);
+    if (usual.is_object()) text.insert(usual.begin(), usual.end());
+    wrapped = true;
+    return text;
+  }
+
+  static std::string first_of(const nlohmann::json& object, const char* key) {
+    if (!object.is_object() || !object.contains(key)) return "";
+    const nlohmann::json& list = object[key];
+    return list.is_array() && !list.empty() && list.front().is_string() ? list.front().get<std::string>()
+                                                                        : "";
   }
 
   void set_keys() {
@@ -112,6 +142,8 @@ struct Conversion::State {
     set_hyper_parameters(*writer, config, find_architecture(config.model_class->arch)->norm);
     HfKeys keys(json, config_path(), config, *writer);
     if (form.keys != nullptr) form.keys(keys);
+    for (const HfNumber& number : form.numbers)
+      writer->set(std::string(number.gguf), GgufArray::of(sources.numbers_of(number)));
     if (auto factors = config.rope_factors(); !factors.empty())
       computed.emplace("rope_freqs.weight", std::move(factors));
     if (config.rope_scaling.kind != HfRopeScaling::Kind::LongRope) return;
@@ -174,20 +206,30 @@ struct Conversion::State {
       for (const char* part : {"lm_head.weight", "lm_head.scales", "lm_head.biases"}) sources.leave_out(part);
     }
     const std::set<std::string_view> left = sources.left();
-    bool predicting = false;
+    bool predicting = false, other_senses = false;
     std::vector<std::string_view> odd;
     for (const std::string_view name : left) {
       if (name.ends_with("rotary_emb.inv_freq")) continue;  // a table that is computed
       if (form.predicting_layers && is_behind_the_last_layer(name))
         predicting = true;
+      else if (wrapped && is_of_another_sense(name))
+        other_senses = true;
       else
         odd.push_back(name);
     }
     if (predicting) warnings.emplace_back("layers that predict further tokens are left out");
+    if (other_senses) warnings.emplace_back("tensors for pictures and sound are left out: text only");
     if (!odd.empty())
       throw weights.error("no place for it in a GGUF file of this class of models" +
                               (odd.size() == 1 ? "" : ", and for " + counted(odd.size() - 1, "other tensor")),
                           "tensor " + std::string(odd.front()));
+  }
+
+  static bool is_of_another_sense(std::string_view name) {
+    if (name.starts_with("model.")) name.remove_prefix(6);
+    return std::ranges::any_of(
+        std::initializer_list<std::string_view>{"vision", "audio", "multi_modal_projector", "image_newline"},
+        [&](std::string_view part) { return name.starts_with(part); });
   }
 
   [[nodiscard]] bool is_behind_the_last_layer(std::string_view name) const {

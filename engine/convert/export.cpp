@@ -3,16 +3,18 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "engine/architectures/architecture.h"
-#include "engine/architectures/hf_form.h"
-#include "model/hf/config.h"
-#include "model/hf/head_rows.h"
+#include "engine/architectures/hf_keys.h"
+#include "engine/convert/hf_targets.h"
+#include "model/plural.h"
 #include "model/safetensors/writer.h"
 #include "tokenizer/hf/vocabulary.h"
 
@@ -58,32 +60,101 @@ std::string_view torch_name(DType type) {
   return type == DType::F16 ? "float16" : type == DType::BF16 ? "bfloat16" : "float32";
 }
 
-/// A tensor under both names.
-struct Named {
-  std::string gguf;
-  HfRows rows = HfRows::Same;
+/// What a directory of one class would say of a model.
+struct Description {
+  HfConfig config;
+  nlohmann::ordered_json json;
+  std::vector<HfTarget> targets;
 };
 
-/// All that files of the form may have, in their order: names at Hugging Face first.
-std::vector<std::pair<std::string, Named>> all_names(const HfForm& form, std::uint32_t n_layers) {
-  std::vector<std::pair<std::string, Named>> names;
-  const auto numbered = [](std::string_view pattern, std::uint32_t layer, std::string_view ending) {
-    std::string name(pattern);
-    if (const std::size_t at = name.find('#'); at != std::string::npos)
-      name.replace(at, 1, std::to_string(layer));
-    return name.append(ending);
-  };
-  for (std::uint32_t layer = 0; layer < n_layers; ++layer) {
-    for (const HfTensor& tensor : form.tensors) {
-      const bool in_layer = tensor.gguf.find('#') != std::string_view::npos;
-      if (!in_layer && layer != 0) continue;
-      for (const char* ending : {".weight", ".bias"})
-        names.emplace_back(numbered(tensor.hf, layer, ending),
-                           Named{numbered(tensor.gguf, layer, ending), tensor.rows});
+/// Finds the class of models in whose directory everything in a file has a place.
+class Describer {
+ public:
+  Describer(const GgufFile& file, const LlamaConfig& llama, const Vocabulary& vocabulary)
+      : file_(file),
+        llama_(llama),
+        vocabulary_(vocabulary),
+        graph_(build_graph(file, llama, *available_kernels().back())),
+        forms_(hf_forms_of(llama.arch)) {}
+
+  [[nodiscard]] std::unique_ptr<Description> describe(std::string_view dtype) const {
+    std::optional<Error> refused;
+    for (const HfForm* const form : forms_) {
+      try {
+        return describe(*form, dtype);
+      } catch (const Error& error) {
+        if (!refused) refused = error;
+      }
+    }
+    throw refused
+        ? *refused
+        : file_.error(
+              "cannot be exported: the names in Hugging Face's files of this architecture are not known",
+              "key general.architecture");
+  }
+  [[nodiscard]] std::vector<std::string> left_out() const {
+    std::vector<std::string> names(graph_.unused_tensors.begin(), graph_.unused_tensors.end());
+    return names;
+  }
+
+ private:
+  [[nodiscard]] std::unique_ptr<Description> describe(const HfForm& form, std::string_view dtype) const {
+    auto made = std::make_unique<Description>();
+    made->config = HfConfig::from_gguf(file_, llama_, form.model_class);
+    set_window(made->config);
+    if (vocabulary_.bos) made->config.bos = static_cast<std::uint32_t>(*vocabulary_.bos);
+    if (vocabulary_.eos) made->config.eos = {static_cast<std::uint32_t>(*vocabulary_.eos)};
+    made->json = made->config.to_json(dtype);
+    Keys said(file_);
+    static_cast<void>(LlamaConfig::from_keys(file_, said, find_architecture(llama_.arch)->norm));
+    HfKeys keys(file_, said, made->config, made->json);
+    if (form.keys != nullptr) form.keys(keys);
+    require_all_keys(said);
+    made->targets = hf_targets(form, made->config, file_, [this](std::string_view name) {
+      return !graph_.unused_tensors.contains(name);
+    });
+    require_all_tensors(form, made->targets);
+    return made;
+  }
+
+  // Of a window that is not run: only classes that may have one by their common keys say it.
+  void set_window(HfConfig& config) const {
+    if (graph_.keys_read.contains("attention.sliding_window")) return;
+    const auto window = file_.find_uint(llama_.arch + ".attention.sliding_window").value_or(0);
+    if (window == 0) return;
+    const bool other =
+        std::ranges::any_of(forms_, [](const HfForm* form) { return form->model_class.window_by_default; });
+    if (other && !config.model_class->window_by_default)
+      throw file_.error("cannot be said in config.json of " + std::string(config.model_class->name),
+                        "key " + llama_.arch + ".attention.sliding_window");
+    config.sliding_window = static_cast<std::uint32_t>(std::min(window, limits::kContext));
+  }
+
+  void require_all_keys(const Keys& said) const {
+    for (const std::string& suffix : graph_.keys_read) {
+      const std::string key = llama_.arch + "." + suffix;
+      if (file_.find(key) != nullptr && !said.has_been_read(suffix))
+        throw file_.error("cannot be said in config.json of this class of models", "key " + key);
     }
   }
-  return names;
-}
+
+  void require_all_tensors(const HfForm& form, const std::vector<HfTarget>& targets) const {
+    std::set<std::string_view> placed = {"rope_freqs.weight", "rope_factors_short.weight",
+                                         "rope_factors_long.weight"};  // said in config.json
+    for (const HfTarget& target : targets)
+      for (const std::string_view name : target.made_of()) placed.insert(name);
+    for (const TensorView& tensor : file_.tensors())
+      if (!placed.contains(tensor.name) && !graph_.unused_tensors.contains(tensor.name))
+        throw file_.error("no place for it in a directory of " + std::string(form.model_class.name),
+                          "tensor " + std::string(tensor.name));
+  }
+
+  const GgufFile& file_;
+  const LlamaConfig& llama_;
+  const Vocabulary& vocabulary_;
+  const BuiltGraph graph_;
+  const std::vector<const HfForm*> forms_;
+};
 
 }  // namespace
 
@@ -91,22 +162,26 @@ struct Export::State {
   ExportOptions options;
   GgufFile file;
   LlamaConfig llama;
-  HfConfig config;
   Vocabulary vocabulary;
-  std::map<std::string, Named> names;  // by Hugging Face's
+  std::unique_ptr<Description> description;
+  std::map<std::string_view, const HfTarget*> targets;  // by name
   std::vector<SafetensorsShard> shards;
   std::vector<ExportedTensor> tensors;
+  std::vector<std::string> warnings;
 
   explicit State(ExportOptions wanted)
       : options(std::move(wanted)),
         file(GgufFile::open(options.file)),
         llama(read_config(file)),
-        config(HfConfig::from_gguf(file, llama, hf_classes(true))),
         vocabulary(Vocabulary::from_gguf(file)) {
     options.directory = clean(options.directory);
     require_room_for_directory();
-    (void)build_graph(file, llama, *available_kernels().back());  // all there, of the right shapes
-    special_tokens();
+    const Describer describer(file, llama, vocabulary);
+    const TensorView* const embedding = file.tensor("token_embd.weight");
+    description = describer.describe(torch_name(matrix_type(embedding->dtype)));
+    if (const std::vector<std::string> names = describer.left_out(); !names.empty())
+      warnings.push_back(counted(names.size(), "tensor") + " without a use left out: " + names.front() +
+                         (names.size() > 1 ? ", …" : ""));
     plan();
   }
 
@@ -119,40 +194,27 @@ struct Export::State {
       throw Error(options.directory, "is not empty: expected a new or empty directory");
   }
 
-  void special_tokens() {
-    if (vocabulary.bos) config.bos = static_cast<std::uint32_t>(*vocabulary.bos);
-    if (vocabulary.eos) config.eos = {static_cast<std::uint32_t>(*vocabulary.eos)};
-  }
-
-  [[nodiscard]] DType target(const TensorView& tensor) const {
-    if (tensor.shape.size() < 2) return tensor.dtype;
+  // BF16 has room for MXFP4's exponents, F16 has not.
+  [[nodiscard]] DType matrix_type(DType type) const {
     if (options.type) return *options.type;
-    return find_safetensors_type(tensor.dtype) != nullptr ? tensor.dtype : DType::F16;
+    if (find_safetensors_type(type) != nullptr) return type;
+    return type == DType::MXFP4 ? DType::BF16 : DType::F16;
   }
 
   void plan() {
     std::vector<SafetensorsDeclaration> declarations;
-    std::size_t planned = file.tensor("rope_freqs.weight") != nullptr ? 1 : 0;  // said in config.json
-    for (const auto& [hf, name] : all_names(*export_form(llama.arch), config.n_layers)) {
-      const TensorView* const tensor = file.tensor(name.gguf);
-      if (tensor == nullptr) continue;
-      ++planned;
-      std::vector<std::uint64_t> shape(tensor->shape.rbegin(), tensor->shape.rend());
-      declarations.push_back({hf, find_safetensors_type(target(*tensor)), std::move(shape)});
-      names.emplace(hf, name);
+    for (const HfTarget& target : description->targets) {
+      targets.emplace(target.name, &target);
+      const DType type = target.shape.size() < 2 ? target.type() : matrix_type(target.type());
+      declarations.push_back({target.name, find_safetensors_type(type), target.shape});
     }
-    if (planned != file.tensors().size())
-      throw file.error("holds tensors that a directory of this class of models has not: expected " +
-                       std::to_string(planned) + ", got " + std::to_string(file.tensors().size()));
+    std::ranges::sort(declarations, {}, &SafetensorsDeclaration::name);
     shards = plan_shards(std::move(declarations), options.shard_bytes);
     for (const SafetensorsShard& shard : shards) {
       for (const SafetensorsDeclaration& item : shard.tensors)
-        tensors.push_back({item.name, source(item.name).dtype, *item.type->dtype, item.shape, item.bytes()});
+        tensors.push_back(
+            {item.name, targets.at(item.name)->type(), *item.type->dtype, item.shape, item.bytes()});
     }
-  }
-
-  [[nodiscard]] const TensorView& source(const std::string& hf_name) const {
-    return *file.tensor(names.at(hf_name).gguf);
   }
 
   void write(const std::function<bool(std::uint64_t)>& on_bytes,
@@ -174,25 +236,15 @@ struct Export::State {
       writer.finish();
     }
     if (shards.size() > 1) write_text(directory, "model.safetensors.index.json", shard_index(shards));
-    const std::string_view dtype = torch_name(tensors.empty() ? DType::F32 : matrix_type());
-    write_text(directory, "config.json", config.to_json(dtype).dump(2) + "\n");
+    write_text(directory, "config.json", description->json.dump(2) + "\n");
     for (const TextFile& text : hf_vocabulary_files(vocabulary))
       write_text(directory, text.name, text.content);
     directory.finish();
   }
 
-  [[nodiscard]] DType matrix_type() const { return target(*file.tensor("token_embd.weight")); }
-
   void write_tensor(RowStream& stream, const ExportedTensor& tensor, const RowStream::Sink& sink) const {
-    const bool paired = names.at(tensor.name).rows == HfRows::Pairs;
-    const TensorView& view = source(tensor.name);
-    const bool column = view.shape.size() < 2 && paired;
-    const std::uint64_t cols = column ? 1 : view.cols(), rows = column ? view.cols() : view.rows();
-    const auto values = gguf_rows(view, rows, cols);
-    RowJob job{
-        .file = options.file, .name = std::string(view.name), .rows = values.get(), .type = tensor.type};
-    if (paired) job.source_row = [head = config.head_dim](std::uint64_t row) { return gguf_row(row, head); };
-    stream.write(job, sink);
+    const auto rows = targets.at(tensor.name)->rows();
+    stream.write({.file = options.file, .name = tensor.name, .rows = rows.get(), .type = tensor.type}, sink);
   }
 
   static void write_text(const DirectoryInTheMaking& directory, const std::string& name,
@@ -210,6 +262,7 @@ Export::Export(ExportOptions options) : state_(std::make_unique<State>(std::move
 Export::~Export() = default;
 
 const std::vector<ExportedTensor>& Export::tensors() const { return state_->tensors; }
+const std::vector<std::string>& Export::warnings() const { return state_->warnings; }
 std::size_t Export::shards() const { return state_->shards.size(); }
 
 bool Export::write(const std::function<bool(std::uint64_t)>& on_bytes,

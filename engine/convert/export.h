@@ -36,6 +36,7 @@ class Export {
   Export& operator=(const Export&) = delete;
 
   [[nodiscard]] const std::vector<ExportedTensor>& tensors() const;  ///< in the order of writing
+  [[nodiscard]] const std::vector<std::string>& warnings() const;    ///< what is left out
   [[nodiscard]] std::size_t shards() const;
   /// Writes the directory under another name beside it, renamed when it is complete; as Conversion::write.
   bool write(const std::function<bool(std::uint64_t bytes)>& on_bytes,

@@ -9,21 +9,31 @@ namespace {
 
 using Shape = std::vector<std::uint64_t>;
 
-std::string fill(std::string text, char mark, std::uint64_t number) {
-  if (const std::size_t at = text.find(mark); at != std::string::npos)
-    text.replace(at, 1, std::to_string(number));
-  return text;
-}
-
-bool is_whole_name(std::string_view name) {
-  return name.ends_with(".weight") || name.ends_with(".bias") || name.ends_with(".scale");
-}
-
-bool doubles(HfRows rows) {
-  return rows != HfRows::Same && rows != HfRows::Pairs && rows != HfRows::PlusOne && rows != HfRows::Columns;
-}
+bool doubles(HfRows rows) { return rows >= HfRows::FirstHalf && rows != HfRows::Columns; }
 bool transposes(HfRows rows) { return rows >= HfRows::Columns; }
-bool reorders(HfRows rows) { return rows != HfRows::Same && rows != HfRows::PlusOne; }
+bool reorders(HfRows rows) { return rows == HfRows::Pairs || rows >= HfRows::GroupQueries; }
+
+/// How many rows of the other tensor (whole) make how many of this (part).
+struct Share {
+  std::uint64_t part = 1, whole = 1;
+};
+Share share_of(HfRows rows, const HfConfig& config) {
+  const std::uint64_t all = std::uint64_t{config.n_heads} + 2 * std::uint64_t{config.n_kv_heads};
+  if (rows == HfRows::GroupQueries) return {config.n_heads, all};
+  if (rows == HfRows::GroupKeys || rows == HfRows::GroupValues) return {config.n_kv_heads, all};
+  return {1, doubles(rows) ? std::uint64_t{2} : 1};
+}
+
+/// Where the row of a query, key or value stands in a tensor of groups.
+std::uint64_t row_in_groups(HfRows rows, std::uint64_t row, const HfConfig& config) {
+  const std::uint64_t size = config.head_dim, queries = config.n_heads / config.n_kv_heads;
+  const std::uint64_t from = rows == HfRows::GroupValues ? row : hf_row(row, size);
+  const std::uint64_t head = from / size;
+  const std::uint64_t place = rows == HfRows::GroupQueries
+                                  ? head / queries * (queries + 2) + head % queries
+                                  : head * (queries + 2) + queries + (rows == HfRows::GroupValues ? 1 : 0);
+  return place * size + from % size;
+}
 
 Shape without_ones(const Shape& shape) {
   Shape out;
@@ -40,38 +50,40 @@ HfSources::HfSources(const HfForm& form, const HfConfig& config, const Safetenso
 }
 
 void HfSources::resolve(const HfTensor& name) {
-  const bool layered = name.gguf.find('#') != std::string_view::npos, whole = is_whole_name(name.gguf);
-  for (std::uint32_t layer = 0; layer < (layered ? config_.n_layers : 1); ++layer) {
-    if (whole) {
-      resolve(name, "", layer);
-      continue;
-    }
-    resolve(name, ".weight", layer);
-    resolve(name, ".bias", layer);
-  }
+  if (name.rows == HfRows::LatentKeys || name.rows == HfRows::LatentValues) return;
+  const bool layered = name.gguf.find('#') != std::string_view::npos;
+  for (std::uint32_t layer = 0; layer < (layered ? config_.n_layers : 1); ++layer)
+    for (const std::string_view ending : endings_of(name)) resolve(name, ending, layer);
 }
 
 // Of several names for one tensor the first that is there counts.
 void HfSources::resolve(const HfTensor& name, std::string_view ending, std::uint32_t layer) {
-  const std::string hf = fill(std::string(name.hf).append(ending), '#', layer);
+  const std::string hf = with_number(name.hf, '#', layer).append(ending);
   Source source{name.rows, {}, hf.find('%') != std::string::npos};
   for (std::uint64_t i = 0; source.stacked || i == 0; ++i) {
-    const SafeTensor* const tensor = weights_.tensor(fill(hf, '%', i));
+    const SafeTensor* const tensor = find(with_number(hf, '%', i));
     if (tensor == nullptr) break;
     source.parts.push_back(tensor);
   }
   if (!source.parts.empty())
-    sources_.emplace(fill(std::string(name.gguf).append(ending), '#', layer), std::move(source));
+    sources_.emplace(with_number(name.gguf, '#', layer).append(ending), std::move(source));
+}
+
+// Within other models the text model's names have a prefix.
+const SafeTensor* HfSources::find(const std::string& name) const {
+  const SafeTensor* tensor = weights_.tensor(name);
+  if (tensor == nullptr) tensor = weights_.tensor("language_model." + name);
+  if (tensor == nullptr && name.starts_with("model."))
+    tensor = weights_.tensor("model.language_model." + name.substr(6));
+  return tensor;
 }
 
 std::string HfSources::name_of(std::string_view gguf) const {
   for (const HfTensor& name : form_.tensors) {
-    for (const std::string_view ending : {".weight", ".bias"}) {
-      const std::string_view added = is_whole_name(name.gguf) ? "" : ending;
+    for (const std::string_view ending : endings_of(name))
       for (std::uint32_t layer = 0; layer < config_.n_layers; ++layer)
-        if (fill(std::string(name.gguf).append(added), '#', layer) == gguf)
-          return fill(fill(std::string(name.hf).append(added), '#', layer), '%', 0);
-    }
+        if (with_number(name.gguf, '#', layer).append(ending) == gguf)
+          return with_number(with_number(name.hf, '#', layer).append(ending), '%', 0);
   }
   return std::string(gguf) + " of a GGUF file, which directories of this class do not have";
 }
@@ -89,14 +101,18 @@ std::optional<Shape> HfSources::shape_of(std::string_view gguf) const {
   if (source.stacked) shape.insert(shape.begin(), source.parts.size());
   std::ranges::reverse(shape);
   if (transposes(source.rows) && shape.size() > 1) std::swap(shape[0], shape[1]);
-  if (doubles(source.rows)) shape[shape.size() > 1 && gguf.ends_with(".weight") ? 1 : 0] /= 2;
+  const Share share = share_of(source.rows, config_);
+  std::uint64_t& rows = shape[shape.size() > 1 && gguf.ends_with(".weight") ? 1 : 0];
+  rows = rows / share.whole * share.part;
   return shape;
 }
 
 // As the directory writes it; dimensions of 1 do not count.
 void HfSources::expect_shape(const Source& source, const WantedTensors::Wanted& wanted) const {
   Shape shape = wanted.shape;
-  if (doubles(source.rows)) shape[wanted.matrix ? 1 : 0] *= 2;
+  const Share share = share_of(source.rows, config_);
+  std::uint64_t& rows = shape[wanted.matrix && shape.size() > 1 ? 1 : 0];
+  rows = rows / share.part * share.whole;
   if (transposes(source.rows)) std::swap(shape[0], shape[1]);
   std::ranges::reverse(shape);
   const auto fail = [&](const SafeTensor& tensor) {
@@ -148,6 +164,23 @@ std::unique_ptr<WeightRows> HfSources::part_rows(const SafeTensor& tensor, std::
   return mlx_rows(tensor, scales, beside(tensor, ".weight", ".biases"), *packing, rows, cols);
 }
 
+std::vector<float> HfSources::numbers_of(const HfNumber& number) {
+  std::vector<float> values;
+  for (std::uint32_t layer = 0; layer < config_.n_layers; ++layer) {
+    const std::string name = with_number(number.hf, '#', layer);
+    const SafeTensor* const tensor = find(name);
+    if (tensor == nullptr && !number.usual) throw weights_.error("a tensor is missing", "tensor " + name);
+    values.push_back(number.usual.value_or(0));
+    if (tensor == nullptr) continue;
+    left_.erase(tensor->name);
+    if (tensor->values() != 1)
+      throw weights_.error("wrong shape: expected one number, got " + tensor->shape_string(),
+                           "tensor " + name);
+    float_rows(*tensor, 1, 1)->read(0, &values.back());
+  }
+  return values;
+}
+
 std::unique_ptr<WeightRows> HfSources::rows_of(const WantedTensors::Wanted& wanted) {
   const auto found = sources_.find(wanted.name);
   if (found == sources_.end()) throw weights_.error("a tensor is missing", "tensor " + name_of(wanted.name));
@@ -160,23 +193,30 @@ std::unique_ptr<WeightRows> HfSources::rows_of(const WantedTensors::Wanted& want
   const std::uint64_t of_expert = single ? wanted.shape[0] : wanted.shape.size() > 1 ? wanted.shape[1] : 1;
   if (transposes(source.rows)) {
     left_.erase(source.parts.front()->name);
-    const std::uint64_t step = doubles(source.rows) ? 2 : 1;
-    return column_rows(*source.parts.front(), rows, cols, of_expert,
-                       {step, source.rows == HfRows::OddColumns ? std::uint64_t{1} : 0});
+    const bool in_turn = source.rows == HfRows::EvenColumns || source.rows == HfRows::OddColumns;
+    ColumnChoice choice{.step = in_turn ? 2U : 1U, .of = doubles(source.rows) ? 2 * of_expert : of_expert};
+    if (source.rows == HfRows::OddColumns) choice.offset = 1;
+    if (source.rows == HfRows::SecondColumns) choice.offset = of_expert;
+    return column_rows(*source.parts.front(), rows, cols, of_expert, choice);
   }
-  const std::uint64_t source_rows = doubles(source.rows) ? 2 * rows : rows;
+  const Share share = share_of(source.rows, config_);
+  const std::uint64_t source_rows = rows / share.part * share.whole;
   std::vector<std::unique_ptr<WeightRows>> parts;
   for (const SafeTensor* const part : source.parts)
     parts.push_back(part_rows(*part, source_rows / source.parts.size(), cols));
-  if (source.rows == HfRows::PlusOne) return rows_plus_one(std::move(parts.front()));
-  if (source.rows == HfRows::Same && parts.size() == 1) return std::move(parts.front());
+  if (source.rows == HfRows::PlusOne) return rows_plus(std::move(parts.front()), 1);
+  if (!reorders(source.rows) && parts.size() == 1) return std::move(parts.front());
   return arranged_rows(
       std::move(parts), rows,
-      [kind = source.rows, of_expert, head = config_.head_dim](std::uint64_t row) -> std::uint64_t {
+      [kind = source.rows, of_expert, &config = config_](std::uint64_t row) -> std::uint64_t {
         const std::uint64_t before = row / of_expert * 2 * of_expert, i = row % of_expert;
         switch (kind) {
           case HfRows::Pairs:
-            return hf_row(row, head);
+            return hf_row(row, config.head_dim);
+          case HfRows::GroupQueries:
+          case HfRows::GroupKeys:
+          case HfRows::GroupValues:
+            return row_in_groups(kind, row, config);
           case HfRows::FirstHalf:
             return before + i;
           case HfRows::SecondHalf:

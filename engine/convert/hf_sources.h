@@ -28,7 +28,9 @@ class HfSources {
   [[nodiscard]] std::unique_ptr<WeightRows> rows_of(const WantedTensors::Wanted& wanted);
   /// Tensors of the directory that nothing was made of.
   [[nodiscard]] const std::set<std::string_view>& left() const { return left_; }
-  void leave_out(std::string_view name) { left_.erase(name); }
+  void leave_out(std::string_view name) { left_.erase(std::string_view(name)); }
+  /// One number for each layer, by the name of their tensors. Throws Error for what is no such number.
+  [[nodiscard]] std::vector<float> numbers_of(const HfNumber& number);
   /// The directory's name for a tensor that it lacks.
   [[nodiscard]] std::string name_of(std::string_view gguf) const;
 
@@ -39,6 +41,7 @@ class HfSources {
     bool stacked = false;
     [[nodiscard]] bool fp4() const { return parts.front()->name.ends_with("_blocks"); }
   };
+  [[nodiscard]] const SafeTensor* find(const std::string& name) const;
   void resolve(const HfTensor& name);
   void resolve(const HfTensor& name, std::string_view ending, std::uint32_t layer);
   std::unique_ptr<WeightRows> part_rows(const SafeTensor& tensor, std::uint64_t rows, std::uint64_t cols);

@@ -84,6 +84,12 @@ std::span<const float> Executor::logits(const BatchPlan& batch, std::size_t begi
   return {logits.f32, (end - begin) * logits.width};
 }
 
+std::span<const float> Executor::hidden(const BatchPlan& batch, std::size_t begin, std::size_t end) const {
+  assert(begin <= end && end <= batch.wanted.count());
+  const Value& value = work_.values[graph_.nodes.back().in];
+  return {value.row(batch.wanted.begin + begin), (end - begin) * value.width};
+}
+
 void Executor::profile(bool on) {
   profiling_ = on;
   std::fill(seconds_.begin(), seconds_.end(), 0.0);

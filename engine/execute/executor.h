@@ -44,6 +44,9 @@ class Executor {
   /// Logits of rows [begin, end) of the wanted ones of the last batch, at most shape().logit_rows of them:
   /// [end-begin][n_vocab], valid until the next call.
   std::span<const float> logits(const BatchPlan& batch, std::size_t begin, std::size_t end);
+  /// What the last node reads for these rows: [end-begin][width], valid until the next forward().
+  [[nodiscard]] std::span<const float> hidden(const BatchPlan& batch, std::size_t begin,
+                                              std::size_t end) const;
 
   /// f(i, seat) for i in [0, n) on the threads for prompts; see Team::run.
   template <class F>
@@ -53,7 +56,6 @@ class Executor {
   }
 
   [[nodiscard]] const WorkShape& shape() const { return shape_; }
-  [[nodiscard]] std::size_t work_bytes() const { return pages_.size(); }
 
   /// From now on forward() throws EvaluationStopped before the next node once the flag is set. The batch is not
   /// evaluated then: positions before it keep their keys and values. Null: nothing stops it.

@@ -14,8 +14,9 @@ KvPool::Group KvPool::group_for(const CacheSpec& spec, const KvShape& shape) {
   // A batch is stored before its first query looks back; both ends may lie inside a page.
   const std::size_t held = round_up(spec.window + shape.n_batch - 1, kKeyTile) / kKeyTile + 1;
   if (spec.window == 0 || held >= all) return {spec.latent, 0, all, total, {}, {}};
-  const std::size_t wanted = held * shape.sequences * (shape.keeps_prefixes ? 2 : 1);
-  return {spec.latent, spec.window, held, std::min(wanted, std::max(total, held * shape.sequences)), {}, {}};
+  const std::size_t own = held * shape.sequences;
+  const std::size_t kept = shape.keeps_prefixes ? std::max(own, shape.kept / kKeyTile) : 0;
+  return {spec.latent, spec.window, held, std::max(own, std::min(own + kept, total)), {}, {}};
 }
 
 KvPool::Layout KvPool::layout(const Graph& graph, const KvShape& shape) {

@@ -28,6 +28,7 @@ struct KvShape {
   std::size_t sequences = 1;  ///< that are alive together
   std::size_t positions = 0;  ///< of all sequences; at least n_ctx
   bool keeps_prefixes = false;
+  std::size_t kept = 0;  ///< so many of these are for kept prefixes, whose windows are kept everywhere
 };
 
 class KvPool {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/model.h"
+#include "engine/lora/lora_file.h"
 #include "model/gguf/gguf.h"
 
 namespace cria {

@@ -45,6 +45,7 @@ Answer::Answer(const Model& model, const Limits& limits, std::span<const TokenId
       limits_(limits),
       sampler_(sampler_options(options, model.vocabulary()), model.config().n_vocab, &model.tokenizer()),
       output_(model.tokenizer(), options_, sink_),
+      constraint_(model, options_),
       text_(prompt.begin(), prompt.end()) {
   if (prompt.empty()) throw Error("nothing to continue: the prompt has no tokens");
   keep_ = std::max<std::size_t>(options_.keep, model.vocabulary().bos == prompt.front() ? 1 : 0);
@@ -56,6 +57,10 @@ Answer::Answer(const Model& model, const Limits& limits, std::span<const TokenId
     shift();
   }
   n_prompt_ = text_.size();
+  // So that no step allocates.
+  text_.reserve(n_prompt_ + std::min(tokens_left(), limits_.n_ctx - n_prompt_));
+  result_.tokens.reserve(tokens_left());
+  output_.reserve(tokens_left());
 }
 
 // Without the oldest half of what follows the kept prefix. Keys and values depend on their positions and on all
@@ -105,20 +110,43 @@ void Answer::take(std::span<const float> logits) {
   if (interrupted()) return end(StopReason::Interrupted);
   if (options_.max_tokens >= 0 && result_.tokens.size() >= static_cast<std::size_t>(options_.max_tokens))
     return end(StopReason::Length);
-  const TokenId token = sampler_.next(logits, text_);
+  const TokenMask allowed = constraint_.mask();
+  if (constraint_.stuck()) return end(StopReason::Length);  // the vocabulary has no such text
+  const TokenId token = sampler_.next(logits, text_, allowed);
   if (std::ranges::count(model_.vocabulary().end_of_generation, token) != 0)
     return end(StopReason::EndOfGeneration);
+  constraint_.drawn(token, output_);
   push(token, logits);
+  constraint_.shown(token, output_);
   if (!output_.stop().empty()) return end(StopReason::StopString);
   if (output_.refused()) return end(StopReason::Interrupted);
-  append(token);
+  if (constraint_.finished()) end(StopReason::EndOfGeneration);
+  if (!ended_) append(token);
+}
+
+// The last token may be another where the text goes on freely.
+void Answer::guess_forced(std::size_t most, std::vector<TokenId>& draft) {
+  constexpr std::size_t kBytes = 256;
+  const std::string text = constraint_.forced(kBytes);
+  if (text.size() < 2) return;
+  const TextPart part{text, false};
+  std::vector<TokenId> tokens = model_.tokenizer().encode_parts({&part, 1}, nullptr, true);
+  if (tokens.size() > 1) tokens.pop_back();
+  tokens.resize(std::min(tokens.size(), most));
+  draft.insert(draft.end(), tokens.begin(), tokens.end());
+}
+
+void Answer::take_prompt(std::size_t position, std::span<const float> logits) {
+  result_.prompt_logprobs.push_back(
+      token_logprobs(logits, text_[position + 1], options_.prompt_logprobs.value_or(0)));
 }
 
 void Answer::push(TokenId token, std::span<const float> logits) {
   result_.tokens.push_back(token);
   output_.push(token);
-  if (options_.logprobs && output_.in_answer())
-    result_.logprobs.push_back(token_logprobs(logits, token, *options_.logprobs));
+  if (!options_.logprobs || !output_.in_answer()) return;
+  result_.logprobs.push_back(token_logprobs(logits, token, *options_.logprobs));
+  if (options_.on_logprobs) options_.on_logprobs(result_.logprobs.back());
 }
 
 void Answer::append(TokenId token) {

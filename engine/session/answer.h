@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/sample/sampler.h"
+#include "engine/session/answer_constraint.h"
 #include "engine/session/answer_output.h"
 
 namespace cria {
@@ -28,12 +29,16 @@ class Answer {
   /// The logits of the text's last token: draws the next, or ends the answer. Values that are kept of text that
   /// context shifts take away are of no use: the common prefix remains.
   void take(std::span<const float> logits);
+  /// The logits of a token of the prompt that is not its last, where they are wanted.
+  void take_prompt(std::size_t position, std::span<const float> logits);
   [[nodiscard]] bool ended() const { return ended_; }
   /// Whether no token may be drawn any more; take() would end it.
   [[nodiscard]] bool complete() const { return tokens_left() == 0; }
   /// Tokens that may still be drawn, by the options and the context without a shift.
   [[nodiscard]] std::size_t tokens_left() const;
   void end(StopReason reason);
+  /// Appends tokens, at most so many, of the text that the constraint leaves no choice about: a good draft.
+  void guess_forced(std::size_t most, std::vector<TokenId>& draft);
 
   /// Counts tokens of the prompt that were found, and that were evaluated now; tells the options' progress.
   void found(std::size_t n);
@@ -41,6 +46,9 @@ class Answer {
   /// Of drafts.
   void count_drafts(std::size_t drafted, std::size_t kept);
 
+  [[nodiscard]] std::size_t drawn() const { return result_.tokens.size(); }
+  /// How often the context was shifted: only then does text change that was there.
+  [[nodiscard]] std::size_t shifts() const { return result_.shifts; }
   [[nodiscard]] const GenerateOptions& options() const { return options_; }
   /// After the end. Once.
   GenerateResult result();
@@ -59,6 +67,7 @@ class Answer {
   const Limits limits_;
   Sampler sampler_;
   AnswerOutput output_;
+  AnswerConstraint constraint_;
   std::vector<TokenId> text_;
   std::size_t keep_ = 0, n_prompt_ = 0;
   GenerateResult result_;

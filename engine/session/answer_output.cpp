@@ -4,7 +4,18 @@
 
 namespace cria {
 
+void AnswerOutput::begin_verbatim() {
+  reader_.finish(reader_sink());
+  show(scanner_.finish(), text_, sink_);
+  verbatim_.emplace(tokenizer_, true);
+}
+
 void AnswerOutput::push(TokenId token) {
+  if (verbatim_) {
+    in_answer_ = true;
+    ++answer_tokens_;
+    return show(verbatim_->push(token), text_, sink_);
+  }
   const bool thought = reader_.thinking();
   reader_.push(token, reader_sink());
   const bool thinks = reader_.thinking();
@@ -15,7 +26,9 @@ void AnswerOutput::push(TokenId token) {
 }
 
 void AnswerOutput::finish(GenerateResult& result) {
-  if (scanner_.found().empty()) {
+  if (verbatim_) {
+    show(verbatim_->finish(), text_, sink_);
+  } else if (scanner_.found().empty()) {
     reader_.finish(reader_sink());
     show(scanner_.finish(), text_, sink_);
   }

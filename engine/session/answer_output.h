@@ -12,18 +12,25 @@ class AnswerOutput {
  public:
   /// Options and sink must outlive it.
   AnswerOutput(const Tokenizer& tokenizer, const GenerateOptions& options, const TextSink& sink)
-      : options_(options),
+      : tokenizer_(tokenizer),
+        options_(options),
         sink_(sink),
         reader_(tokenizer, options.format, options.thinking_opened),
         scanner_(options.stop) {}
 
+  /// Room for the text of so many tokens, most of them short.
+  void reserve(std::size_t tokens) { text_.reserve(8 * tokens); }
   void push(TokenId token);
+  /// From now on all is the answer as it is: no markers, no stop texts.
+  void begin_verbatim();
   /// Gives out what was held back, and writes text, reasoning, calls and stop text to the result. Log-probabilities
   /// there are those of tokens after which in_answer().
   void finish(GenerateResult& result);
   [[nodiscard]] const std::string& stop() const { return scanner_.found(); }
   /// A sink wants no more.
   [[nodiscard]] bool refused() const { return refused_; }
+  /// Whether what comes next is the answer, or white space before it.
+  [[nodiscard]] bool answer_next() const { return reader_.answer_next(); }
   /// Whether the last token belongs to the answer, as far as can be told.
   [[nodiscard]] bool in_answer() const { return in_answer_; }
 
@@ -33,10 +40,12 @@ class AnswerOutput {
   void take(ToolCall call);
   void show(std::string_view piece, std::string& all, const TextSink& sink);
 
+  const Tokenizer& tokenizer_;
   const GenerateOptions& options_;
   const TextSink& sink_;
   AnswerReader reader_;
   StopScanner scanner_;
+  std::optional<StreamDecoder> verbatim_;
   std::string text_, reasoning_;
   std::vector<ToolCall> calls_;
   std::size_t reasoning_tokens_ = 0;

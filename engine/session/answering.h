@@ -8,11 +8,18 @@ namespace cria {
 
 class Answering {
  public:
-  /// The answer begins on what the sequence holds and the engine has kept of its prompt.
-  Answering(Sequence& sequence, Answer& answer) : sequence_(sequence), answer_(answer) {}
+  /// The answer begins on what the sequence holds and the engine has kept of its prompt. every_row: something is
+  /// wanted of every token of the prompt (as by the option prompt_logprobs), so that all are evaluated.
+  Answering(Sequence& sequence, Answer& answer, bool every_row = false)
+      : sequence_(sequence),
+        answer_(answer),
+        every_row_(every_row || answer.options().prompt_logprobs.has_value()) {}
 
   /// Tokens of the text that are not evaluated. The sequence lets go of what is not of the text.
   [[nodiscard]] std::size_t missing();
+  /// Whether all of the prompt is evaluated, whatever is known of it.
+  [[nodiscard]] bool reads_all() const { return every_row_; }
+  [[nodiscard]] bool begun() const { return begun_; }
   /// Whether the prompt has been read.
   [[nodiscard]] bool decoding() const { return decoding_; }
   /// Adds at most `most` of the missing tokens; behind the last a draft, of which logits are wanted too. Returns how
@@ -27,7 +34,7 @@ class Answering {
   /// The logits of one of its rows, in ascending order. A row behind a draft token that was not drawn is not
   /// looked at.
   void take(std::size_t row, std::span<const float> logits);
-  [[nodiscard]] bool looks_at(std::size_t row) const { return taking_ && row == first_row_ + taken_; }
+  [[nodiscard]] bool looks_at(std::size_t row) const { return taking_ && row == first_row_ + looked_; }
   /// Of the last pass: how many of the draft's tokens were drawn.
   [[nodiscard]] std::size_t kept() const { return taken_ == 0 ? 0 : taken_ - 1; }
 
@@ -37,22 +44,26 @@ class Answering {
  private:
   Sequence& sequence_;
   Answer& answer_;
-  std::vector<TokenId> added_;  // in this pass: of the text, then the draft
-  std::size_t of_prompt_ = 0, of_text_ = 0;
-  std::size_t first_row_ = 0, rows_ = 0, taken_ = 0;
+  const bool every_row_;
+  std::vector<TokenId> added_;               // in this pass: of the text, then the draft
+  std::size_t of_prompt_ = 0, of_text_ = 0;  // tokens of this pass
+  std::size_t known_ = 0, last_ = 0;         // positions before the pass, and of the text's last token
+  std::size_t agreed_ = 0, shifts_ = 0;  // tokens of the text that the sequence holds, where none was dropped
+  std::size_t first_row_ = 0, rows_ = 0;  // of the batch
+  std::size_t looked_ = 0, taken_ = 0;    // rows: all that were looked at; those of which a token was drawn
   bool begun_ = false, decoding_ = false, taking_ = false;
 };
 
-/// Calls take(row, logits) for rows 0 … rows-1 of a batch, computed in pieces of what the engine holds at once.
+/// Calls take(row, logits) for rows begin … end-1 of a batch, computed in pieces of what the engine holds at once.
 template <class Take>
-void for_each_row(const Engine& engine, Batch& batch, std::size_t rows, Take&& take) {
+void for_each_row(const Engine& engine, Batch& batch, std::size_t begin, std::size_t end, Take&& take) {
   const std::size_t n_vocab = engine.model().vocabulary_size();
-  for (std::size_t begin = 0; begin < rows;) {
-    const std::size_t end = std::min(rows, begin + engine.logit_rows());
-    const std::span<const float> logits = batch.logits(begin, end);
-    for (std::size_t row = begin; row < end; ++row)
+  while (begin < end) {
+    const std::size_t piece = std::min(end, begin + engine.logit_rows());
+    const std::span<const float> logits = batch.logits(begin, piece);
+    for (std::size_t row = begin; row < piece; ++row)
       take(row, logits.subspan((row - begin) * n_vocab, n_vocab));
-    begin = end;
+    begin = piece;
   }
 }
 

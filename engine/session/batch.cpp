@@ -51,4 +51,9 @@ std::span<const float> Batch::logits(std::size_t begin, std::size_t end) {
   return state_->engine.executor.logits(state_->plan, begin, end);
 }
 
+std::span<const float> Batch::hidden(std::size_t begin, std::size_t end) const {
+  assert(state_->engine.last == state_.get());
+  return state_->engine.executor.hidden(state_->plan, begin, end);
+}
+
 }  // namespace cria

@@ -64,9 +64,9 @@ void Engine::parallel(std::size_t n, const std::function<void(std::size_t)>& f) 
 }
 
 // A loop that vectorizes: whether no exponent is all ones.
-bool all_finite(std::span<const float> logits) {
+bool all_finite(std::span<const float> values) {
   std::uint32_t bad = 0;
-  for (const float value : logits)
+  for (const float value : values)
     bad |= static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(value) & 0x7F800000U) == 0x7F800000U);
   return bad == 0;
 }

@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::uint32_t kDefaultContext = 4096;
 constexpr std::uint32_t kMaxContext = 1U << 24;
+constexpr std::uint64_t kMaxPositions = std::uint64_t{kMaxContext} * 16;
 constexpr std::uint32_t kMaxBatch = 4096;
 constexpr std::uint32_t kMaxSequences = 1024;
 constexpr unsigned kMaxThreads = 1024;
@@ -15,6 +16,20 @@ constexpr unsigned kMaxThreads = 1024;
 Error too_many(const char* what, std::uint64_t most, std::uint64_t got) {
   return Error("too many " + std::string(what) + ": expected at most " + std::to_string(most) + ", got " +
                std::to_string(got));
+}
+
+// Positions for which the pool grows by at most so many bytes.
+std::size_t positions_for(const Graph& graph, const KvShape& shape, std::uint64_t bytes) {
+  const std::size_t most = KvPool::bytes(graph, shape) + bytes;
+  std::size_t fits = 0, beyond = std::size_t{kMaxPositions} / kKeyTile;
+  while (fits + 1 < beyond) {
+    const std::size_t pages = fits + (beyond - fits) / 2;
+    KvShape larger = shape;
+    larger.kept = pages * kKeyTile;
+    larger.positions += larger.kept;
+    (KvPool::bytes(graph, larger) <= most ? fits : beyond) = pages;
+  }
+  return fits * kKeyTile;
 }
 
 }  // namespace
@@ -37,8 +52,7 @@ EnginePlan EnginePlan::of(const Model& model, const EngineOptions& wanted) {
   if (o.sequences > kMaxSequences) throw too_many("sequences", kMaxSequences, o.sequences);
   const std::uint64_t all = std::uint64_t{round_up(o.n_ctx, kKeyTile)} * o.sequences;
   o.positions = o.positions == 0 ? all : std::max<std::uint64_t>(o.positions, o.n_ctx);
-  if (o.positions > std::uint64_t{kMaxContext} * 16)
-    throw too_many("positions", std::uint64_t{kMaxContext} * 16, o.positions);
+  if (o.positions > kMaxPositions) throw too_many("positions", kMaxPositions, o.positions);
   o.n_batch = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
       o.n_batch, 1, std::min<std::uint64_t>(std::uint64_t{o.n_ctx} * o.sequences, kMaxBatch)));
   plan.graph = o.kernels == active_kernels()
@@ -46,7 +60,11 @@ EnginePlan EnginePlan::of(const Model& model, const EngineOptions& wanted) {
                    : build_graph(model.file(), config, *o.kernels, &model.adapters()).graph;
   plan.shape = fit_work(plan.graph, o.n_batch, threads);
   o.n_batch = static_cast<std::uint32_t>(plan.shape.n_batch);
-  plan.kv = {o.kv_type, o.n_ctx, plan.shape.n_batch, o.sequences, o.positions, o.keep_prefixes};
+  plan.kv = {o.kv_type, o.n_ctx, plan.shape.n_batch, o.sequences, o.positions, o.keep_prefixes, 0};
+  if (o.keep_prefixes && o.kept_bytes != 0) {
+    plan.kv.kept = positions_for(plan.graph, plan.kv, o.kept_bytes);
+    plan.kv.positions = o.positions += plan.kv.kept;
+  }
   plan.memory = {model.file().file_bytes(), KvPool::bytes(plan.graph, plan.kv),
                  WorkMemory::bytes(plan.graph, plan.shape), available_memory(), plan.shape.n_batch};
   return plan;

@@ -31,8 +31,8 @@ struct Engine::State {
   std::optional<PrefixIndex> index;  // where prefixes are kept
   Executor executor;
   NodeObserver observer;
-  std::size_t n_sequences = 0;
-  const Batch::State* last = nullptr;  // whose values the work memory holds
+  std::vector<Sequence::State*> sequences;  // that are alive
+  const Batch::State* last = nullptr;       // whose values the work memory holds
 
   State(const Model& m, EnginePlan p);
 
@@ -45,11 +45,12 @@ struct Engine::State {
 struct Sequence::State {
   Engine::State& engine;
   const std::uint64_t scope;
+  const bool shared;
   std::vector<TokenId> tokens;           // positions in use; capacity n_ctx from the start
   PageTables tables;                     // pages of at least these positions
   std::vector<PrefixIndex::Ref> prefix;  // of full pages, where prefixes are kept
 
-  State(Engine::State& e, std::uint64_t s);
+  State(Engine::State& e, std::uint64_t s, bool shares);
   State(const State& other);
   State& operator=(const State&) = delete;
   ~State();
@@ -63,11 +64,23 @@ struct Sequence::State {
   std::size_t truncate(std::size_t n);
   std::size_t reuse(std::span<const TokenId> wanted);
 
+  /// Where the longest prefix of some tokens lies: n positions, in another sequence's pages or the index's.
+  struct Found {
+    std::size_t n = 0;
+    const State* sequence = nullptr;  // null: entries alone
+    std::vector<PrefixIndex::Ref> entries;
+  };
+  [[nodiscard]] Found find(std::span<const TokenId> wanted) const;
+
  private:
+  [[nodiscard]] PrefixIndex* index() const { return shared && engine.index ? &*engine.index : nullptr; }
   void own_last_page(std::size_t group);
   void release_from(std::size_t group, std::size_t page);
+  void keep();
   [[nodiscard]] bool has_window(std::size_t n) const;
-  [[nodiscard]] std::size_t usable(std::span<const PrefixIndex::Ref> found) const;
+  [[nodiscard]] PageId page_of(const Found& found, std::size_t group, std::size_t page) const;
+  void shorten_to_windows(Found& found) const;
+  void become(const Found& found, std::span<const TokenId> wanted);
 };
 
 struct Batch::State {

@@ -1,5 +1,6 @@
 // Session::generate: an answer on a sequence of its own.
 #include <chrono>
+#include <limits>
 
 #include "engine/session/answering.h"
 #include "engine/session/state.h"
@@ -56,11 +57,14 @@ class Passes {
     if (options.speculate == Speculate::Off || left < 2) return 0;
     const bool measured = options.speculate == Speculate::Auto;
     if (measured && state_.draft_model) {
-      constexpr std::size_t kModel = 4;  // a model's guesses are a class of their own
-      state_.draft_model->guess(answer_.text(), std::min(left - 1, state_.drafts.length(kModel)), draft_);
-      return kModel;
+      const std::size_t most = std::min(left - 1, state_.drafts.length(kModelAgrees));
+      const DraftModel::Guess guess{&*state_.draft_sequence, answer_.text(), most, &draft_};
+      state_.draft_model->guess({&guess, 1}, std::numeric_limits<std::size_t>::max());
+      return kModelAgrees;
     }
-    const std::size_t agree = look_up_draft(answer_.text(), options.expected, left - 1, draft_);
+    answer_.guess_forced(left - 1, draft_);
+    const std::size_t agree =
+        draft_.empty() ? look_up_draft(answer_.text(), options.expected, left - 1, draft_) : kForcedAgrees;
     if (measured) draft_.resize(std::min(draft_.size(), state_.drafts.length(agree)));
     return agree;
   }
@@ -70,7 +74,7 @@ class Passes {
     answering_.add_to(state_.batch, state_.options.n_batch, draft_);
     state_.batch.forward();
     answering_.passed();
-    for_each_row(state_.engine, state_.batch, answering_.rows(),
+    for_each_row(state_.engine, state_.batch, 0, answering_.rows(),
                  [&](std::size_t row, std::span<const float> logits) {
                    if (!answering_.looks_at(row)) return;
                    if (!all_finite(logits)) throw state_.engine.not_finite(state_.sequence);

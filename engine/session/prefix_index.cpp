@@ -4,6 +4,7 @@
 #include <bit>
 #include <cassert>
 
+#include "engine/session/common_prefix.h"
 #include "model/file/hash.h"
 
 namespace cria {
@@ -23,42 +24,66 @@ PrefixIndex::PrefixIndex(KvPool& pool) : pool_(pool), free_(0) {
     entries_[i].next = i + 1 < n ? static_cast<std::uint32_t>(i + 1) : kNone;
 }
 
-std::size_t PrefixIndex::bucket(std::uint64_t scope, std::uint64_t parent,
-                                std::span<const TokenId> tokens) const {
+std::size_t PrefixIndex::bucket(std::uint64_t scope, std::uint64_t parent) const {
   Hash hash;
   hash.add_number(scope);
   hash.add_number(parent);
-  hash.add(tokens.data(), tokens.size_bytes());
   return hash.value() & (buckets_.size() - 1);
 }
 
-PrefixIndex::Ref PrefixIndex::find(std::uint64_t scope, Ref parent, std::span<const TokenId> tokens) const {
-  assert(tokens.size() == kKeyTile);
-  for (std::uint32_t i = buckets_[bucket(scope, parent.serial, tokens)]; i != kNone; i = entries_[i].next) {
+PrefixIndex::Match PrefixIndex::longest(std::uint64_t scope, Ref parent,
+                                        std::span<const TokenId> tokens) const {
+  Match best;
+  for (std::uint32_t i = buckets_[bucket(scope, parent.serial)]; i != kNone; i = entries_[i].next) {
     const Entry& e = entries_[i];
-    if (e.scope == scope && e.parent == parent.serial && std::ranges::equal(e.tokens, tokens))
-      return {i, e.serial};
+    if (e.scope != scope || e.parent != parent.serial) continue;
+    const std::size_t same = common_prefix(e.text(), tokens);
+    // Of equals the one that is no longer than it must be.
+    if (same > best.tokens || (same != 0 && same == best.tokens && e.n < entries_[best.ref.entry].n))
+      best = {{i, e.serial}, same};
   }
-  return {};
+  return best;
+}
+
+PrefixIndex::Ref PrefixIndex::create(std::uint64_t scope, Ref parent, std::span<const TokenId> tokens,
+                                     std::size_t index) {
+  assert(free_ != kNone);
+  const Ref ref = {free_, ++last_serial_};
+  Entry& e = entries_[free_];
+  free_ = e.next;
+  e.serial = ref.serial;
+  e.scope = scope;
+  e.parent = parent.serial;
+  e.depth = static_cast<std::uint32_t>(index);
+  e.n = static_cast<std::uint32_t>(tokens.size());
+  std::ranges::copy(tokens, e.tokens.begin());
+  std::uint32_t& first = buckets_[bucket(scope, parent.serial)];
+  e.next = first;
+  first = ref.entry;
+  return ref;
+}
+
+void PrefixIndex::drop_shorter(std::uint64_t scope, Ref parent, std::span<const TokenId> tokens) {
+  std::uint32_t next = kNone;
+  for (std::uint32_t i = buckets_[bucket(scope, parent.serial)]; i != kNone; i = next) {
+    const Entry& e = entries_[i];
+    next = e.next;
+    if (e.scope != scope || e.parent != parent.serial || e.n >= tokens.size() ||
+        common_prefix(e.text(), tokens) < e.n)
+      continue;
+    for (std::size_t group = 0; group < pool_.groups(); ++group)
+      if (place(i, group) != kNoPage) drop(i, group);
+  }
 }
 
 PrefixIndex::Ref PrefixIndex::add(std::uint64_t scope, Ref parent, std::span<const TokenId> tokens,
                                   PageTables& tables, std::size_t index) {
-  Ref ref = find(scope, parent, tokens);
-  if (ref.serial == 0) {
-    assert(free_ != kNone);
-    ref = {free_, ++last_serial_};
-    Entry& e = entries_[free_];
-    free_ = e.next;
-    e.serial = ref.serial;
-    e.scope = scope;
-    e.parent = parent.serial;
-    e.depth = static_cast<std::uint32_t>(index);
-    std::ranges::copy(tokens, e.tokens.begin());
-    std::uint32_t& first = buckets_[bucket(scope, parent.serial, tokens)];
-    e.next = first;
-    first = ref.entry;
-  }
+  assert(!tokens.empty() && tokens.size() <= kKeyTile);
+  const Match match = longest(scope, parent, tokens);
+  const bool known = match.tokens == tokens.size();
+  if (known && entries_[match.ref.entry].n > tokens.size()) return match.ref;
+  if (!known) drop_shorter(scope, parent, tokens);
+  const Ref ref = known ? match.ref : create(scope, parent, tokens, index);
   for (std::size_t group = 0; group < pool_.groups(); ++group) {
     PageId &kept = place(ref.entry, group), &own = tables[group][index];
     if (own == kNoPage || kept == own) continue;
@@ -114,7 +139,7 @@ void PrefixIndex::drop(std::uint32_t entry, std::size_t group) {
   for (std::size_t g = 0; g < pool_.groups(); ++g)
     if (place(entry, g) != kNoPage) return;
   Entry& e = entries_[entry];
-  std::uint32_t* link = &buckets_[bucket(e.scope, e.parent, e.tokens)];
+  std::uint32_t* link = &buckets_[bucket(e.scope, e.parent)];
   while (*link != entry) link = &entries_[*link].next;
   *link = e.next;
   e.serial = 0;

@@ -1,20 +1,30 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <utility>
 
 #include "engine/session/answering.h"
 #include "engine/session/common_prefix.h"
 #include "engine/session/engine_state.h"
+#include "engine/session/pooling.h"
+#include "engine/session/speculation.h"
 
 namespace cria {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 struct Queued {
   Scheduler::Id id;
   AnswerRequest request;
+  Clock::time_point since;
 };
+
+double seconds_since(Clock::time_point then) {
+  return std::chrono::duration<double>(Clock::now() - then).count();
+}
 
 std::size_t context(const Engine& engine, const AnswerRequest& request) {
   const std::size_t n_ctx = engine.options().n_ctx;
@@ -25,20 +35,30 @@ std::size_t context(const Engine& engine, const AnswerRequest& request) {
 struct Running {
   Scheduler::Id id;
   AnswerRequest request;
+  const Clock::time_point since;
   Answer answer;
   Sequence sequence;
   Answering answering;
-  const std::size_t pages;  // that it may need
-  bool in_batch = false, failed = false;
+  std::optional<PooledStates> pooled;
+  std::optional<Sequence> draft_sequence;     // of the draft model
+  std::vector<TokenId> draft;                 // for this step
+  std::size_t agree = 0;                      // what speaks for it
+  const std::size_t pages;                    // that it may need
+  bool failed = false, was_decoding = false;  // before this step
 
-  Running(Engine& engine, Scheduler::Id number, AnswerRequest&& wanted, std::size_t most_pages)
-      : id(number),
-        request(std::move(wanted)),
+  Running(Engine& engine, Queued&& queued, std::size_t most_pages)
+      : id(queued.id),
+        request(std::move(queued.request)),
+        since(queued.since),
         answer(engine.model(), {context(engine, request), false}, request.prompt, request.options,
                request.sink),
-        sequence(engine, request.scope),
-        answering(sequence, answer),
-        pages(most_pages) {}
+        sequence(engine, request.scope, request.cache_prompt),
+        answering(sequence, answer, request.embedding == Pooling::Mean),
+        pages(most_pages) {
+    draft.reserve(kMostDraft);
+    if (request.embedding) pooled.emplace(*request.embedding, engine.model().config().n_embd);
+  }
+  [[nodiscard]] std::size_t end_row() const { return answering.first_row() + answering.rows(); }
 };
 
 }  // namespace
@@ -49,20 +69,34 @@ struct Scheduler::State {
   Batch batch;
   std::deque<Queued> queue;
   std::vector<std::unique_ptr<Running>> running;  // in the order of their arrival
-  std::size_t pages = 0;                          // promised to these
-  std::size_t turn = 0;                           // whose prompt is read first
+  std::vector<Running*> in_batch;                 // in the order of their rows
+  std::vector<Running*> readers;                  // whose prompts are read in this step
+  std::optional<DraftModel> draft_model;
+  std::vector<DraftModel::Guess> guesses;
+  DraftControl drafts;
+  std::size_t pages = 0;  // promised to these
+  std::size_t turn = 0;   // whose prompt is read first
   Id last_id = 0;
 
-  State(Engine& e, const SchedulerOptions& o) : engine(e), options(o), batch(e) {}
+  State(Engine& e, const SchedulerOptions& o) : engine(e), options(o), batch(e) {
+    if (o.draft) draft_model.emplace(*o.draft, e.model(), e.options());
+  }
 
   void begin_answers();
   bool begin(Queued& next);
   bool plan_step();
+  void find_readers();
+  void guess();
+  void look_up(Running& r, std::size_t most, DraftControl::Pass& pass);
+  void ask_model(Running& r, std::size_t most, DraftControl::Pass& pass);
   void add_drawing();
   void add_prompts();
+  void count_drafts(double seconds);
   [[nodiscard]] bool waits_for_prefix(Running& reader);
-  bool add(Running& answer, std::size_t most);
-  void take_logits();
+  bool add(Running& answer, std::size_t most, std::span<const TokenId> draft = {});
+  void take_rows();
+  void take_logits(std::span<Running* const> of);
+  void take_hidden(Running& r);
   void end_answers();
   static void end(Running& answer, const std::optional<Error>& error);
 };
@@ -74,12 +108,14 @@ bool Scheduler::State::begin(Queued& next) {
                     most = static_cast<std::size_t>(wanted.options.max_tokens);
   const std::size_t needed = Engine::pages_of(
       wanted.options.max_tokens < 0 ? n_ctx : std::min(n_ctx, wanted.prompt.size() + std::min(most, n_ctx)));
-  if (running.size() == engine.options().sequences) return false;
-  if (!running.empty() && pages + needed > engine.pages()) return false;
+  const bool no_sequence = engine.state().sequences.size() == engine.options().sequences;
+  if (!running.empty() && (no_sequence || pages + needed > engine.pages())) return false;
   const auto on_end = wanted.on_end;
   try {
-    running.push_back(std::make_unique<Running>(engine, next.id, std::move(next.request), needed));
+    running.push_back(std::make_unique<Running>(engine, std::move(next), needed));
     pages += needed;
+    Running& r = *running.back();
+    if (r.request.on_begin) r.request.on_begin(seconds_since(r.since));
   } catch (const Error& error) {
     if (on_end) on_end({}, error);
   }
@@ -91,10 +127,12 @@ void Scheduler::State::begin_answers() {
 }
 
 // An answer that cannot go on fails alone.
-bool Scheduler::State::add(Running& r, std::size_t most) {
+bool Scheduler::State::add(Running& r, std::size_t most, std::span<const TokenId> draft) {
   try {
-    r.answering.add_to(batch, most);
-    return r.in_batch = true;
+    r.was_decoding = r.answering.decoding();
+    r.answering.add_to(batch, most, draft);
+    in_batch.push_back(&r);
+    return true;
   } catch (const Error& error) {
     end(r, error);
     r.failed = true;
@@ -102,73 +140,179 @@ bool Scheduler::State::add(Running& r, std::size_t most) {
   }
 }
 
+// In rounds: each step another answer, and another prompt, is the first.
 void Scheduler::State::add_drawing() {
-  for (const auto& r : running)
-    if (r->answering.decoding() && batch.room() > 0) add(*r, batch.room());
+  const std::size_t n = running.size();
+  for (std::size_t i = 0; i < n && batch.room() > 0; ++i) {
+    Running& r = *running[(turn + i) % n];
+    if (r.answering.decoding()) add(r, 1, r.draft);
+  }
 }
 
-// Whether an earlier prompt, still being read, begins with more of the same than is known: it is read once.
+// Whether an earlier prompt, still being read, begins with so much more of the same than is known, or with all of
+// it: that is read once.
 bool Scheduler::State::waits_for_prefix(Running& reader) {
-  const std::span<const TokenId> text = reader.answer.text();
-  const std::size_t known = text.size() - reader.answering.missing();
+  constexpr std::size_t kWorthWaiting = 16;  // tokens
+  if (reader.answering.begun() || reader.answering.reads_all() || !reader.request.cache_prompt) return false;
+  const std::span<const TokenId> text = reader.answer.text(), wanted = text.first(text.size() - 1);
+  std::optional<std::size_t> known;
   for (const auto& other : running) {
     if (other.get() == &reader) return false;
-    if (other->answering.decoding() || other->request.scope != reader.request.scope) continue;
-    const std::size_t common = common_prefix(other->answer.text(), text.first(text.size() - 1));
-    if (common / kKeyTile * kKeyTile > known) return true;
+    if (other->answering.decoding() || other->request.scope != reader.request.scope ||
+        !other->request.cache_prompt)
+      continue;
+    const std::size_t common = common_prefix(other->answer.text(), wanted);
+    if (common <= other->sequence.tokens().size()) continue;
+    if (common < kWorthWaiting && common < wanted.size()) continue;
+    if (!known) known = reader.sequence.state().find(wanted).n;
+    if (common >= *known + kWorthWaiting || (common == wanted.size() && common > *known)) return true;
   }
   return false;
 }
 
-// In rounds: each step another prompt is the first to be given tokens.
+void Scheduler::State::find_readers() {
+  readers.clear();
+  const std::size_t n = running.size();
+  for (std::size_t i = 0; i < n; ++i) {
+    Running& r = *running[(turn + i) % n];
+    if (!r.answering.decoding() && !waits_for_prefix(r)) readers.push_back(&r);
+  }
+}
+
 void Scheduler::State::add_prompts() {
   std::size_t left = batch.size() == 0 ? batch.room() : std::min(batch.room(), options.prompt_tokens);
-  const std::size_t n = running.size(), first = turn++ % n;
-  for (std::size_t i = 0; i < n && left > 0; ++i) {
-    Running& r = *running[(first + i) % n];
-    if (r.answering.decoding() || r.failed || waits_for_prefix(r)) continue;
+  for (Running* const r : readers) {
     const std::size_t before = batch.size();
-    if (add(r, left)) left -= batch.size() - before;
+    if (left > 0 && add(*r, left)) left -= batch.size() - before;
   }
+}
+
+// Drafts for the answers that are being written, of what prompts leave: nobody waits for them.
+void Scheduler::State::guess() {
+  const std::size_t n = running.size();
+  std::size_t of_prompts = 0, writers = 0;
+  for (Running* const r : readers)
+    of_prompts += r->answering.begun() ? r->answering.missing() : r->answer.text().size();
+  for (const auto& r : running) {
+    r->draft.clear();
+    writers += r->answering.decoding() ? 1 : 0;
+  }
+  const std::size_t all = std::min(options.prompt_tokens, batch.room() - std::min(batch.room(), writers));
+  std::size_t left = all - std::min(all, of_prompts);
+  DraftControl::Pass pass{writers + all - left, static_cast<double>(writers)};
+  guesses.clear();
+  for (std::size_t i = 0; i < n; ++i) {
+    Running& r = *running[(turn + i) % n];
+    const std::size_t most =
+        std::min({left, kMostDraft, std::max<std::size_t>(1, r.answer.tokens_left()) - 1});
+    const Speculate way = r.request.options.speculate;
+    if (!r.answering.decoding() || way == Speculate::Off || most == 0) continue;
+    const std::size_t before = pass.tokens;
+    draft_model&& way == Speculate::Auto ? ask_model(r, most, pass) : look_up(r, most, pass);
+    left -= pass.tokens - before;
+  }
+  if (!guesses.empty()) draft_model->guess(guesses, options.prompt_tokens);
+}
+
+void Scheduler::State::look_up(Running& r, std::size_t most, DraftControl::Pass& pass) {
+  r.answer.guess_forced(most, r.draft);
+  r.agree = r.draft.empty() ? look_up_draft(r.answer.text(), r.request.options.expected, most, r.draft)
+                            : kForcedAgrees;
+  if (r.request.options.speculate == Speculate::Auto)
+    r.draft.resize(std::min(r.draft.size(), drafts.length(r.agree, pass, &pass.gained)));
+  pass.tokens += r.draft.size();
+}
+
+void Scheduler::State::ask_model(Running& r, std::size_t most, DraftControl::Pass& pass) {
+  r.agree = kModelAgrees;
+  most = std::min(most, drafts.length(r.agree, pass, &pass.gained));
+  if (most == 0) return;
+  if (!r.draft_sequence)
+    r.draft_sequence.emplace(draft_model->sequence(r.request.scope, r.request.cache_prompt));
+  guesses.push_back({&*r.draft_sequence, r.answer.text(), most, &r.draft});
+  pass.tokens += most;
+}
+
+// After the pass, of the whole step.
+void Scheduler::State::count_drafts(double seconds) {
+  std::size_t writers = 0, drafted = 0, kept = 0;
+  for (Running* const r : in_batch) {
+    if (!r->was_decoding) continue;
+    ++writers;
+    r->answer.count_drafts(r->draft.size(), r->answering.kept());
+    drafts.guessed(r->agree, r->draft.size(), r->answering.kept());
+    drafted += r->draft.size();
+    kept += r->answering.kept();
+  }
+  if (writers == 0) return drafts.spent(seconds);
+  drafts.passed(batch.size() - drafted, writers, drafted, kept, seconds);
 }
 
 bool Scheduler::State::plan_step() {
   batch.clear();
+  in_batch.clear();
   for (const auto& r : running) {
-    r->in_batch = false;
     const std::atomic<bool>* const flag = r->request.options.interrupt;
     if (flag != nullptr && *flag) r->answer.end(StopReason::Interrupted);
   }
   end_answers();
   begin_answers();
   if (running.empty()) return false;
+  ++turn;
+  find_readers();
+  guess();
   add_drawing();
   add_prompts();
   return batch.size() != 0;
 }
 
-void Scheduler::State::take_logits() {
-  std::size_t rows = 0;
-  for (const auto& r : running) {
-    if (!r->in_batch) continue;
-    r->answering.passed();
-    rows += r->answering.rows();
-  }
-  for_each_row(engine, batch, rows, [&](std::size_t row, std::span<const float> logits) {
-    for (const auto& r : running) {
-      if (!r->in_batch || r->failed || row - r->answering.first_row() >= r->answering.rows()) continue;
-      r->failed = !all_finite(logits);
-      if (!r->failed) r->answering.take(row, logits);
+void Scheduler::State::take_rows() {
+  for (Running* const r : in_batch) r->answering.passed();
+  const std::span<Running* const> all = in_batch;
+  for (std::size_t i = 0; i < all.size();) {
+    std::size_t n = 0;
+    while (i + n < all.size() && !all[i + n]->pooled) ++n;
+    if (n == 0) {
+      take_hidden(*all[i++]);
+    } else {
+      take_logits(all.subspan(i, n));
+      i += n;
     }
-  });
-  for (const auto& r : running)
+  }
+  for (Running* const r : in_batch)
     if (r->failed && !r->answer.ended()) end(*r, engine.not_finite(r->sequence));
+}
+
+// Of neighbours: the product of their rows is computed at once.
+void Scheduler::State::take_logits(std::span<Running* const> of) {
+  for_each_row(engine, batch, of.front()->answering.first_row(), of.back()->end_row(),
+               [&of](std::size_t row, std::span<const float> logits) {
+                 while (row >= of.front()->end_row()) of = of.subspan(1);
+                 Running& r = *of.front();
+                 if (r.failed || !r.answering.looks_at(row)) return;
+                 r.failed = !all_finite(logits);
+                 if (r.failed) return;
+                 r.answering.take(row, logits);
+                 if (r.answer.drawn() != 0 && r.request.on_first_token)
+                   std::exchange(r.request.on_first_token, {})(seconds_since(r.since));
+               });
+}
+
+void Scheduler::State::take_hidden(Running& r) {
+  const std::span<const float> rows = batch.hidden(r.answering.first_row(), r.end_row());
+  r.failed = !all_finite(rows);
+  if (r.failed) return;
+  r.pooled->add(rows);
+  if (r.answering.decoding()) r.answer.end(StopReason::Length);
 }
 
 void Scheduler::State::end(Running& r, const std::optional<Error>& error) {
   if (!r.answer.ended()) r.answer.end(StopReason::Interrupted);
   r.answering.finish();
-  if (r.request.on_end) std::exchange(r.request.on_end, {})(r.answer.result(), error);
+  if (!r.request.on_end) return;
+  GenerateResult result = r.answer.result();
+  if (r.pooled && result.reason == StopReason::Length) result.embedding = r.pooled->unit();
+  std::exchange(r.request.on_end, {})(std::move(result), error);
 }
 
 void Scheduler::State::end_answers() {
@@ -182,12 +326,21 @@ void Scheduler::State::end_answers() {
   });
 }
 
+AnswerRequest choice(const AnswerRequest& request, std::uint64_t index) {
+  AnswerRequest one = request;
+  if (!one.options.sampler.seed) return one;
+  const std::uint64_t seed = *one.options.sampler.seed;
+  one.options.sampler.seed = seed + index;
+  one.options.call_key ^= seed ^ (seed + index);  // as chat_request() makes it
+  return one;
+}
+
 Scheduler::Scheduler(Engine& engine, const SchedulerOptions& options)
     : state_(std::make_unique<State>(engine, options)) {}
 Scheduler::~Scheduler() = default;
 
 Scheduler::Id Scheduler::add(AnswerRequest request) {
-  state_->queue.push_back({++state_->last_id, std::move(request)});
+  state_->queue.push_back({++state_->last_id, std::move(request), Clock::now()});
   return state_->last_id;
 }
 
@@ -204,6 +357,7 @@ void Scheduler::cancel(Id id) {
 }
 
 bool Scheduler::step(const std::atomic<bool>* stop) {
+  const auto start = Clock::now();
   if (!state_->plan_step()) return !state_->queue.empty() || !state_->running.empty();
   state_->engine.state().executor.stop_on(stop);
   try {
@@ -213,7 +367,8 @@ bool Scheduler::step(const std::atomic<bool>* stop) {
     return true;
   }
   state_->engine.state().executor.stop_on(nullptr);
-  state_->take_logits();
+  state_->take_rows();
+  state_->count_drafts(seconds_since(start));
   state_->end_answers();
   return true;
 }

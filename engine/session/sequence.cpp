@@ -8,17 +8,18 @@
 
 namespace cria {
 
-Sequence::State::State(Engine::State& e, std::uint64_t s) : engine(e), scope(s), tables(e.pool.groups()) {
-  if (engine.n_sequences == engine.plan.options.sequences)
-    throw Error("too many sequences: expected at most " + std::to_string(engine.n_sequences));
+Sequence::State::State(Engine::State& e, std::uint64_t s, bool shares)
+    : engine(e), scope(s), shared(shares), tables(e.pool.groups()) {
+  if (engine.sequences.size() == engine.plan.options.sequences)
+    throw Error("too many sequences: expected at most " + std::to_string(engine.sequences.size()));
   const std::size_t n_ctx = engine.plan.options.n_ctx;
   tokens.reserve(n_ctx);
   for (auto& table : tables) table.reserve(n_ctx / kKeyTile + 1);
-  if (engine.index) prefix.reserve(n_ctx / kKeyTile);
-  ++engine.n_sequences;
+  if (index() != nullptr) prefix.reserve(n_ctx / kKeyTile + 1);
+  engine.sequences.push_back(this);
 }
 
-Sequence::State::State(const State& other) : State(other.engine, other.scope) {
+Sequence::State::State(const State& other) : State(other.engine, other.scope, other.shared) {
   tokens.assign(other.tokens.begin(), other.tokens.end());
   prefix.assign(other.prefix.begin(), other.prefix.end());
   const auto used = static_cast<std::ptrdiff_t>((tokens.size() + kKeyTile - 1) / kKeyTile);
@@ -31,9 +32,20 @@ Sequence::State::State(const State& other) : State(other.engine, other.scope) {
 }
 
 Sequence::State::~State() {
-  if (engine.index) engine.index->touch(prefix);
+  keep();
   for (std::size_t group = 0; group < tables.size(); ++group) release_from(group, 0);
-  --engine.n_sequences;
+  std::erase(engine.sequences, this);
+}
+
+// The index knows the full pages; it is told of the last one, too.
+void Sequence::State::keep() {
+  if (index() == nullptr) return;
+  const std::size_t page = prefix.size();
+  if (tokens.size() > page * kKeyTile) {
+    const PrefixIndex::Ref parent = page == 0 ? PrefixIndex::Ref{} : prefix.back();
+    prefix.push_back(index()->add(scope, parent, std::span(tokens).subspan(page * kKeyTile), tables, page));
+  }
+  index()->touch(prefix);
 }
 
 void Sequence::State::check(std::span<const TokenId> added) const {
@@ -83,12 +95,12 @@ void Sequence::State::make_room(std::size_t n) {
 
 void Sequence::State::append(std::span<const TokenId> added) {
   tokens.insert(tokens.end(), added.begin(), added.end());
-  if (!engine.index) return;
+  if (index() == nullptr) return;
   while ((prefix.size() + 1) * kKeyTile <= tokens.size()) {
     const std::size_t page = prefix.size();
     const PrefixIndex::Ref parent = page == 0 ? PrefixIndex::Ref{} : prefix.back();
     prefix.push_back(
-        engine.index->add(scope, parent, std::span(tokens).subspan(page * kKeyTile, kKeyTile), tables, page));
+        index()->add(scope, parent, std::span(tokens).subspan(page * kKeyTile, kKeyTile), tables, page));
   }
 }
 
@@ -104,7 +116,7 @@ bool Sequence::State::has_window(std::size_t n) const {
 std::size_t Sequence::State::truncate(std::size_t n) {
   if (n >= tokens.size()) return tokens.size();
   if (!has_window(n)) n = 0;
-  if (engine.index) engine.index->touch(prefix);
+  if (index() != nullptr) index()->touch(prefix);
   for (std::size_t group = 0; group < tables.size(); ++group)
     release_from(group, (n + kKeyTile - 1) / kKeyTile);
   prefix.resize(std::min(prefix.size(), n / kKeyTile));
@@ -112,54 +124,81 @@ std::size_t Sequence::State::truncate(std::size_t n) {
   return n;
 }
 
-// How many of these pages can be gone on from: what lies in a window must be there still.
-std::size_t Sequence::State::usable(std::span<const PrefixIndex::Ref> found) const {
+PageId Sequence::State::page_of(const Found& found, std::size_t group, std::size_t page) const {
+  if (found.sequence != nullptr && found.sequence->tables[group][page] != kNoPage)
+    return found.sequence->tables[group][page];
+  return page < found.entries.size() ? index()->page(found.entries[page], group) : kNoPage;
+}
+
+// To what can be gone on from: what lies in a window must be there. Within a page, the later the less is needed.
+void Sequence::State::shorten_to_windows(Found& found) const {
   const auto complete = [&](std::size_t n, std::size_t group) {
-    for (std::size_t page = engine.pool.first_page(group, n * kKeyTile); page < n; ++page)
-      if (engine.index->page(found[page], group) == kNoPage) return false;
+    for (std::size_t page = engine.pool.first_page(group, n); page * kKeyTile < n; ++page)
+      if (page_of(found, group, page) == kNoPage) return false;
     return true;
   };
-  std::size_t n = found.size();
-  for (std::size_t group = 0; group < tables.size();) {
-    if (complete(n, group)) {
+  for (std::size_t group = 0; found.n > 0 && group < tables.size();) {
+    if (complete(found.n, group)) {
       ++group;
     } else {
-      --n;
+      found.n = (found.n - 1) / kKeyTile * kKeyTile;
       group = 0;
     }
   }
-  return n;
+}
+
+// The index knows all full pages, and the last ones of sequences that have ended; of those alive their own tell.
+Sequence::State::Found Sequence::State::find(std::span<const TokenId> wanted) const {
+  Found best;
+  if (index() == nullptr) return best;
+  for (std::size_t same = kKeyTile; same == kKeyTile && best.n < wanted.size();) {
+    const PrefixIndex::Ref parent = best.entries.empty() ? PrefixIndex::Ref{} : best.entries.back();
+    const PrefixIndex::Match match = index()->longest(scope, parent, wanted.subspan(best.n));
+    same = match.tokens;
+    if (same != 0) best.entries.push_back(match.ref);
+    best.n += same;
+  }
+  // Entries of which all tokens agree.
+  const auto full = best.entries.begin() + static_cast<std::ptrdiff_t>(best.n / kKeyTile);
+  const std::vector<PrefixIndex::Ref> entries(best.entries.begin(), full);
+  shorten_to_windows(best);
+  for (const State* const other : engine.sequences) {
+    if (other == this || !other->shared || other->scope != scope) continue;
+    Found found{common_prefix(other->tokens, wanted), other, entries};
+    if (found.n <= best.n) continue;
+    shorten_to_windows(found);
+    if (found.n > best.n) best = std::move(found);
+  }
+  return best;
+}
+
+// On the same pages; the last one is copied when somebody goes on in it.
+void Sequence::State::become(const Found& found, std::span<const TokenId> wanted) {
+  const std::size_t pages = (found.n + kKeyTile - 1) / kKeyTile, full = found.n / kKeyTile;
+  for (std::size_t group = 0; group < tables.size(); ++group) {
+    release_from(group, 0);
+    for (std::size_t page = 0; page < pages; ++page) {
+      const bool seen = page >= engine.pool.first_page(group, found.n);
+      tables[group].push_back(seen ? page_of(found, group, page) : kNoPage);
+      if (seen) engine.pool.share(group, tables[group].back());
+    }
+  }
+  const auto& known = found.sequence != nullptr ? found.sequence->prefix : found.entries;
+  index()->touch(found.entries);
+  prefix.assign(known.begin(), known.begin() + static_cast<std::ptrdiff_t>(full));
+  tokens.assign(wanted.begin(), wanted.begin() + static_cast<std::ptrdiff_t>(found.n));
 }
 
 std::size_t Sequence::State::reuse(std::span<const TokenId> wanted) {
   const std::size_t common = common_prefix(tokens, wanted);
-  std::vector<PrefixIndex::Ref> found;
-  while (engine.index && (found.size() + 1) * kKeyTile <= wanted.size()) {
-    const PrefixIndex::Ref parent = found.empty() ? PrefixIndex::Ref{} : found.back();
-    const auto ref = engine.index->find(scope, parent, wanted.subspan(found.size() * kKeyTile, kKeyTile));
-    if (ref.serial == 0) break;
-    found.push_back(ref);
-  }
-  found.resize(usable(found));
-  if (found.size() * kKeyTile <= common) return truncate(common);
-  const std::size_t n = found.size() * kKeyTile;
-  truncate(0);
-  for (std::size_t group = 0; group < tables.size(); ++group) {
-    release_from(group, 0);
-    for (std::size_t page = 0; page < found.size(); ++page) {
-      const bool seen = page >= engine.pool.first_page(group, n);
-      tables[group].push_back(seen ? engine.index->page(found[page], group) : kNoPage);
-      if (seen) engine.pool.share(group, tables[group].back());
-    }
-  }
-  engine.index->touch(found);
-  prefix.assign(found.begin(), found.end());
-  tokens.assign(wanted.begin(), wanted.begin() + static_cast<std::ptrdiff_t>(n));
-  return n;
+  const Found found = find(wanted);
+  if (found.n <= (has_window(common) ? common : 0)) return truncate(common);
+  become(found, wanted);
+  return found.n;
 }
 
-Sequence::Sequence(Engine& engine, std::uint64_t scope)
-    : state_(std::make_unique<State>(engine.state(), scope)) {}
+Sequence::Sequence(Engine& engine, std::uint64_t scope, bool shared)
+    : state_(std::make_unique<State>(engine.state(), scope, shared)) {}
 Sequence::Sequence(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Sequence::~Sequence() = default;
 Sequence::Sequence(Sequence&&) noexcept = default;

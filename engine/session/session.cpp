@@ -34,7 +34,16 @@ SessionOptions filled_in(SessionOptions options, const EngineOptions& engine) {
 }  // namespace
 
 SessionMemory session_memory(const Model& model, const SessionOptions& options) {
-  return engine_memory(model, engine_options(options));
+  const EngineOptions engine = engine_options(options);
+  SessionMemory memory = engine_memory(model, engine);
+  if (options.draft == nullptr) return memory;
+  EngineOptions same = engine;
+  same.n_ctx = EnginePlan::of(model, engine).options.n_ctx;
+  const EngineMemory draft = draft_memory(*options.draft, same);
+  memory.file += draft.file;
+  memory.kv += draft.kv;
+  memory.work += draft.work;
+  return memory;
 }
 
 Session::State::State(const Model& model, const SessionOptions& wanted)
@@ -42,7 +51,9 @@ Session::State::State(const Model& model, const SessionOptions& wanted)
       options(filled_in(wanted, engine.options())),
       sequence(engine),
       batch(engine) {
-  if (wanted.draft) draft_model.emplace(*wanted.draft, model, engine_options(options));
+  if (!wanted.draft) return;
+  draft_model.emplace(*wanted.draft, model, engine_options(options));
+  draft_sequence.emplace(draft_model->sequence());
 }
 
 Session::Session(const Model& model, const SessionOptions& options)

@@ -14,6 +14,8 @@
 namespace cria {
 
 inline constexpr std::size_t kMostDraft = 15;  ///< tokens that are guessed at once
+/// For DraftControl: what speaks for a text that a constraint leaves no choice about, and for a model's guesses.
+inline constexpr std::size_t kForcedAgrees = 32, kModelAgrees = 4;
 
 /// Writes what followed the longest earlier occurrence of the text's end (the latest of several), at most `most` tokens, going
 /// on through itself where it meets the end. `expected`: a text that is looked at first. Returns how many tokens
@@ -21,30 +23,62 @@ inline constexpr std::size_t kMostDraft = 15;  ///< tokens that are guessed at o
 std::size_t look_up_draft(std::span<const TokenId> text, std::span<const TokenId> expected, std::size_t most,
                           std::vector<TokenId>& draft);
 
-/// A smaller model with the same vocabulary that guesses greedily.
+/// A smaller model with the same vocabulary that guesses greedily, for several texts at once.
 class DraftModel {
  public:
-  /// Throws Error where the vocabularies differ, or the machine has not enough memory.
+  /// options: of the engine that it guesses for. Throws Error where the vocabularies differ, or the machine has not
+  /// enough memory.
   DraftModel(const Model& draft, const Model& model, const EngineOptions& options);
-  void guess(std::span<const TokenId> text, std::size_t most, std::vector<TokenId>& draft);
+  /// What it holds of a text.
+  [[nodiscard]] Sequence sequence(std::uint64_t scope = 0, bool shared = true) {
+    return Sequence(engine_, scope, shared);
+  }
+  struct Guess {
+    Sequence* sequence;
+    std::span<const TokenId> text;
+    std::size_t most;             ///< tokens of the draft
+    std::vector<TokenId>* draft;  ///< fewer where the context ends, or the text has not all been read
+  };
+  /// Reads what is new of the texts, at most so many tokens of all, and writes the drafts.
+  void guess(std::span<const Guess> guesses, std::size_t most_read);
 
  private:
-  TokenId likeliest(std::span<const TokenId> text);
+  bool pass(std::span<const Guess> guesses, std::size_t& most_read);
+  std::size_t add(const Guess& guess, std::size_t most_read);
 
   const std::shared_ptr<const Model> owner_;
   Engine engine_;
-  Sequence sequence_;
   Batch batch_;
+  std::vector<TokenId> added_;
+  std::vector<const Guess*> complete_;  // of this pass, in the order of their rows
 };
+
+/// What a draft model needs for an engine with these options.
+EngineMemory draft_memory(const Model& draft, const EngineOptions& options);
 
 /// How many tokens to guess: what makes most tokens a second, from how often guesses were right and from what
 /// passes took here. What guessing may cost is bounded by a fiftieth of the time so far and by what it has gained.
 class DraftControl {
  public:
+  /// A pass of several answers.
+  struct Pass {
+    std::size_t tokens = 1;  ///< certain ones, and drafts that are in it already
+    double gained = 1;       ///< tokens of answers that are expected of these
+  };
   /// agree: tokens that look_up_draft() found to agree.
-  [[nodiscard]] std::size_t length(std::size_t agree) const;
+  [[nodiscard]] std::size_t length(std::size_t agree) const { return length(agree, {}); }
+  /// More for one of the answers of a pass. gained becomes what is expected then.
+  [[nodiscard]] std::size_t length(std::size_t agree, Pass pass, double* gained = nullptr) const;
   /// A pass of one certain token and a draft took so long.
-  void passed(std::size_t agree, std::size_t drafted, std::size_t kept, double seconds);
+  void passed(std::size_t agree, std::size_t drafted, std::size_t kept, double seconds) {
+    passed(1, 1, drafted, kept, seconds);
+    guessed(agree, drafted, kept);
+  }
+  /// A pass of so many certain tokens, of which each of the answers has one, and drafts for all together.
+  void passed(std::size_t certain, std::size_t answers, std::size_t drafted, std::size_t kept,
+              double seconds);
+  /// Of one draft so many were right.
+  void guessed(std::size_t agree, std::size_t drafted, std::size_t kept);
   /// Time that was spent otherwise for the answer.
   void spent(double seconds) { elapsed_ += seconds; }
 
@@ -57,7 +91,7 @@ class DraftControl {
   [[nodiscard]] double purse() const { return elapsed_ / 50 + balance_; }
 
   std::array<Rate, 4> rates_{{{2, 4}, {3, 4}, {3.4, 4}, {3.7, 4}}};
-  std::array<double, kMostDraft + 2> costs_{};  // seconds of a pass by its tokens; 0: not known
+  std::array<double, 256> costs_{};  // seconds of a pass by its tokens; 0: not known
   double elapsed_ = 0, balance_ = 0;
 };
 

@@ -17,6 +17,7 @@ struct Session::State {
   Batch batch;
   std::size_t first_wanted = 0;  // of the batch
   std::optional<DraftModel> draft_model;
+  std::optional<Sequence> draft_sequence;  // of the draft model
   DraftControl drafts;
   std::shared_ptr<const ChatTemplate> chat_template;  // of the model, once a chat asked for it
   Transcript transcript;                              // of chat()

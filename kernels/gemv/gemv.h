@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/formats/formats.h"
 #include "kernels/gemv/fetch_ahead.h"
@@ -203,13 +204,24 @@ CRIA_FLATTEN void gemv_tokens(const MatMulJob& job, std::size_t row_begin, std::
   }
 }
 
+/// The lanes that two to four tokens are multiplied in.
+template <class Isa>
+struct LanesOfSeveral {
+  using Type = Isa;
+};
+
 /// A MatMulFn for few tokens: the weights are decoded once for up to four of them.
 template <class Isa, DType type>
 void gemv(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte*) {
+  using Lanes = typename LanesOfSeveral<Isa>::Type;
   const std::size_t n = job.x->n_tokens;
   std::size_t t = 0;
-  for (; t + 4 <= n; t += 4) gemv_tokens<Gemv<Isa, type, 4>, 4>(job, row_begin, row_end, t);
-  if (t + 2 <= n) gemv_tokens<Gemv<Isa, type, 2>, 2>(job, row_begin, row_end, t), t += 2;
+  if constexpr (std::is_same_v<Lanes, Isa>) {
+    for (; t + 4 <= n; t += 4) gemv_tokens<Gemv<Lanes, type, 4>, 4>(job, row_begin, row_end, t);
+  } else if (n == 3) {  // more are taken by another kernel
+    return gemv_tokens<Gemv<Lanes, type, 3>, 3>(job, row_begin, row_end, 0);
+  }
+  for (; t + 2 <= n; t += 2) gemv_tokens<Gemv<Lanes, type, 2>, 2>(job, row_begin, row_end, t);
   if (t < n) gemv_tokens<typename OneToken<Isa, type>::Type, 1>(job, row_begin, row_end, t);
 }
 

@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #include "kernels/gemv/gemv.h"
-#include "kernels/simd/avx512_pair.h"
+#include "kernels/simd/avx512_parts.h"
 
 namespace cria {
 
@@ -211,9 +211,14 @@ class WideGemv {
   }
 };
 
+template <>
+struct LanesOfSeveral<Avx512> {
+  using Type = Avx512Parts<2>;
+};
+
 template <DType type>
 struct OneToken<Avx512, type> {
-  using Type = Gemv<Avx512Pair, type, 1>;
+  using Type = Gemv<Avx512Parts<2>, type, 1>;
 };
 template <DType type>
 requires(is_wide(type)) struct OneToken<Avx512, type> {

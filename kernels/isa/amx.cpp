@@ -13,6 +13,11 @@ MatMulFn gemv_kernel<Amx>(DType type) {
   return gemv_kernel<Avx512>(type);
 }
 
+template <>
+MatMulFn few_kernel<Amx>(DType type) {
+  return few_kernel<Avx512>(type);
+}
+
 namespace {
 
 MatMulKernel matmul(DType type) {

@@ -30,6 +30,7 @@ struct LaneBlock32 {
 
 template <class V, class Block, int zero>
 struct LaneNibbles : LaneBlock32<V, Block, zero == 0> {
+  static constexpr bool kBytewise = true;
   static constexpr int kZero = zero, kMax = 15;
   template <class F>
   CRIA_INLINE static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
@@ -43,7 +44,7 @@ struct LaneType<V, DType::Q4_0> : LaneNibbles<V, BlockQ4_0, 8> {};
 
 template <class V>
 struct LaneType<V, DType::Q8_0> : LaneBlock32<V, BlockQ8_0, false> {
-  static constexpr bool kFull = true;
+  static constexpr bool kFull = true, kBytewise = true;
   static constexpr int kZero = V::kBias, kMax = 255;
   template <class F>
   CRIA_INLINE static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {

@@ -29,7 +29,7 @@ template <class V>
 struct LaneType<V, DType::NVFP4> {
   using Float8 = typename V::Float8;
   static constexpr std::size_t kBytes = sizeof(BlockNVFP4);
-  static constexpr bool kSuper = false, kFull = false;
+  static constexpr bool kSuper = false, kFull = false, kBytewise = true;
   static constexpr int kScales = 0, kZero = Fp4Nibbles<V>::kZero, kMax = Fp4Nibbles<V>::kMax;
   static void d(typename V::RowPtr rows, std::size_t offset, Float8 (&d)[4]) {
     const auto bytes = V::load_u32(rows, offset + offsetof(BlockNVFP4, e));
@@ -46,6 +46,7 @@ struct LaneType<V, DType::NVFP4> {
 
 template <class V>
 struct LaneType<V, DType::MXFP4> : LaneBlock32<V, BlockMXFP4, false> {
+  static constexpr bool kBytewise = true;
   static constexpr int kZero = Fp4Nibbles<V>::kZero, kMax = Fp4Nibbles<V>::kMax;
   static auto d(typename V::RowPtr rows, std::size_t offset) {
     return V::half_of_e8m0(V::template load_u8<sizeof(BlockMXFP4), offsetof(BlockMXFP4, e)>(rows, offset));

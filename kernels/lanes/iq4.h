@@ -26,7 +26,7 @@ struct Iq4Nibbles {
 
 template <class V>
 struct LaneType<V, DType::IQ4_NL> : LaneBlock32<V, BlockIQ4_NL, false> {
-  static constexpr bool kFull = true;
+  static constexpr bool kFull = true, kBytewise = true;
   static constexpr int kZero = V::kBias, kMax = 255;
   template <class F>
   CRIA_INLINE static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
@@ -40,7 +40,7 @@ template <class V>
 struct LaneType<V, DType::IQ4_XS> : LaneBlock256<V, BlockIQ4_XS, 8> {
   using Vec = typename V::Vec;
   using RowPtr = typename V::RowPtr;
-  static constexpr bool kFull = true;
+  static constexpr bool kFull = true, kBytewise = true;
   static constexpr int kZero = V::kBias, kMax = 255;
   static void scales(RowPtr rows, std::size_t offset, Vec (&s)[1]) {
     const Vec head = V::load(rows, offset);

@@ -54,6 +54,7 @@ struct LaneScalesAndMins : LaneBlock256<V, Block, 8> {
 
 template <class V>
 struct LaneType<V, DType::Q4_K> : LaneScalesAndMins<V, BlockQ4_K> {
+  static constexpr bool kBytewise = true;
   static constexpr int kMax = 15;
   template <class F>
   CRIA_INLINE static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
@@ -69,6 +70,7 @@ struct LaneType<V, DType::Q4_K> : LaneScalesAndMins<V, BlockQ4_K> {
 template <class V>
 struct LaneType<V, DType::Q5_K> : LaneScalesAndMins<V, BlockQ5_K> {
   using Vec = typename V::Vec;
+  static constexpr bool kBytewise = true;
   static constexpr int kMax = 31;
   template <class F>
   CRIA_INLINE static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {
@@ -106,6 +108,7 @@ template <class V>
 struct LaneType<V, DType::Q2_K> : LaneBlock256<V, BlockQ2_K, 16> {
   using Vec = typename V::Vec;
   using RowPtr = typename V::RowPtr;
+  static constexpr bool kBytewise = true;
   static constexpr int kZero = 0, kMax = 3;
   static auto dmin(RowPtr rows, std::size_t offset) {
     return V::template load_f16<sizeof(BlockQ2_K), offsetof(BlockQ2_K, dmin)>(rows, offset);
@@ -131,6 +134,7 @@ template <class V>
 struct LaneType<V, DType::Q3_K> : LaneBlock256<V, BlockQ3_K, 16> {
   using Vec = typename V::Vec;
   using RowPtr = typename V::RowPtr;
+  static constexpr bool kBytewise = true;
   static constexpr int kZero = 4, kMax = 7;
   /// The last sixteen bytes of the block hold the scales at 2…13.
   static void scales(RowPtr rows, std::size_t offset, Vec (&s)[2]) {
@@ -174,6 +178,7 @@ struct LaneType<V, DType::Q3_K> : LaneBlock256<V, BlockQ3_K, 16> {
 template <class V>
 struct LaneType<V, DType::Q6_K> : LaneBlock256<V, BlockQ6_K, 16> {
   using Vec = typename V::Vec;
+  static constexpr bool kBytewise = true;
   static constexpr int kZero = 32, kMax = 63;
   static void scales(typename V::RowPtr rows, std::size_t offset, Vec (&s)[2]) {
     const Vec bytes = V::load(rows, offset + offsetof(BlockQ6_K, scales));

@@ -19,6 +19,8 @@ namespace cria {
 ///   weights(rows, offset, f)   calls f(j, w0, w1) for each 32 weights j: w0 the first 16, w1 the others
 ///   kMagnitude, magnitudes()   optional: weights() with magnitudes up to kMagnitude, and masks where they are
 ///                           negative
+///   kBytewise               optional: weights() does the same to every byte that it loads, and moves bytes by
+///                           join_low() and join_high() alone
 ///   d(rows, offset)         Float8: the float scales of the 8 rows of the group; likewise offset_of() of
 ///                           Blocks32 types with an offset, dmin() of Super256 types with mins
 ///   d(rows, offset, d)      instead where every group of a block has its own: fills an array of Float8

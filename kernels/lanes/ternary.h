@@ -8,6 +8,7 @@ namespace cria {
 
 template <class V>
 struct LaneType<V, DType::TQ2_0> : LaneBlock256<V, BlockTQ2_0, 0> {
+  static constexpr bool kBytewise = true;
   static constexpr int kZero = 1, kMax = 3;
   template <class F>
   CRIA_INLINE static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {

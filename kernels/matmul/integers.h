@@ -1,9 +1,10 @@
-// The matrix products of the integer types: a GEMV for few tokens, a GEMM for more, each compiled in a unit of
-// its own (isa/NAME_gemv.cpp, isa/NAME_gemm.cpp).
+// The matrix products of the integer types: a GEMV for one token or few, a GEMM for more, and where there is one a
+// kernel for those in between; each compiled in a unit of its own (isa/NAME_gemv.cpp, NAME_gemm.cpp, NAME_few.cpp).
 #pragma once
 
 #include "kernels/formats/formats.h"
 #include "kernels/kernels.h"
+#include "kernels/simd/isa.h"
 
 namespace cria {
 
@@ -12,13 +13,32 @@ MatMulFn gemv_kernel(DType type);  // gemv/gemv.h
 template <class Isa>
 MatMulFn gemm_kernel(DType type);  // gemm/gemm.h
 
-/// From more tokens than this on, packing a panel pays.
-inline constexpr std::size_t kGemvTokens = 8;
+template <class Isa>
+MatMulFn few_kernel(DType type);  // gemm/few.h
+
+/// How many tokens a GEMV takes, and how many the kernel of few tokens; from more on, a GEMM pays.
+template <class Isa>
+struct FewestTokens {
+  static constexpr std::size_t kGemv = 8, kFew = 0;
+};
+template <>
+struct FewestTokens<Avx512> {
+  static constexpr std::size_t kGemv = 3, kFew = 64;
+};
+template <>
+struct FewestTokens<Amx> {
+  static constexpr std::size_t kGemv = 3, kFew = 8;
+};
 
 template <class Isa, DType type>
 void int_product(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
-  const MatMulFn run = job.x->n_tokens > kGemvTokens ? gemm_kernel<Isa>(type) : gemv_kernel<Isa>(type);
-  run(job, row_begin, row_end, scratch);
+  using Most = FewestTokens<Isa>;
+  const std::size_t n = job.x->n_tokens;
+  if (n <= Most::kGemv) return gemv_kernel<Isa>(type)(job, row_begin, row_end, scratch);
+  if constexpr (Most::kFew != 0) {
+    if (n <= Most::kFew) return few_kernel<Isa>(type)(job, row_begin, row_end, scratch);
+  }
+  gemm_kernel<Isa>(type)(job, row_begin, row_end, scratch);
 }
 
 /// The kernel of a type; run is null for types that are not integers in blocks.

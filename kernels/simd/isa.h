@@ -24,8 +24,9 @@ struct Avx512 {
   static constexpr std::string_view name = "avx512vnni";
 };
 
-/// The same, with twice the rows side by side (simd/avx512_pair.h).
-struct Avx512Pair {};
+/// The same, with n registers of rows side by side (simd/avx512_parts.h).
+template <int n>
+struct Avx512Parts {};
 
 /// AVX-512 as above, with the dot product of bfloat16 pairs (Zen 4, Sapphire Rapids and later): for BF16
 /// weights only, see matmul/bf16.h.

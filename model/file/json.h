@@ -18,6 +18,9 @@ struct JsonLimits {
 /// Throws Error (file names the text in it) for what is no JSON in UTF-8, exceeds a limit, or
 /// says a key twice.
 nlohmann::json parse_json(std::string_view text, const std::string& file, const JsonLimits& limits = {});
+/// The same with the members of objects in their order.
+nlohmann::ordered_json parse_ordered_json(std::string_view text, const std::string& file,
+                                          const JsonLimits& limits = {});
 /// The same of a file, which must be a regular one.
 nlohmann::json read_json(const std::string& path, const JsonLimits& limits = {});
 

@@ -86,7 +86,7 @@ class ConfigReader {
 
   /// Before version 5 of transformers "rope_theta" and "rope_scaling", since then both in "rope_parameters".
   void rope() {
-    const Json* const joined = find("rope_parameters");
+    const Json* const joined = rope_parameters();
     const Json* const scaling = joined != nullptr ? joined : find("rope_scaling");
     if (joined != nullptr && joined->is_object() && joined->contains("rope_theta"))
       out_.rope_base = positive(*joined, "rope_theta");
@@ -96,6 +96,24 @@ class ConfigReader {
     if (scaling == nullptr) return;
     if (!scaling->is_object()) fail("rope_scaling", "wrong type: expected an object");
     rope_scaling(*scaling);
+  }
+
+  /// Of the layers without a window, where each type of layers has its own. The others may have another base.
+  const Json* rope_parameters() {
+    const char* const key = "rope_parameters";
+    const Json* const joined = find(key);
+    if (joined == nullptr || !joined->is_object() ||
+        !(joined->contains("full_attention") || joined->contains("sliding_attention")))
+      return joined;
+    if (!out_.model_class->ropes_by_type)
+      fail(key, "a rotation for each type of layers is not supported in this class of models");
+    for (const char* type : {"full_attention", "sliding_attention"})
+      if (!joined->contains(type) || !(*joined)[type].is_object())
+        fail(key, std::string(type) + ": expected an object");
+    const std::string kind = text((*joined)["sliding_attention"], "rope_type").value_or("default");
+    if (kind != "default")
+      fail(key, "scaling in layers with a window is not supported: expected default, got '" + kind + "'");
+    return &(*joined)["full_attention"];
   }
 
   void rotated_part(const Json* joined) {
@@ -170,8 +188,8 @@ class ConfigReader {
     }
     to.low_freq_factor = positive(from, "low_freq_factor");
     to.high_freq_factor = positive(from, "high_freq_factor");
-    if (to.high_freq_factor <= to.low_freq_factor)
-      fail("rope_scaling", "high_freq_factor is not above low_freq_factor");
+    if (to.high_freq_factor < to.low_freq_factor)
+      fail("rope_scaling", "high_freq_factor is below low_freq_factor");
   }
 
   void window() {
@@ -310,21 +328,28 @@ class ConfigReader {
 double llama3_factor(const HfRopeScaling& scaling, double frequency) {
   const double wave = 2 * std::numbers::pi / frequency, context = scaling.original_context;
   if (wave < context / scaling.high_freq_factor) return 1;
-  if (wave > context / scaling.low_freq_factor) return scaling.factor;
+  if (wave >= context / scaling.low_freq_factor) return scaling.factor;
   const double smooth =
       (context / wave - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor);
   return 1 / ((1 - smooth) / scaling.factor + smooth);
+}
+
+/// The values of a tensor of float32; empty if there is none.
+std::vector<float> floats_of(const GgufFile& file, const char* name) {
+  const TensorView* const tensor = file.tensor(name);
+  if (tensor == nullptr) return {};
+  if (tensor->data == nullptr)
+    throw file.error("the file does not hold the tensor's data", std::string("tensor ") + name);
+  std::vector<float> values(tensor->cols());
+  dtype_info(tensor->dtype).dequantize(tensor->data, values.data(), values.size());
+  return values;
 }
 
 /// The settings behind rope_freqs.weight. Known models use one set of frequencies and several factors; the
 /// last factor of the tensor is the whole one.
 HfRopeScaling guess_llama3(const GgufFile& file, HfConfig config) {
   constexpr double kTolerance = 1e-5;  // other converters compute the factors in float
-  const TensorView& tensor = *file.tensor("rope_freqs.weight");
-  if (tensor.data == nullptr)
-    throw file.error("the file does not hold the tensor's data", "tensor rope_freqs.weight");
-  std::vector<float> wanted(tensor.cols());
-  dtype_info(tensor.dtype).dequantize(tensor.data, wanted.data(), wanted.size());
+  const std::vector<float> wanted = floats_of(file, "rope_freqs.weight");
   config.rope_scaling = {.kind = Kind::Llama3, .factor = wanted.back(), .original_context = 8192};
   const std::vector<float> factors = config.rope_factors();
   if (factors.size() != wanted.size() ||
@@ -337,6 +362,40 @@ HfRopeScaling guess_llama3(const GgufFile& file, HfConfig config) {
   return config.rope_scaling;
 }
 
+HfRopeScaling scaling_of(const GgufFile& file, const LlamaConfig& from, HfConfig config) {
+  HfRopeScaling& scaling = config.rope_scaling;
+  const auto refuse = [&](const std::string& what) {
+    throw file.error("cannot be said in config.json: " + what);
+  };
+  if (file.tensor("rope_freqs.weight") != nullptr) return guess_llama3(file, config);
+  scaling.factor = from.rope_factor;
+  scaling.original_context = from.rope_orig_ctx;
+  scaling.short_factors = floats_of(file, "rope_factors_short.weight");
+  scaling.long_factors = floats_of(file, "rope_factors_long.weight");
+  if (!scaling.long_factors.empty()) {
+    scaling.kind = Kind::LongRope;
+    if (!config.model_class->longrope || scaling.short_factors.size() != scaling.long_factors.size())
+      refuse("RoPE factors");
+    if (static_cast<float>(config.longrope_magnitude()) != from.rope_attn_factor)
+      scaling.attention_factor = from.rope_attn_factor;
+    return scaling;
+  }
+  if (from.rope_scaling == RopeScaling::Linear) scaling.kind = Kind::Linear;
+  if (from.rope_scaling != RopeScaling::Yarn) {
+    if (from.rope_attn_factor != 1) refuse("a factor of rotated values (rope.scaling.attn_factor)");
+    return scaling;
+  }
+  scaling.kind = Kind::Yarn;
+  const auto optional = [&](const char* key) { return file.find_float(from.arch + ".rope.scaling." + key); };
+  const double growth =
+      config.model_class->mscale ? 1 : 1 + double{from.yarn_log_multiplier} * std::log(scaling.factor);
+  if (optional("attn_factor") || growth != 1)
+    scaling.attention_factor = from.rope_attn_factor * config.yarn_magnitude() / growth;
+  scaling.beta_fast = optional("yarn_beta_fast");
+  scaling.beta_slow = optional("yarn_beta_slow");
+  return scaling;
+}
+
 }  // namespace
 
 HfConfig HfConfig::from_json(const Json& json, const std::string& file, HfClasses classes) {
@@ -345,59 +404,37 @@ HfConfig HfConfig::from_json(const Json& json, const std::string& file, HfClasse
   return config;
 }
 
-HfConfig HfConfig::from_gguf(const GgufFile& file, const LlamaConfig& from, HfClasses classes) {
+HfConfig HfConfig::from_gguf(const GgufFile& file, const LlamaConfig& from, const HfClass& model_class) {
   HfConfig config;
+  config.model_class = &model_class;
   const auto refuse = [&](const std::string& what) {
-    throw file.error("cannot be said in config.json: " + what);
+    throw file.error("cannot be said in config.json of " + std::string(model_class.name) + ": " + what);
   };
-  const auto of_arch = [&](bool windows) {
-    const auto found = std::ranges::find_if(classes, [&](const HfClass* one) {
-      return one->arch == from.arch && one->exported && (!windows || one->window_by_default);
-    });
-    return found == classes.end() ? nullptr : *found;
+  const auto same = [&](const std::vector<std::uint32_t>& numbers, const char* what) {
+    if (std::ranges::adjacent_find(numbers, std::not_equal_to<>()) != numbers.end())
+      refuse(std::string("layers with different ") + what);
+    return numbers.front();
   };
-  config.model_class = of_arch(false);
-  if (config.model_class == nullptr) refuse("architecture " + from.arch);
-  if (std::adjacent_find(from.n_kv_heads.begin(), from.n_kv_heads.end(), std::not_equal_to<>()) !=
-      from.n_kv_heads.end())
-    refuse("layers with different numbers of KV heads");
-  if (from.head_dim_k != from.head_dim_v) refuse("keys and values of different sizes");
-  if (from.n_rot != from.head_dim_k) refuse("heads that are rotated in part");
   config.n_layers = from.n_layers;
   config.n_embd = from.n_embd;
-  const auto differ = [](const std::vector<std::uint32_t>& numbers) {
-    return std::adjacent_find(numbers.begin(), numbers.end(), std::not_equal_to<>()) != numbers.end();
-  };
-  if (differ(from.n_heads) || differ(from.n_ff)) refuse("layers of different sizes");
-  config.n_heads = from.n_heads.front();
-  config.n_kv_heads = from.n_kv_heads.front();
+  config.n_heads = same(from.n_heads, "numbers of heads");
+  config.n_kv_heads = same(from.n_kv_heads, "numbers of KV heads");
+  config.n_ff = same(from.n_ff, "widths");
   config.head_dim = from.head_dim_k;
-  config.n_ff = from.n_ff.front();
+  config.n_rot = from.n_rot;
+  if (!model_class.latent) {
+    if (from.head_dim_k != from.head_dim_v) refuse("keys and values of different sizes");
+    if (from.n_rot != from.head_dim_k && !model_class.partial_rotation)
+      refuse("heads that are rotated in part");
+  }
   config.n_vocab = from.n_vocab;
   config.n_ctx = from.n_ctx_train;
   config.norm_eps = from.norm_eps;
-  config.n_rot = from.n_rot;
   config.rope_base = from.rope_base;
   config.tied_embeddings = file.tensor("output.weight") == nullptr;
-  config.attention_bias = file.tensor("blk.0.attn_q.bias") != nullptr;
-  const std::string prefix = from.arch + ".";
-  if (const auto window = file.find_uint(prefix + "attention.sliding_window").value_or(0); window > 0) {
-    config.sliding_window = static_cast<std::uint32_t>(std::min(window, limits::kContext));
-    if (const HfClass* const windowed = of_arch(true)) config.model_class = windowed;
-  }
-  HfRopeScaling& scaling = config.rope_scaling;
-  scaling.factor = from.rope_factor;
-  if (from.rope_scaling == RopeScaling::Linear) scaling.kind = Kind::Linear;
-  if (from.rope_scaling == RopeScaling::Yarn) {
-    scaling.kind = Kind::Yarn;
-    scaling.original_context = from.rope_orig_ctx;
-    const auto optional = [&](const char* key) { return file.find_float(prefix + "rope.scaling." + key); };
-    if (const auto factor = optional("attn_factor"))
-      scaling.attention_factor = *factor * config.yarn_magnitude();
-    scaling.beta_fast = optional("yarn_beta_fast");
-    scaling.beta_slow = optional("yarn_beta_slow");
-  }
-  if (file.tensor("rope_freqs.weight") != nullptr) config.rope_scaling = guess_llama3(file, config);
+  config.attention_bias =
+      file.tensor("blk.0.attn_q.bias") != nullptr || file.tensor("blk.0.attn_qkv.bias") != nullptr;
+  config.rope_scaling = scaling_of(file, from, config);
   return config;
 }
 

@@ -25,12 +25,16 @@ struct HfClass {
   bool mlp_bias = false;             ///< biases in the feed-forward part are used
   bool partial_rotation = false;     ///< heads may be rotated in part
   bool longrope = false;
-  bool exported = false;  ///< the form in which GGUF files of the architecture are exported
+  bool latent = false;          ///< latent attention: sizes of heads are keys of its own
+  bool mscale = false;          ///< "mscale_all_dim" is a key of its own in GGUF
+  bool ropes_by_type = false;   ///< "rope_parameters" may have one for each of "layer_types"
+  std::string_view usual = {};  ///< JSON: what missing keys mean
   std::string_view eps = "rms_norm_eps";
   float usual_eps = 1e-6F;
   std::string_view activations = "silu";  ///< names of the one that it has; the first is the usual
-  std::string_view quantization = {};     ///< "quant_method" that is read
-  std::string_view arch = {};             ///< general.architecture of its GGUF files
+  std::string_view activation_key = "hidden_act", layers_key = "num_hidden_layers";
+  std::string_view quantization = {};  ///< "quant_method" that is read
+  std::string_view arch = {};          ///< general.architecture of its GGUF files
 };
 using HfClasses = std::span<const HfClass* const>;
 
@@ -70,8 +74,8 @@ struct HfConfig {
   /// Throws Error that names the key at fault (file: the path of the JSON) for what is missing, out of range
   /// or cannot be said in GGUF, and for a class that is none of these.
   static HfConfig from_json(const nlohmann::json& json, const std::string& file, HfClasses classes);
-  /// Of a GGUF model. Throws Error for what config.json cannot say.
-  static HfConfig from_gguf(const GgufFile& file, const LlamaConfig& config, HfClasses classes);
+  /// Of a GGUF model, which is to be one of the class. Throws Error for what config.json cannot say.
+  static HfConfig from_gguf(const GgufFile& file, const LlamaConfig& config, const HfClass& model_class);
 
   /// config.json; dtype: "float16" and the like.
   [[nodiscard]] nlohmann::ordered_json to_json(std::string_view dtype) const;
@@ -84,6 +88,9 @@ struct HfConfig {
   [[nodiscard]] double longrope_magnitude() const;
   [[nodiscard]] std::optional<MlxPacking> packing_of(std::string_view tensor) const;
 };
+
+/// The shortest decimal number that is this float: 1e-05, not 9.999999747378752e-06.
+double shortest_decimal(float value);
 
 class GgufWriter;
 /// Sets the architecture and the common keys.

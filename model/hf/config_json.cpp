@@ -10,8 +10,50 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Kind = HfRopeScaling::Kind;
 
-/// The shortest decimal number that is this float: 1e-05, not 9.999999747378752e-06.
-double shortest(float value) {
+double shortest(double value) { return shortest_decimal(static_cast<float>(value)); }
+
+Json list(const std::vector<float>& values) {
+  Json out = Json::array();
+  for (const float value : values) out.push_back(shortest_decimal(value));
+  return out;
+}
+
+// Exactly these three keys are what their makers' code takes; more only where they are needed.
+Json longrope_json(const HfRopeScaling& scaling) {
+  Json json = {{"type", "longrope"},
+               {"short_factor", list(scaling.short_factors)},
+               {"long_factor", list(scaling.long_factors)}};
+  if (scaling.attention_factor) json["attention_factor"] = shortest(*scaling.attention_factor);
+  return json;
+}
+
+Json scaling_json(const HfRopeScaling& scaling) {
+  if (scaling.kind == Kind::LongRope) return longrope_json(scaling);
+  Json json = {{"rope_type", scaling.kind == Kind::Linear ? "linear"
+                             : scaling.kind == Kind::Yarn ? "yarn"
+                                                          : "llama3"}};
+  json["factor"] = shortest(scaling.factor);
+  if (scaling.kind == Kind::Linear) return json;
+  if (scaling.kind == Kind::Llama3) {
+    json["low_freq_factor"] = scaling.low_freq_factor;
+    json["high_freq_factor"] = scaling.high_freq_factor;
+  }
+  json["original_max_position_embeddings"] = scaling.original_context;
+  if (scaling.attention_factor) json["attention_factor"] = shortest(*scaling.attention_factor);
+  if (scaling.beta_fast) json["beta_fast"] = shortest(*scaling.beta_fast);
+  if (scaling.beta_slow) json["beta_slow"] = shortest(*scaling.beta_slow);
+  return json;
+}
+
+/// The part of n that makes `rotated` when it is multiplied and cut.
+double part_of(std::uint32_t rotated, std::uint32_t n) {
+  const double part = static_cast<double>(rotated) / n;
+  return static_cast<std::uint32_t>(part * n) == rotated ? part : std::nextafter(part, 2);
+}
+
+}  // namespace
+
+double shortest_decimal(float value) {
   for (int digits = 1; digits < 9; ++digits) {
     char text[32];
     std::snprintf(text, sizeof text, "%.*e", digits, static_cast<double>(value));
@@ -20,37 +62,18 @@ double shortest(float value) {
   return value;
 }
 
-Json scaling_json(const HfRopeScaling& scaling) {
-  Json json = {{"rope_type", scaling.kind == Kind::Linear ? "linear"
-                             : scaling.kind == Kind::Yarn ? "yarn"
-                                                          : "llama3"}};
-  json["factor"] = shortest(static_cast<float>(scaling.factor));
-  if (scaling.kind == Kind::Linear) return json;
-  if (scaling.kind == Kind::Llama3) {
-    json["low_freq_factor"] = scaling.low_freq_factor;
-    json["high_freq_factor"] = scaling.high_freq_factor;
-  }
-  json["original_max_position_embeddings"] = scaling.original_context;
-  if (scaling.attention_factor)
-    json["attention_factor"] = shortest(static_cast<float>(*scaling.attention_factor));
-  if (scaling.beta_fast) json["beta_fast"] = shortest(static_cast<float>(*scaling.beta_fast));
-  if (scaling.beta_slow) json["beta_slow"] = shortest(static_cast<float>(*scaling.beta_slow));
-  return json;
-}
-
-}  // namespace
-
 Json HfConfig::to_json(std::string_view dtype) const {
+  const std::string_view activation = model_class->activations.substr(0, model_class->activations.find(' '));
   Json json = {{"architectures", Json::array({model_class->name})},
                {"model_type", model_class->model_type},
                {"hidden_size", n_embd},
-               {"num_hidden_layers", n_layers},
+               {std::string(model_class->layers_key), n_layers},
                {"num_attention_heads", n_heads},
                {"num_key_value_heads", n_kv_heads},
                {"head_dim", head_dim},
                {"intermediate_size", n_ff},
-               {"hidden_act", "silu"},
-               {"rms_norm_eps", shortest(norm_eps)},
+               {std::string(model_class->activation_key), activation},
+               {std::string(model_class->eps), shortest_decimal(norm_eps)},
                {"rope_theta", shortest(static_cast<float>(rope_base))},
                {"rope_scaling", nullptr},
                {"max_position_embeddings", n_ctx},
@@ -58,6 +81,9 @@ Json HfConfig::to_json(std::string_view dtype) const {
                {"tie_word_embeddings", tied_embeddings},
                {"torch_dtype", dtype}};
   if (rope_scaling.kind != Kind::None) json["rope_scaling"] = scaling_json(rope_scaling);
+  if (rope_scaling.kind == Kind::LongRope)
+    json["original_max_position_embeddings"] = rope_scaling.original_context;
+  if (model_class->partial_rotation) json["partial_rotary_factor"] = part_of(n_rot, head_dim);
   if (!model_class->attention_bias) json["attention_bias"] = attention_bias;
   if (sliding_window) json["sliding_window"] = *sliding_window;
   if (sliding_window && !model_class->window_by_default) json["use_sliding_window"] = true;

@@ -78,7 +78,8 @@ void run_gguf(std::string_view input) {
       ask_for_all(file);
       read_part([&] { return Vocabulary::from_gguf(file); });
       read_part([&] { return build_graph(file, read_config(file), *available_kernels().back()); });
-      read_part([&] { return HfConfig::from_gguf(file, read_config(file), hf_classes(true)); });
+      for (const HfClass* one : hf_classes())
+        read_part([&] { return HfConfig::from_gguf(file, read_config(file), *one); });
       return 0;
     });
   }

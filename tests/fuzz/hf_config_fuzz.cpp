@@ -3,6 +3,7 @@
 #include "engine/architectures/hf_form.h"
 #include "model/hf/config.h"
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "model/file/json.h"
@@ -19,15 +20,19 @@ void check_gguf(const HfConfig& config) {
   static const MemoryDirectory directory;
   GgufWriter writer(directory.path("x.gguf"));
   set_hyper_parameters(writer, config, find_architecture(config.model_class->arch)->norm);
-  const std::vector<float> factors = config.rope_factors();
-  if (!factors.empty()) writer.declare("rope_freqs.weight", DType::F32, {factors.size()});
+  std::map<std::string, std::vector<float>> tensors = {
+      {"rope_freqs.weight", config.rope_factors()},
+      {"rope_factors_long.weight", config.rope_scaling.long_factors},
+      {"rope_factors_short.weight", config.rope_scaling.short_factors}};
+  std::erase_if(tensors, [](const auto& tensor) { return tensor.second.empty(); });
+  for (const auto& [name, values] : tensors) writer.declare(name, DType::F32, {values.size()});
   writer.begin();
-  if (!factors.empty()) writer.write(std::as_bytes(std::span(factors)));
+  for (const auto& [name, values] : tensors) writer.write(std::as_bytes(std::span(values)));
   writer.finish();
   const GgufFile file = GgufFile::open(directory.path("x.gguf"));
   require(file.get_string("general.architecture") == config.model_class->arch, "another architecture");
-  if (!config.model_class->exported) return;
-  const HfConfig back = HfConfig::from_gguf(file, LlamaConfig::from_gguf(file), hf_classes(true));
+  if (config.model_class->latent) return;  // their sizes are keys of their own
+  const HfConfig back = HfConfig::from_gguf(file, read_config(file), *config.model_class);
   require(back.n_layers == config.n_layers && back.n_embd == config.n_embd &&
               back.n_heads == config.n_heads && back.n_kv_heads == config.n_kv_heads &&
               back.head_dim == config.head_dim && back.n_ff == config.n_ff && back.n_ctx == config.n_ctx &&
@@ -43,7 +48,6 @@ void run_hf_config(std::string_view input) {
   if (config.rope_scaling.kind == HfRopeScaling::Kind::LongRope)
     require(config.longrope_magnitude() >= 1 || config.rope_scaling.attention_factor, "a magnitude below 1");
   check_gguf(config);
-  if (!config.model_class->exported) return;
   const nlohmann::json written = nlohmann::json::parse(config.to_json("float16").dump());
   const HfConfig again = HfConfig::from_json(written, "written", hf_classes());
   require(again.n_layers == config.n_layers && again.n_embd == config.n_embd &&

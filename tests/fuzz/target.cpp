@@ -7,10 +7,27 @@
 namespace cria::fuzz {
 
 std::span<const Target> targets() {
-  static const Target all[] = {
-      kArchitecture, kChatTemplate,       kCommandLine, kConversation, kEdit,          kGguf,      kHfConfig,
-      kHfDirectory,  kImportance,         kJinja,       kKernels,      kMapping,       kModel,     kRewrite,
-      kSafetensors,  kSentencePieceModel, kSession,     kTokenizer,    kTokenizerJson, kVocabulary};
+  static const Target all[] = {kArchitecture,
+                               kChatTemplate,
+                               kCommandLine,
+                               kConversation,
+                               kEdit,
+                               kGguf,
+                               kHfConfig,
+                               kHfDirectory,
+                               kImportance,
+                               kJinja,
+                               kKernels,
+                               kMapping,
+                               kModel,
+                               kRequest,
+                               kRewrite,
+                               kSafetensors,
+                               kSentencePieceModel,
+                               kSession,
+                               kTokenizer,
+                               kTokenizerJson,
+                               kVocabulary};
   return all;
 }
 

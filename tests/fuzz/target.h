@@ -37,7 +37,7 @@ struct Target {
 
 // Each is defined in the file that is named like it.
 extern const Target kArchitecture, kChatTemplate, kCommandLine, kConversation, kEdit, kGguf, kHfConfig,
-    kHfDirectory, kImportance, kJinja, kKernels, kMapping, kModel, kRewrite, kSafetensors,
+    kHfDirectory, kImportance, kJinja, kKernels, kMapping, kModel, kRequest, kRewrite, kSafetensors,
     kSentencePieceModel, kSession, kTokenizer, kTokenizerJson, kVocabulary;
 
 /// All of them, by name.

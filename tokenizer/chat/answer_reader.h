@@ -22,6 +22,8 @@ class AnswerReader {
   /// What is still held back, at the end of the answer.
   void finish(const Sink& sink);
   [[nodiscard]] bool thinking() const { return splitter_.thinking(); }
+  /// Whether what comes next is the answer, or white space before it.
+  [[nodiscard]] bool answer_next() const { return splitter_.answer_next(); }
   [[nodiscard]] bool answering() const { return splitter_.answering() && !scanner_.in_call(); }
 
  private:

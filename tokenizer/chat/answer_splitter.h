@@ -34,6 +34,8 @@ class AnswerSplitter {
     return state_ == State::Start || state_ == State::Answer || state_ == State::Wrapped ||
            (state_ == State::Text && part_ == AnswerPart::Answer);
   }
+  /// The answer, or white space between thinking and it.
+  [[nodiscard]] bool answer_next() const { return state_ == State::Gap || answering(); }
 
  private:
   enum class State : std::uint8_t {

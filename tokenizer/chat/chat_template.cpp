@@ -174,8 +174,8 @@ AnswerFormat ChatTemplate::answer_format(const std::string& variables) const {
 
 Text ChatTemplate::render(const std::vector<ChatMessage>& messages, const RenderOptions& options) const {
   const std::string tools = names("tools") ? "" : tools_among(options.variables);
-  return tools.empty() ? render_messages(messages, options)
-                       : render_messages(with_tools_as_text(messages, tools), options);
+  const bool as_text = !tools.empty() || (!names("tool_calls") && has_tool_calls(messages));
+  return render_messages(as_text ? with_tools_as_text(messages, tools) : messages, options);
 }
 
 Text ChatTemplate::render_messages(const std::vector<ChatMessage>& messages,

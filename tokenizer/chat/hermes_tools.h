@@ -8,8 +8,11 @@
 
 namespace cria {
 
-/// The conversation as texts alone: tools (a JSON array) in the system message, calls and answers of tools in
-/// the form of Hermes.
+/// Whether a message calls tools.
+bool has_tool_calls(const std::vector<ChatMessage>& messages);
+
+/// The conversation as texts alone: tools (a JSON array, or "") in the system message, calls and answers of tools
+/// in the form of Hermes.
 std::vector<ChatMessage> with_tools_as_text(const std::vector<ChatMessage>& messages,
                                             const std::string& tools);
 

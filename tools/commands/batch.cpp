@@ -4,11 +4,13 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/scheduler.h"
+#include "engine/session/speculation.h"
 #include "model/plural.h"
 #include "tools/commands/commands.h"
 #include "tools/options/batch_request.h"
 #include "tools/options/chat_template.h"
 #include "tools/options/common.h"
+#include "tools/options/find_model.h"
 #include "tools/options/input.h"
 #include "tools/options/sampling.h"
 #include "tools/report/answer_json.h"
@@ -53,7 +55,9 @@ class BatchRun {
             std::make_shared<const ChatTemplate>(choose_template(options.chat_template, model.vocabulary()))),
         lines_(batch_lines(options.input)),
         answers_(options.output, ids(), !options.unordered),
-        progress_("answering", "answers", lines_.size()) {}
+        progress_("answering", "answers", lines_.size()) {
+    if (!options.model.draft.empty()) draft_ = Model::load(find_model(options.model.draft));
+  }
 
   int run(std::atomic<bool>& stop) {
     prepare();
@@ -63,7 +67,7 @@ class BatchRun {
     }
     if (!ready_.empty()) {
       Engine engine(model_, engine_options());
-      Scheduler scheduler(engine);
+      Scheduler scheduler(engine, {.draft = draft_});
       answer(scheduler, stop);
     }
     progress_.wipe();
@@ -85,8 +89,21 @@ class BatchRun {
     return all;
   }
 
+  /// Without --seed: the seed of the run that this one goes on with, which requests without their own have drawn with.
+  void find_seed() {
+    GenerateOptions none = defaults_;
+    none.sampler.seed.reset();
+    for (std::size_t i = 0; i < lines_.size(); ++i) {
+      const auto seed = answers_.seed(i);
+      if (!seed || parse_batch_request(lines_[i], none).generate.sampler.seed) continue;
+      defaults_.sampler.seed = *seed;
+      return;
+    }
+  }
+
   /// Requests to tokens, so that the memory needed is known; those that cannot be answered are now.
   void prepare() {
+    if (!options_.sampling.generate.sampler.seed) find_seed();
     for (std::size_t i = 0; i < lines_.size(); ++i) {
       if (answers_.answered(i)) continue;
       try {
@@ -139,7 +156,12 @@ class BatchRun {
     wanted.rope_ctx = session.n_ctx == 0 ? model_.context_length() : session.n_ctx;
     wanted.positions = std::uint64_t{wanted.n_ctx} * wanted.sequences;
     for (;; wanted.positions = std::max<std::uint64_t>(wanted.n_ctx, wanted.positions / 2)) {
-      const EngineMemory memory = engine_memory(model_, wanted);
+      EngineMemory memory = engine_memory(model_, wanted);
+      if (draft_) {
+        const EngineMemory more = draft_memory(*draft_, wanted);
+        memory.kv += more.kv;
+        memory.work += more.work;
+      }
       if (options_.model.verbose)
         print_line("memory: keys and values " + human_bytes(memory.kv) + " for " +
                    counted(wanted.positions, "position") + ", work " + human_bytes(memory.work) +
@@ -217,8 +239,9 @@ class BatchRun {
 
   const BatchOptions& options_;
   const Model& model_;
-  const GenerateOptions& defaults_;
+  GenerateOptions defaults_;  // of requests
   const std::shared_ptr<const ChatTemplate> template_;
+  std::shared_ptr<const Model> draft_;
   const std::vector<std::string> lines_;
   BatchAnswers answers_;
   Progress progress_;
@@ -258,6 +281,8 @@ void add_batch(CLI::App& app) {
   add_template_option(*command, options->chat_template);
   add_model_options(*command, options->model);
   options->sampling.add_to(*command);
+  options->sampling.add_constraint_to(*command);
+  add_speculation_options(*command, options->model, options->sampling.generate);
   command->footer(
       "A request is OpenAI's ({\"custom_id\", \"url\", \"body\"}), or {\"prompt\"} or {\"messages\"} with "
       "max_tokens,\n"

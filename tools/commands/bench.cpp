@@ -5,7 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
-#include <random>
+#include <optional>
 #include <sstream>
 
 #include "engine/execute/team.h"
@@ -13,6 +13,7 @@
 #include "engine/session.h"
 #include "engine/synthetic/synthetic.h"
 #include "model/plural.h"
+#include "tools/commands/bench_passes.h"
 #include "tools/commands/commands.h"
 #include "tools/options/command.h"
 #include "tools/options/find_model.h"
@@ -37,6 +38,8 @@ struct BenchOptions {
   std::vector<unsigned> threads;
   unsigned repetitions = 5, batch = 512;
   std::string kv_type = "f16";
+  std::vector<std::size_t> verify, parallel, speculate;  ///< tokens, sequences, per cent
+  bool shared_prompt = false;
   bool roofline = false, json = false, csv = false, markdown = false, no_mmap = false;
 };
 
@@ -60,14 +63,6 @@ TokenCost token_cost(const Model& model) {
                       return a.second < b.second;
                     })->first);
   return cost;
-}
-
-std::vector<TokenId> random_tokens(const Model& model, std::size_t n) {
-  std::mt19937 generator(1);
-  std::vector<TokenId> ids(n);
-  const auto vocabulary = static_cast<std::uint32_t>(model.config().n_vocab);
-  for (TokenId& id : ids) id = static_cast<TokenId>(generator() % vocabulary);
-  return ids;
 }
 
 /// Seconds that work(on_token) takes for n tokens, one figure per repetition after one run that is not counted.
@@ -104,12 +99,46 @@ class Bench {
     label_ = label;
     for (const unsigned threads : options_.threads) {
       if (options_.roofline && !rooflines_.contains(threads)) rooflines_[threads] = measure(threads);
+      if (run_passes(*model, threads)) continue;
       for (const std::size_t depth : options_.depth) run_depth(*model, threads, depth);
     }
   }
-  [[nodiscard]] const std::vector<BenchRow>& rows() const { return rows_; }
+  void print(std::ostream& out, BenchFormat format) const {
+    if (passes_)
+      passes_->print(out, format);
+    else
+      print_report(out, format, rows_);
+  }
 
  private:
+  /// Whether passes of several tokens are what is wanted.
+  bool run_passes(const Model& model, unsigned threads) {
+    PassBench how{.label = label_, .dtype = cost_.dtype, .threads = threads};
+    how.repetitions = options_.repetitions;
+    how.batch = options_.batch;
+    how.kv_type = parse_kv_type(options_.kv_type);
+    how.depth = options_.depth[0];
+    how.prompt = std::max<std::size_t>(options_.prompt[0], 1);
+    how.decode = std::max<std::size_t>(options_.decode[0], 1);
+    if (!options_.verify.empty()) {
+      if (!rooflines_.contains(threads)) rooflines_[threads] = measure(threads);
+      const PassLimit limit =
+          measure_pass_limit(model, *active_kernels(), rooflines_[threads].read_gbytes, threads);
+      bench_verify(model, how, options_.verify, limit, passes(verify_table));
+    } else if (!options_.parallel.empty()) {
+      bench_parallel(model, how, options_.parallel, options_.shared_prompt, passes(parallel_table));
+    } else if (!options_.speculate.empty()) {
+      bench_speculate(model, how, options_.speculate, passes(speculate_table));
+    } else {
+      return false;
+    }
+    return true;
+  }
+  FiguresTable& passes(FiguresTable (*make)()) {
+    if (!passes_) passes_ = make();
+    return *passes_;
+  }
+
   static Roofline measure(unsigned threads) {
     const Roofline limit = measure_roofline(*active_kernels(), threads);
     std::string text = "roofline, " + counted(threads, "thread") + " (" + std::string(active_kernels()->isa) +
@@ -195,6 +224,7 @@ class Bench {
   TokenCost cost_;
   std::map<unsigned, Roofline> rooflines_;
   std::vector<BenchRow> rows_;
+  std::optional<FiguresTable> passes_;
 };
 
 struct SyntheticSpec {
@@ -259,7 +289,7 @@ void run_bench(BenchOptions options) {
                              : options.markdown ? BenchFormat::Markdown
                                                 : BenchFormat::Table;
   std::ostringstream out;
-  print_report(out, format, bench.rows());
+  bench.print(out, format);
   write_stdout(out.str());
 }
 
@@ -307,6 +337,34 @@ void add_bench(CLI::App& app) {
   command->add_option("--kv-type", options->kv_type, "type of the cached keys and values")
       ->capture_default_str()
       ->check(CLI::IsMember({"f16", "f32", "q8_0"}));
+  CLI::Option* verify =
+      command
+          ->add_option(
+              "--verify", options->verify,
+              "time of one pass of so many tokens, all with logits, beside what the machine allows: 1.25 "
+              "times the longer of reading the weights and of the products")
+          ->type_name("N,...")
+          ->delimiter(',')
+          ->check(range(1, 65536));
+  CLI::Option* parallel =
+      command
+          ->add_option(
+              "--parallel", options->parallel,
+              "so many sequences at once: tokens/s of all prompts (-p) and of decoding (-n) together")
+          ->type_name("N,...")
+          ->delimiter(',')
+          ->check(range(1, 1024))
+          ->excludes(verify);
+  command->add_flag("--shared-prompt", options->shared_prompt, "one prompt, read once for all sequences")
+      ->needs(parallel);
+  command
+      ->add_option("--speculate-rates", options->speculate,
+                   "decoding with guesses of which so many per cent are right, beside decoding without")
+      ->type_name("PERCENT,...")
+      ->delimiter(',')
+      ->check(range(0, 100))
+      ->excludes(verify)
+      ->excludes(parallel);
   command->add_flag("--roofline", options->roofline,
                     "measure the machine's limits too, and say the share reached");
   command->add_flag("--no-mmap", options->no_mmap, "read the file into memory instead of mapping it");
@@ -315,7 +373,8 @@ void add_bench(CLI::App& app) {
   command->add_flag("--md", options->markdown, "a Markdown table");
   command->footer(
       "Examples:\n  cria bench -m model.gguf -p 512 -n 128 -t 1,2\n  cria bench --synthetic 1.1b:Q4_K "
-      "--synthetic 1.1b:IQ3_S --roofline");
+      "--synthetic 1.1b:IQ3_S --roofline\n  cria bench -m model.gguf --verify 1,2,4,8,16\n  cria bench -m "
+      "model.gguf -p 512 -n 128 --parallel 1,8,32");
   on_run(command, [options] { return run_bench(*options), 0; });
 }
 

@@ -189,6 +189,7 @@ void add_chat(CLI::App& app) {
   command->add_flag("--context-shift", options->model.session.context_shift,
                     "when the context is full, forget the oldest part and go on");
   options->sampling.add_to(*command);
+  options->sampling.add_constraint_to(*command);
   add_speculation_options(*command, options->model, options->sampling.generate);
   command->footer(
       "On a terminal: line editing and history, /help lists the commands, Ctrl-C stops an answer.\n"

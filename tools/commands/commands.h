@@ -11,6 +11,7 @@ void add_commands(CLI::App& app);
 void add_chat(CLI::App& app);
 void add_run(CLI::App& app);
 void add_batch(CLI::App& app);
+void add_serve(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_template(CLI::App& app);
 void add_logits(CLI::App& app);

@@ -31,8 +31,9 @@ void add_rows(std::vector<Row>& rows, const CLI::App& command, const ConfigFile&
       continue;
     const std::string name = option->get_lnames().front();
     if (const auto found = settings.find(name); found != settings.end())
-      rows.push_back(
-          {command.get_name(), name, CLI::detail::join(found->second.values, " "), found->second.source});
+      rows.push_back({command.get_name(), name,
+                      name == "api-key" ? "(not shown)" : CLI::detail::join(found->second.values, " "),
+                      found->second.source});
     else if (all)
       rows.push_back({command.get_name(), name, option->get_default_str(), "default"});
   }

@@ -102,7 +102,10 @@ void add_convert(CLI::App& app) {
   command->add_flag("-v,--verbose", options->verbose, "a line on stderr for each tensor");
   std::string classes;
   for (const HfClass* one : hf_classes()) classes += (classes.empty() ? "" : ", ") + std::string(one->name);
-  command->footer("Classes of models: " + classes +
+  std::string wrappers;
+  for (const std::string_view one : hf_wrappers())
+    wrappers += (wrappers.empty() ? "" : ", ") + std::string(one);
+  command->footer("Classes of models: " + classes + "; and the text models of " + wrappers +
                   ".\n"
                   "Examples:\n"
                   "  cria convert Llama-3.2-1B-Instruct -o llama-3.2-1b.gguf\n"

@@ -37,6 +37,7 @@ int run(ExportCommand command) {
   options.kernels = &kernels_in_use();
   const std::string directory = options.directory;
   Export work(std::move(options));
+  for (const std::string& warning : work.warnings()) print_warning(warning);
   std::uint64_t total = 0;
   for (const ExportedTensor& tensor : work.tensors()) total += tensor.bytes;
   {

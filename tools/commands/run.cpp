@@ -284,6 +284,7 @@ void add_run(CLI::App& app) {
   command->add_flag("--context-shift", options->model.session.context_shift,
                     "when the context is full, forget the oldest half and go on");
   options->sampling.add_to(*command);
+  options->sampling.add_constraint_to(*command);
   add_speculation_options(*command, options->model, options->sampling.generate);
   command->footer(
       "Examples:\n"

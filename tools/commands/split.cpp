@@ -2,9 +2,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "engine/convert/merge_adapters.h"
 #include "engine/execute/kernels_in_use.h"
 #include "engine/execute/team.h"
-#include "engine/lora/merge.h"
 #include "model/gguf/shards.h"
 #include "model/gguf/writer.h"
 #include "model/plural.h"

@@ -70,24 +70,25 @@ std::vector<CLI::Option*> TemplateVariables::add_to(CLI::App& command) {
   return {yes, no, how_much, more};
 }
 
+CLI::Option* add_call_form_option(CLI::App& command, std::string& call_form) {
+  return command
+      .add_option("--tool-format", call_form,
+                  "how the model writes calls: " + call_form_names() + " (default: what its template shows)")
+      ->type_name("NAME")
+      ->check(CLI::Validator(
+          [](const std::string& name) {
+            return call_form_named(name) ? "" : "expected one of " + call_form_names() + ", got " + name;
+          },
+          "", "form"));
+}
+
 std::vector<CLI::Option*> TemplateVariables::add_tools_to(CLI::App& command) {
   CLI::Option* const offered = command
                                    .add_option("--tools", tools,
                                                "tools that the model may call: a JSON array of OpenAI's "
                                                "{\"type\": \"function\", …} (-: stdin)")
                                    ->type_name("FILE");
-  CLI::Option* const form =
-      command
-          .add_option(
-              "--tool-format", call_form,
-              "how the model writes calls: " + call_form_names() + " (default: what its template shows)")
-          ->type_name("NAME")
-          ->check(CLI::Validator(
-              [](const std::string& name) {
-                return call_form_named(name) ? "" : "expected one of " + call_form_names() + ", got " + name;
-              },
-              "", "form"));
-  return {offered, form};
+  return {offered, add_call_form_option(command, call_form)};
 }
 
 std::optional<CallForm> TemplateVariables::calls(const ChatTemplate& chat_template) const {

@@ -14,6 +14,9 @@ namespace cria::tools {
 /// --chat-template FILE|NAME
 void add_template_option(CLI::App& command, std::string& wanted);
 
+/// --tool-format NAME
+CLI::Option* add_call_form_option(CLI::App& command, std::string& call_form);
+
 /// What the command line tells the template beside the messages.
 struct TemplateVariables {
   bool think = false, no_think = false;

@@ -9,7 +9,7 @@
 namespace cria::tools {
 namespace {
 
-constexpr std::size_t kWidest = 110, kUsual = 80, kNarrow = 64;
+constexpr std::size_t kWidest = 110, kUsualWidth = 80, kNarrow = 64;
 constexpr std::size_t kOptionColumn = 26;  // where descriptions of options begin
 
 /// "  name   text" with the text's lines one below the other; text below the name where that is long or the
@@ -87,7 +87,7 @@ std::string command_lines(const std::string& line, std::size_t columns) {
 
 std::size_t help_columns(std::FILE* stream) {
   const std::size_t columns = terminal_columns(stream);
-  return columns == 0 ? kUsual : std::min(columns, kWidest);
+  return columns == 0 ? kUsualWidth : std::min(columns, kWidest);
 }
 
 std::string command_list(const CLI::App& app, std::size_t columns) {

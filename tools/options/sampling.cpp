@@ -6,8 +6,10 @@
 #include <limits>
 #include <random>
 
+#include "engine/constrain/constraint.h"
 #include "engine/sample/defaults.h"
 #include "tools/options/command.h"
+#include "tools/options/input.h"
 #include "tools/terminal/messages.h"
 
 namespace cria::tools {
@@ -160,7 +162,43 @@ std::string breakable(std::string text) {
   return text;
 }
 
+/// A schema as it stands on the command line, or the file that holds it.
+std::string schema_text(const std::string& argument) {
+  const std::size_t first = argument.find_first_not_of(" \t\r\n");
+  const bool is_text = first != std::string::npos && argument[first] == '{';
+  return is_text ? argument : read_file(argument);
+}
+
 }  // namespace
+
+void SamplingOptions::add_constraint_to(CLI::App& command) {
+  const auto add = [&](const char* name, const char* type, const char* what, auto compile) {
+    return command
+        .add_option_function<std::string>(
+            name,
+            [this, name, compile](const std::string& text) {
+              try {
+                generate.constraint = compile(text);
+              } catch (const Error& error) {
+                throw CLI::ValidationError(name, error.what());
+              }
+            },
+            what)
+        ->type_name(type)
+        ->group("Form of the answer");
+  };
+  CLI::Option* const schema =
+      add("--json-schema", "FILE|TEXT", "the answer is JSON that satisfies this schema",
+          [](const std::string& text) { return Constraint::json_schema(schema_text(text)); });
+  CLI::Option* const grammar =
+      add("--grammar", "FILE", "the answer is a text of this grammar (GBNF, with a rule root)",
+          [](const std::string& path) { return Constraint::gbnf(read_file(path)); });
+  CLI::Option* const regex =
+      add("--regex", "RE", "the whole answer matches this regular expression (ECMA 262)",
+          [](const std::string& text) { return Constraint::regex(text); });
+  schema->excludes(grammar)->excludes(regex);
+  grammar->excludes(regex);
+}
 
 void SamplingOptions::add_to(CLI::App& command) {
   command_ = &command;

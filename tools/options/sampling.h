@@ -14,6 +14,8 @@ struct SamplingOptions {
   std::vector<std::string> biases;  ///< ID+BIAS, ID-BIAS as written
 
   void add_to(CLI::App& command);
+  /// What the answer has to be: --json-schema, --grammar, --regex.
+  void add_constraint_to(CLI::App& command);
   /// The options with a seed drawn where none was given, so that it can be told. Throws a usage error for a
   /// bad --logit-bias.
   [[nodiscard]] GenerateOptions resolve() const;

@@ -1,5 +1,6 @@
 #include "tools/report/answer_json.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "model/config.h"
@@ -13,39 +14,46 @@ Json token_json(const Tokenizer& tokenizer, TokenId id, float logprob) {
   const std::string piece = tokenizer.piece(id, true);
   Json bytes = Json::array();
   for (const char byte : piece) bytes.push_back(static_cast<unsigned char>(byte));
-  return {{"token", piece}, {"id", id}, {"logprob", logprob}, {"bytes", std::move(bytes)}};
+  return {{"token", piece}, {"id", id}, {"logprob", finite_logprob(logprob)}, {"bytes", std::move(bytes)}};
 }
 
 /// Null where none were asked for.
 Json logprobs_json(const Tokenizer& tokenizer, const GenerateResult& result) {
   if (result.logprobs.empty()) return nullptr;
   Json content = Json::array();
-  for (const TokenLogprobs& token : result.logprobs) {
-    Json entry = token_json(tokenizer, token.id, token.logprob), top = Json::array();
-    for (const auto& [id, logprob] : token.top) top.push_back(token_json(tokenizer, id, logprob));
-    entry["top_logprobs"] = std::move(top);
-    content.push_back(std::move(entry));
-  }
+  for (const TokenLogprobs& token : result.logprobs) content.push_back(token_logprobs_json(tokenizer, token));
   return {{"content", std::move(content)}, {"refusal", nullptr}};
 }
 
-/// All tokens that were drawn: the one that ended the answer too.
-std::size_t drawn_tokens(const GenerateResult& result) {
-  return result.tokens.size() + (result.reason == StopReason::EndOfGeneration ? 1 : 0);
+double rate(std::size_t n, double seconds) { return seconds > 0 ? static_cast<double>(n) / seconds : 0.0; }
+
+}  // namespace
+
+double finite_logprob(float logprob) { return std::max(logprob, -9999.0F); }
+
+Json token_logprobs_json(const Tokenizer& tokenizer, const TokenLogprobs& token) {
+  Json entry = token_json(tokenizer, token.id, token.logprob), top = Json::array();
+  for (const auto& [id, logprob] : token.top) top.push_back(token_json(tokenizer, id, logprob));
+  entry["top_logprobs"] = std::move(top);
+  return entry;
 }
 
-Json usage_json(const GenerateResult& result) {
-  const std::size_t prompt = result.prompt_tokens + result.cached_tokens, drawn = drawn_tokens(result);
-  Json usage = {{"prompt_tokens", prompt},
-                {"completion_tokens", drawn},
-                {"total_tokens", prompt + drawn},
-                {"prompt_tokens_details", {{"cached_tokens", result.cached_tokens}}}};
-  if (result.reasoning_tokens > 0)
-    usage["completion_tokens_details"] = {{"reasoning_tokens", result.reasoning_tokens}};
-  return usage;
+AnswerUsage AnswerUsage::of(const GenerateResult& result) {
+  return {result.prompt_tokens + result.cached_tokens, result.cached_tokens,
+          result.tokens.size() + (result.reason == StopReason::EndOfGeneration ? 1 : 0),
+          result.reasoning_tokens};
 }
 
-Json call_json(const ToolCall& call) {
+Json usage_json(const AnswerUsage& usage) {
+  Json json = {{"prompt_tokens", usage.prompt},
+               {"completion_tokens", usage.completion},
+               {"total_tokens", usage.prompt + usage.completion},
+               {"prompt_tokens_details", {{"cached_tokens", usage.cached}}}};
+  if (usage.reasoning > 0) json["completion_tokens_details"] = {{"reasoning_tokens", usage.reasoning}};
+  return json;
+}
+
+Json tool_call_json(const ToolCall& call) {
   return {{"id", call.id},
           {"type", "function"},
           {"function", {{"name", call.name}, {"arguments", call.arguments}}}};
@@ -55,13 +63,9 @@ Json answered_message(const GenerateResult& result) {
   Json message = {{"role", "assistant"}, {"content", result.text}};
   if (result.text.empty() && !result.tool_calls.empty()) message["content"] = nullptr;
   if (!result.reasoning.empty()) message["reasoning_content"] = result.reasoning;
-  for (const ToolCall& call : result.tool_calls) message["tool_calls"].push_back(call_json(call));
+  for (const ToolCall& call : result.tool_calls) message["tool_calls"].push_back(tool_call_json(call));
   return message;
 }
-
-double rate(std::size_t n, double seconds) { return seconds > 0 ? static_cast<double>(n) / seconds : 0.0; }
-
-}  // namespace
 
 Json finish_reason(StopReason reason) {
   switch (reason) {
@@ -104,7 +108,7 @@ Json answer_json(const GenerateResult& result, const AnswerFacts& facts) {
                {"speculation", {{"drafted", result.drafted}, {"kept", result.kept}}},
                {"tokens_per_second", rate(result.tokens.size(), result.decode_seconds)},
                {"choices", Json::array({std::move(choice)})},
-               {"usage", usage_json(result)}});
+               {"usage", usage_json(AnswerUsage::of(result))}});
   return json;
 }
 
@@ -130,7 +134,7 @@ Json piece_json(AnswerPart part, std::string_view piece, const AnswerFacts& fact
 
 Json call_piece_json(const ToolCall& call, std::size_t index, const AnswerFacts& facts) {
   Json piece = piece_json(AnswerPart::Answer, "", facts), said = {{"index", index}};
-  said.update(call_json(call));
+  said.update(tool_call_json(call));
   piece["choices"][0]["delta"] = {{"tool_calls", Json::array({std::move(said)})}};
   return piece;
 }

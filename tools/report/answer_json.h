@@ -17,6 +17,26 @@ struct AnswerFacts {
   bool chat = true;  ///< a message of a conversation; else a text that goes on
 };
 
+/// What answers cost, in tokens.
+struct AnswerUsage {
+  std::size_t prompt = 0;      ///< read, or found
+  std::size_t cached = 0;      ///< of these: found
+  std::size_t completion = 0;  ///< all that were drawn: the one that ended the answer too
+  std::size_t reasoning = 0;   ///< of these: thinking
+
+  static AnswerUsage of(const GenerateResult& result);
+};
+nlohmann::ordered_json usage_json(const AnswerUsage& usage);
+
+/// {"role", "content", "reasoning_content", "tool_calls"}, the last two where there are any.
+nlohmann::ordered_json answered_message(const GenerateResult& result);
+/// {"id", "type", "function"}
+nlohmann::ordered_json tool_call_json(const ToolCall& call);
+/// {"token", "id", "logprob", "bytes", "top_logprobs"}
+nlohmann::ordered_json token_logprobs_json(const Tokenizer& tokenizer, const TokenLogprobs& token);
+/// As clients can read it: there is no negative infinity in JSON.
+double finite_logprob(float logprob);
+
 /// "stop", "length", or null where it was interrupted.
 nlohmann::ordered_json finish_reason(StopReason reason);
 /// Likewise "tool_calls" where it ended with calls of tools.

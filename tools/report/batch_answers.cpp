@@ -46,8 +46,17 @@ void BatchAnswers::resume() {
                   "at byte " + std::to_string(begin));
     if (!answered_[index]) ++count_;
     answered_[index] = true;
+    const nlohmann::json& body = json.contains("response") ? json["response"] : json;
+    const nlohmann::json& answer = body.is_object() && body.contains("body") ? body["body"] : body;
+    if (answer.is_object() && answer.contains("seed") && answer["seed"].is_number_unsigned())
+      seeds_[index] = answer["seed"].get<std::uint64_t>();
   }
   if (begin < text.size()) std::filesystem::resize_file(path_, begin);
+}
+
+std::optional<std::uint64_t> BatchAnswers::seed(std::size_t index) const {
+  const auto found = seeds_.find(index);
+  return found == seeds_.end() ? std::nullopt : std::optional(found->second);
 }
 
 void BatchAnswers::write(const std::string& line) {

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,8 @@ class BatchAnswers {
 
   [[nodiscard]] bool answered(std::size_t index) const { return answered_[index]; }
   [[nodiscard]] std::size_t count() const { return count_; }
+  /// The seed that an answer in the file was drawn with.
+  [[nodiscard]] std::optional<std::uint64_t> seed(std::size_t index) const;
   /// A line without its newline, of a request that was not answered. Throws Error if the disk refuses.
   void add(std::size_t index, const std::string& line);
 
@@ -34,7 +37,8 @@ class BatchAnswers {
   const bool in_order_;
   std::vector<bool> answered_;
   std::size_t count_ = 0, next_ = 0;
-  std::map<std::size_t, std::string> early_;  // whose turn has not come
+  std::map<std::size_t, std::uint64_t> seeds_;  // of answers that were there
+  std::map<std::size_t, std::string> early_;    // whose turn has not come
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_{nullptr, &std::fclose};
 };
 

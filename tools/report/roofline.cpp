@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <barrier>
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -18,28 +17,6 @@ constexpr int kRepetitions = 5;
 
 double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-/// Work units per second: all threads start together and each does work(thread); the best of some
-/// repetitions, as a limit should be.
-double best_rate(unsigned threads, double units, const std::function<void(unsigned)>& work) {
-  double best = 0;
-  for (int repetition = 0; repetition < kRepetitions; ++repetition) {
-    double start = 0;
-    std::barrier line(threads, [&]() noexcept {
-      if (start == 0) start = seconds();
-    });
-    {
-      std::vector<std::jthread> team;
-      for (unsigned i = 0; i < threads; ++i)
-        team.emplace_back([&, i] {
-          line.arrive_and_wait();
-          work(i);
-        });
-    }
-    best = std::max(best, units / (seconds() - start));
-  }
-  return best;
 }
 
 double peak_gmacs(unsigned threads, std::uint64_t (*loop)(std::uint64_t rounds)) {
@@ -70,6 +47,26 @@ double read_gbytes(const KernelSet& kernels, unsigned threads) {
 }
 
 }  // namespace
+
+double best_rate(unsigned threads, double units, const std::function<void(unsigned)>& work) {
+  double best = 0;
+  for (int repetition = 0; repetition < kRepetitions; ++repetition) {
+    double start = 0;
+    std::barrier line(threads, [&]() noexcept {
+      if (start == 0) start = seconds();
+    });
+    {
+      std::vector<std::jthread> team;
+      for (unsigned i = 0; i < threads; ++i)
+        team.emplace_back([&, i] {
+          line.arrive_and_wait();
+          work(i);
+        });
+    }
+    best = std::max(best, units / (seconds() - start));
+  }
+  return best;
+}
 
 Roofline measure_roofline(const KernelSet& kernels, unsigned threads) {
   return {.read_gbytes = read_gbytes(kernels, threads),

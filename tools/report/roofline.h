@@ -1,6 +1,8 @@
 // The limits of this machine for a number of threads, measured now: what shares of the roofline refer to.
 #pragma once
 
+#include <functional>
+
 #include "kernels/kernels.h"
 
 namespace cria::tools {
@@ -18,6 +20,10 @@ struct Roofline {
     return type.is_float() ? float_gmacs : int8_gmacs;
   }
 };
+
+/// Work units per second: all threads start together and each does work(thread); the best of some repetitions,
+/// as a limit should be. units: of all threads together.
+double best_rate(unsigned threads, double units, const std::function<void(unsigned)>& work);
 
 /// Takes about a second. The instructions are those of the kernel set.
 Roofline measure_roofline(const KernelSet& kernels, unsigned threads);

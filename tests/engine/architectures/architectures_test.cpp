@@ -90,6 +90,13 @@ TEST_P(Architectures, ScalesMultiplyTheProducts) {
               architecture_logits(*multiplied.load(), {.n_ctx = 64, .threads = 1}, 24));
 }
 
+TEST(ArchitectureTable, EveryRowHasACase) {
+  const std::vector<ArchitectureCase> cases = architecture_cases();
+  for (const Architecture& row : architectures())
+    EXPECT_TRUE(std::ranges::any_of(cases, [&](const ArchitectureCase& c) { return c.arch == row.name; }))
+        << row.name;
+}
+
 // Windows longer than a page, so that pages are let go and found again in part.
 TEST_P(Architectures, BatchesChangeNothing) {
   ArchitectureCase c = GetParam();

@@ -9,6 +9,8 @@
 
 #include "engine/architectures/hf_form.h"
 #include "engine/convert/convert.h"
+#include "engine/convert/export.h"
+#include "model/safetensors/safetensors.h"
 #include "tests/engine/architectures/tiny_architecture.h"
 #include "tests/model/safetensors/bytes.h"
 
@@ -111,10 +113,15 @@ class HfWriter {
     std::vector<float> values(tensor.cols() * tensor.rows());
     dtype_info(tensor.dtype).dequantize(tensor.data, values.data(), values.size());
     std::vector<std::uint64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
+    if (how == "none") return;
     if (how == "minus1") {
       for (float& value : values) value -= 1;
     } else if (how == "pairs") {
       values = unpaired(values, values.size() / shape[0]);
+    } else if (how == "row") {
+      shape.insert(shape.begin(), 1);
+    } else if (how.starts_with("group")) {
+      return put_in_groups(values, how, hf);
     } else if (how == "parts") {
       const std::vector<std::uint64_t> rest(shape.begin() + 1, shape.end());
       const auto size = static_cast<std::ptrdiff_t>(values.size() / shape[0]);
@@ -139,6 +146,20 @@ class HfWriter {
     return out;
   }
 
+  /// Two groups of two queries, a key and a value, of 16 rows of 64 each.
+  void put_in_groups(const std::vector<float>& values, const std::string& how, const std::string& hf) {
+    HfData& to = tensors[hf];
+    to.shape = {128, 64};
+    to.values.resize(std::size_t{128} * 64);
+    const std::vector<float> rows = how == "group_v" ? values : unpaired(values, 64);
+    const std::size_t heads = how == "group_q" ? 2 : 1, first = how == "group_q"   ? 0
+                                                                : how == "group_k" ? 2
+                                                                                   : 3;
+    for (std::size_t head = 0; head < 2 * heads; ++head)
+      std::copy_n(rows.data() + head * 16 * 64, 16 * 64,
+                  to.values.data() + (head / heads * 4 + first + head % heads) * 16 * 64);
+  }
+
   /// "first", "second", "even", "odd" rows of every expert; "column", "even_column" and "odd_column" likewise.
   void put_half(std::vector<std::uint64_t> shape, const std::vector<float>& values, const std::string& how,
                 const std::string& hf) {
@@ -155,7 +176,7 @@ class HfWriter {
                                    : std::vector{experts, all, cols};
     for (std::uint64_t e = 0; e < experts; ++e) {
       for (std::uint64_t r = 0; r < rows; ++r) {
-        const std::uint64_t at = how == "second"           ? rows + r
+        const std::uint64_t at = how.starts_with("second") ? rows + r
                                  : how.starts_with("even") ? 2 * r
                                  : how.starts_with("odd")  ? 2 * r + 1
                                                            : r;
@@ -189,6 +210,12 @@ class HfModel {
     config.merge_patch(nlohmann::json::parse(c.config));
     const GgufFile file = GgufFile::open(reference());
     tensors = HfWriter(c, file).tensors;
+    for (const auto& [key, value] : c.gguf.keys) {  // numbers that are tensors
+      if (!key.starts_with("xielu.")) continue;
+      const std::vector<float> numbers = *file.find_floats(key);
+      for (std::size_t i = 0; i < numbers.size(); ++i)
+        tensors["model.layers." + std::to_string(i) + ".mlp.act_fn." + key.substr(6)] = {{1}, {numbers[i]}};
+    }
     for (const std::string length : {"short", "long"}) {  // of longrope, they stand in the configuration
       const TensorView* const factors = file.tensor("rope_factors_" + length + ".weight");
       for (std::uint64_t i = 0; factors != nullptr && i < factors->cols(); ++i) {
@@ -215,8 +242,11 @@ class HfModel {
     for (const auto& [name, tensor] : tensors) file.add(name, "F32", tensor.shape, bytes_of(tensor.values));
     for (const auto& [name, tensor] : bytes) file.add(name, "U8", tensor.first, tensor.second);
     write("model.safetensors", file.file());
+    convert(directory_.string(), type);
+  }
+  void convert(const std::string& directory, std::optional<DType> type) {
     ConvertOptions options;
-    options.directory = directory_.string();
+    options.directory = directory;
     options.output = output();
     options.type = type;
     options.kernels = available_kernels().back();
@@ -225,6 +255,18 @@ class HfModel {
     warnings = conversion.warnings();
   }
   std::vector<std::string> warnings;
+
+  /// The reference as a directory. Throws Error where it is refused.
+  [[nodiscard]] std::string exported() const {
+    const std::string directory = (directory_ / "exported").string();
+    ExportOptions options;
+    options.file = reference();
+    options.directory = directory;
+    options.kernels = available_kernels().back();
+    Export work(options);
+    work.write([](std::uint64_t) { return true; }, [](const ExportedTensor&) {});
+    return directory;
+  }
 
   [[nodiscard]] std::string reference() const { return (directory_ / "reference.gguf").string(); }
   [[nodiscard]] std::string output() const { return (directory_ / "out.gguf").string(); }
@@ -299,6 +341,41 @@ TEST_P(ConvertArchitectures, SameGraphAndSameLogits) {
   EXPECT_EQ(architecture_logits(*got, options, 24), architecture_logits(*want, options, 24));
 }
 
+std::vector<float> floats_of(const SafeTensor& tensor) {
+  std::vector<float> values(tensor.values());
+  dtype_info(*tensor.type->dtype).dequantize(tensor.data.data(), values.data(), values.size());
+  return values;
+}
+
+// The directory has the names, shapes and values that its makers' have, and says the same again.
+TEST_P(ConvertArchitectures, ExportIsTheWayBack) {
+  HfModel hf(GetParam());
+  const std::string directory = hf.exported();
+  const auto weights = SafetensorsDirectory::open(directory);
+  EXPECT_EQ(weights.tensors().size(), hf.tensors.size());
+  for (const auto& [name, want] : hf.tensors) {
+    const SafeTensor* const got = weights.tensor(name);
+    ASSERT_NE(got, nullptr) << name;
+    EXPECT_EQ(got->shape, want.shape) << name;
+    EXPECT_EQ(floats_of(*got), want.values) << name;
+  }
+  std::ifstream in(directory + "/config.json");
+  const nlohmann::json config = nlohmann::json::parse(in);
+  EXPECT_EQ(config["architectures"], hf.config["architectures"]);
+  hf.convert(directory, std::nullopt);
+  const auto want = Model::load(hf.reference()), got = Model::load(hf.output());
+  EXPECT_EQ(got->graph().to_string(), want->graph().to_string());
+  for (const TensorView& tensor : want->file().tensors()) {
+    if (tensor.name.ends_with(".padding")) continue;
+    const TensorView* const other = got->file().tensor(tensor.name);
+    ASSERT_NE(other, nullptr) << tensor.name;
+    ASSERT_EQ(other->bytes, tensor.bytes) << tensor.name;
+    EXPECT_EQ(std::memcmp(other->data, tensor.data, tensor.bytes), 0) << tensor.name;
+  }
+  EXPECT_EQ(architecture_logits(*got, {.n_ctx = 64, .threads = 1}, 24),
+            architecture_logits(*want, {.n_ctx = 64, .threads = 1}, 24));
+}
+
 // Every tensor is needed, and what is too much is refused.
 TEST_P(ConvertArchitectures, TensorsAreNamed) {
   HfModel hf(GetParam());
@@ -306,7 +383,8 @@ TEST_P(ConvertArchitectures, TensorsAreNamed) {
   EXPECT_THROW(hf.convert(DType::F32), Error);
   hf.tensors.erase("model.layers.0.self_attn.surplus.weight");
   const auto first = std::ranges::find_if(hf.tensors, [](const auto& tensor) {
-    return tensor.first.ends_with("o_proj.weight") || tensor.first.ends_with("out_proj.weight");
+    return tensor.first.ends_with("o_proj.weight") || tensor.first.ends_with("out_proj.weight") ||
+           tensor.first.ends_with("attention.wo.weight");
   });
   ASSERT_NE(first, hf.tensors.end());
   const std::string name = first->first;
@@ -412,6 +490,123 @@ TEST(ConvertArchitectures, NumbersThatTensorsDoNotBearOut) {
       error_with("moe_intermediate_size", 64).find("wrong number or width of experts: expected 6 of 64"),
       std::string::npos);
   EXPECT_NE(error_with("num_experts_per_tok", 7).find("expert_used_count"), std::string::npos);
+}
+
+// Newer files have keys, transposed, and values of a head in tensors of their own.
+TEST(ConvertArchitectures, NewerLatentFilesAreExported) {
+  const std::vector<HfCase> cases = hf_cases();
+  HfCase c = *std::ranges::find_if(cases, [](const HfCase& one) { return one.gguf.name == "deepseek_v2"; });
+  c.gguf.tensors.push_back({"*.attn_k_b.weight", {16, 32, 4}});
+  c.gguf.tensors.push_back({"*.attn_v_b.weight", {32, 16, 4}});
+  c.names += "attn_k_b none x\nattn_v_b none x\n";
+  const HfModel hf(c);
+  const GgufFile file = GgufFile::open(hf.reference());
+  ASSERT_EQ(file.tensor("blk.0.attn_kv_b.weight"), nullptr);
+  const auto values_of = [&](const char* name) {
+    std::vector<float> values(std::size_t{16} * 32 * 4);
+    std::memcpy(values.data(), file.tensor(name)->data, values.size() * sizeof(float));
+    return values;
+  };
+  const std::vector<float> k = values_of("blk.3.attn_k_b.weight"), v = values_of("blk.3.attn_v_b.weight");
+  const auto weights = SafetensorsDirectory::open(hf.exported());
+  const SafeTensor& both = *weights.tensor("model.layers.3.self_attn.kv_b_proj.weight");
+  EXPECT_EQ(both.shape, (std::vector<std::uint64_t>{128, 32}));
+  const std::vector<float> got = floats_of(both);
+  for (std::size_t head = 0; head < 4; ++head) {
+    for (std::size_t row = 0; row < 16; ++row) {
+      for (std::size_t i = 0; i < 32; ++i) {
+        EXPECT_EQ(got[(head * 32 + row) * 32 + i], k[(head * 32 + i) * 16 + row]);
+        EXPECT_EQ(got[(head * 32 + 16 + row) * 32 + i], v[(head * 16 + row) * 32 + i]);
+      }
+    }
+  }
+}
+
+// As version 5 of transformers writes it: a rotation for each type of layers.
+TEST(ConvertArchitectures, RotationsOfEachTypeOfLayers) {
+  const std::vector<HfCase> cases = hf_cases();
+  HfModel hf(*std::ranges::find_if(cases, [](const HfCase& one) { return one.gguf.name == "gemma3"; }));
+  for (const char* key : {"rope_theta", "rope_local_base_freq", "rope_scaling", "sliding_window_pattern"})
+    hf.config.erase(key);
+  hf.config["layer_types"] = {"sliding_attention", "full_attention", "sliding_attention", "full_attention"};
+  nlohmann::json& ropes = hf.config["rope_parameters"];
+  nlohmann::json& full = ropes["full_attention"];
+  nlohmann::json& sliding = ropes["sliding_attention"];
+  full = {{"rope_type", "linear"}, {"factor", 8.0}, {"rope_theta", 1000000.0}};
+  sliding = {{"rope_type", "default"}, {"rope_theta", 20000.0}};
+  const auto bases = [&] {
+    hf.convert(DType::F32);
+    const GgufFile file = GgufFile::open(hf.output());
+    return std::pair(*file.find_float("gemma3.rope.freq_base"),
+                     *file.find_float("gemma3.rope.freq_base_swa"));
+  };
+  EXPECT_EQ(bases(), std::pair(1e6, 2e4));
+  const auto want = Model::load(hf.reference()), got = Model::load(hf.output());
+  EXPECT_EQ(got->graph().to_string(), want->graph().to_string());
+  EXPECT_EQ(architecture_logits(*got, {.n_ctx = 64, .threads = 1}, 24),
+            architecture_logits(*want, {.n_ctx = 64, .threads = 1}, 24));
+  full["rope_theta"] = 500000.0;
+  EXPECT_EQ(bases(), std::pair(5e5, 2e4));
+  full.erase("rope_theta");
+  sliding.erase("rope_theta");
+  EXPECT_EQ(bases(), std::pair(1e6, 1e4)) << "what the class means without them";
+
+  const nlohmann::json good = ropes;
+  const auto error_with = [&](const char* type, const nlohmann::json& rope) {
+    ropes = good;
+    ropes[type] = rope;
+    try {
+      hf.convert(DType::F32);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  for (const nlohmann::json& bad :
+       {nlohmann::json(7), nlohmann::json{{"rope_type", "linear"}, {"factor", 2.0}},
+        nlohmann::json{{"rope_theta", "x"}}, nlohmann::json{{"rope_theta", -1.0}}})
+    EXPECT_NE(error_with("sliding_attention", bad).find("(key rope_parameters)"), std::string::npos) << bad;
+  EXPECT_NE(error_with("full_attention", nullptr).find("full_attention: expected an object"),
+            std::string::npos);
+  hf.config["architectures"] = {"Gemma2ForCausalLM"};  // one base is all that it has
+  EXPECT_NE(error_with("full_attention", good["full_attention"]).find("a rotation for each type of layers"),
+            std::string::npos);
+}
+
+// The text model of a model for pictures, by both kinds of names.
+TEST(ConvertArchitectures, TextModelsWithinOthers) {
+  const std::vector<HfCase> cases = hf_cases();
+  const auto c = std::ranges::find_if(cases, [](const HfCase& one) { return one.gguf.name == "gemma3"; });
+  for (const bool newer : {false, true}) {
+    HfModel hf(*c);
+    nlohmann::json text = hf.config;
+    for (const char* key : {"architectures", "rope_theta", "bos_token_id", "eos_token_id"}) text.erase(key);
+    text["model_type"] = "gemma3_text";
+    hf.config = {{"architectures", {"Gemma3ForConditionalGeneration"}},
+                 {"model_type", "gemma3"},
+                 {"bos_token_id", 0},
+                 {"eos_token_id", {1}},
+                 {"vision_config", {{"hidden_size", 8}}},
+                 {"text_config", text}};
+    HfTensors renamed;
+    for (auto& [name, tensor] : hf.tensors) {
+      const bool inner = name.starts_with("model.");
+      const std::string longer = !newer  ? "language_model." + name
+                                 : inner ? "model.language_model." + name.substr(6)
+                                         : name;
+      renamed[longer] = std::move(tensor);
+    }
+    renamed[newer ? "model.vision_tower.patch.weight" : "vision_tower.patch.weight"] = {{2}, {1, 2}};
+    hf.tensors = std::move(renamed);
+    hf.convert(DType::F32);
+    EXPECT_EQ(hf.warnings,
+              std::vector<std::string>{"tensors for pictures and sound are left out: text only"});
+    const auto want = Model::load(hf.reference()), got = Model::load(hf.output());
+    EXPECT_EQ(architecture_logits(*got, {.n_ctx = 64, .threads = 1}, 24),
+              architecture_logits(*want, {.n_ctx = 64, .threads = 1}, 24));
+    hf.config["text_config"]["model_type"] = "unheard_of";
+    EXPECT_THROW(hf.convert(DType::F32), Error);
+  }
 }
 
 TEST(ConvertArchitectures, LayersThatPredictAreLeftOut) {

@@ -1,16 +1,24 @@
 // No allocation per token: operator new of this program counts.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <new>
 
 #include "engine/sample/sampler.h"
+#include "engine/scheduler.h"
 #include "tests/engine/demo.h"
+#include "tests/engine/tiny_model.h"
 
 namespace {
-std::atomic<long> allocations{0};
+std::atomic<long> allocations{0}, releases{0};
+
+void release(void* memory) {
+  if (memory != nullptr) ++releases;
+  std::free(memory);
 }
+}  // namespace
 
 void* operator new(std::size_t size) {
   ++allocations;
@@ -23,10 +31,10 @@ void* operator new(std::size_t size, std::align_val_t alignment) {
   if (void* const memory = std::aligned_alloc(a, (size + a - 1) / a * a)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory) noexcept { release(memory); }
+void operator delete(void* memory, std::size_t) noexcept { release(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { release(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { release(memory); }
 
 namespace cria::test {
 namespace {
@@ -90,6 +98,55 @@ TEST(Allocation, NonePerBatchOfManySequences) {
   for (Sequence& sequence : sequences) sequence.truncate(100);
   for (std::size_t i = 100; i < 250; ++i) step(i);
   EXPECT_EQ(allocations, before);
+}
+
+// Answers that are being written side by side, with guesses.
+TEST(Allocation, NonePerStepOfAScheduler) {
+  EngineOptions options;
+  options.n_ctx = 400;
+  options.threads = 2;
+  options.sequences = 4;
+  Engine engine(demo_model(), options);
+  Scheduler scheduler(engine);
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    AnswerRequest request;
+    request.prompt = many_tokens(30 + i);
+    request.options = greedy(300);
+    request.options.sampler.temperature = i < 2 ? 0.0F : 1.0F;
+    request.options.sampler.seed = i;
+    request.options.ignore_eos = true;
+    request.options.speculate =
+        std::array{Speculate::Off, Speculate::Off, Speculate::Auto, Speculate::Lookup}[i];
+    scheduler.add(request);
+  }
+  for (int i = 0; i < 20; ++i) scheduler.step();
+  const long before = allocations;
+  for (int i = 0; i < 80; ++i) scheduler.step();
+  EXPECT_EQ(scheduler.active(), 4U);
+  EXPECT_EQ(allocations, before);
+}
+
+TEST(Allocation, ThousandsOfShortSequencesLeaveNothing) {
+  const auto model = TinyModel().load();
+  EngineOptions options;
+  options.n_ctx = 64;
+  options.sequences = 4;
+  options.threads = 1;
+  Engine engine(*model, options);
+  Scheduler scheduler(engine);
+  const auto answer = [&](std::uint64_t n) {
+    for (std::uint64_t i = 0; i < n; ++i) {
+      AnswerRequest request;
+      request.prompt = {1, static_cast<TokenId>(3 + i % 250), static_cast<TokenId>(3 + i / 250 % 250)};
+      request.options = greedy(2);
+      scheduler.add(std::move(request));
+      while (scheduler.waiting() >= 4) scheduler.step();
+    }
+    while (scheduler.step()) continue;
+    return allocations - releases;
+  };
+  const long before = answer(500);
+  EXPECT_EQ(answer(10000), before);
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <numeric>
 
-#include "engine/lora/merge.h"
+#include "engine/convert/merge_adapters.h"
 #include "tests/engine/architectures/tiny_architecture.h"
 
 namespace cria::test {

@@ -18,11 +18,23 @@
 
 namespace cria::test {
 
+/// Pages lie anywhere, and hold what is no number until they are written.
+inline void shuffle_pages(Engine& engine, Random& random) {
+  KvPool& pool = engine.state().pool;
+  std::memset(pool.memory().data(), 0xFF, pool.memory().size());
+  for (std::size_t group = 0; group < pool.groups(); ++group) {
+    std::vector<PageId> pages;
+    for (PageId page = pool.take(group); page != kNoPage; page = pool.take(group)) pages.push_back(page);
+    for (std::size_t i = pages.size(); i > 1; --i) std::swap(pages[i - 1], pages[random.next() % i]);
+    for (const PageId page : pages) pool.release(group, page);
+  }
+}
+
 class BatchMix {
  public:
   BatchMix(const Model& model, const EngineOptions& options, std::uint64_t seed)
       : engine_(model, options), batch_(engine_), random_(seed) {
-    shuffle_pages();
+    shuffle_pages(engine_, random_);
     for (auto& text : texts_)
       for (std::size_t i = 0; i < engine_.options().n_ctx; ++i) text.push_back(any_token());
   }
@@ -80,18 +92,6 @@ class BatchMix {
   bool chance(double p) { return random_.uniform() < p; }
   std::size_t below(std::size_t n) { return static_cast<std::size_t>(random_.next() % n); }
   TokenId any_token() { return static_cast<TokenId>(below(engine_.model().vocabulary_size())); }
-
-  // Pages lie anywhere, and hold what is no number until they are written.
-  void shuffle_pages() {
-    KvPool& pool = engine_.state().pool;
-    std::memset(pool.memory().data(), 0xFF, pool.memory().size());
-    for (std::size_t group = 0; group < pool.groups(); ++group) {
-      std::vector<PageId> pages;
-      for (PageId page = pool.take(group); page != kNoPage; page = pool.take(group)) pages.push_back(page);
-      for (std::size_t i = pages.size(); i > 1; --i) std::swap(pages[i - 1], pages[below(i)]);
-      for (const PageId page : pages) pool.release(group, page);
-    }
-  }
 
   bool full() const { return live_.size() == engine_.options().sequences; }
 

@@ -86,14 +86,53 @@ TEST(Batches, APrefixIsFoundByItsTokensAndScope) {
     Sequence first(engine, 7);
     read(first);
     Sequence while_it_lives(engine, 7);
-    EXPECT_EQ(while_it_lives.reuse(text), 192U) << "three pages are full";
+    EXPECT_EQ(while_it_lives.reuse(text), 200U) << "the last page, too, that is not full";
   }
   Sequence later(engine, 7);
-  EXPECT_EQ(later.reuse(std::span(text).first(150)), 128U);
+  EXPECT_EQ(later.reuse(std::span(text).first(150)), 150U) << "not in whole pages";
   Sequence other(engine, 8);
   EXPECT_EQ(other.reuse(text), 0U) << "another scope";
-  text[64] += 1;
-  EXPECT_EQ(later.reuse(text), 64U) << "another text after the first page";
+  text[70] += 1;
+  EXPECT_EQ(later.reuse(text), 70U) << "another text from there on";
+  Sequence secret(engine, 7, false);
+  EXPECT_EQ(secret.reuse(text), 0U) << "shares nothing";
+}
+
+// What ended texts have in common with the next, token by token; one of them alone is kept where it has all.
+TEST(Batches, TheLastPageIsKept) {
+  EngineOptions options = mixed_options(2, 1);
+  options.positions = 448;
+  Engine engine(plain_model(), options);
+  Batch batch(engine);
+  const auto read = [&](std::vector<TokenId> text, bool shared) {
+    Sequence sequence(engine, 0, shared);
+    const std::size_t known = sequence.reuse(text);
+    batch.clear();
+    batch.add(sequence, std::span(text).subspan(known), text.size() - known);
+    batch.forward();
+    return known;
+  };
+  EXPECT_EQ(read({5, 6, 7, 8}, true), 0U);
+  EXPECT_EQ(read({5, 6, 7, 9, 10}, true), 3U);
+  EXPECT_EQ(read({5, 6, 7, 9, 10, 11}, true), 5U);
+  EXPECT_EQ(read({5, 6, 7, 8, 20}, true), 4U);
+  EXPECT_EQ(read({5, 6, 7, 8, 20, 30}, false), 0U);
+  EXPECT_EQ(read({5, 6, 7, 8, 20, 30}, true), 5U) << "of what was not shared nothing is known";
+  EXPECT_EQ(engine.pages() - engine.state().pool.free_pages(0), 2U) << "a page each of two texts";
+  expect_no_page_lost(engine);
+}
+
+TEST(Batches, KeptPrefixesHaveMemoryOfTheirOwn) {
+  EngineOptions options = mixed_options(2, 1);
+  const EngineMemory least = engine_memory(plain_model(), options);
+  options.kept_bytes = 1 << 20;
+  const EngineMemory more = engine_memory(plain_model(), options);
+  const std::size_t page_bytes = least.kv / 14;  // of 2 × 7 pages
+  EXPECT_LE(more.kv, least.kv + options.kept_bytes);
+  EXPECT_GT(more.kv + page_bytes, least.kv + options.kept_bytes);
+  Engine engine(plain_model(), options);
+  EXPECT_EQ(engine.pages(), more.kv / page_bytes);
+  EXPECT_EQ(engine.options().positions, more.kv / page_bytes * 64);
 }
 
 TEST(Batches, RefusalsChangeNothing) {

@@ -104,6 +104,77 @@ TEST(Scheduler, AnswersAreThoseOfEachAlone) {
   }
 }
 
+// Guesses by lookup, by a model (that is right, or has other weights) and from a text that is expected, right or wrong.
+TEST(Scheduler, GuessesChangeNoAnswer) {
+  const auto model = TinyModel().load();
+  TinyModel stranger;
+  stranger.n_layers = 1;
+  stranger.n_kv_heads = {2};
+  const auto other = stranger.load();
+  for (const auto& draft : {std::shared_ptr<const Model>(), model, other}) {
+    Random random(7);
+    EngineOptions options = engine_options(5, 2);
+    options.positions = 700;
+    Engine engine(*model, options);
+    Scheduler scheduler(engine, {.prompt_tokens = 24, .draft = draft});
+    std::vector<Wanted> wanted(30);
+    std::vector<Ended> ended(wanted.size());
+    std::size_t drafted = 0, kept = 0;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      wanted[i] = random_wanted(random, model->vocabulary_size());
+      wanted[i].options.speculate = draft && i % 3 == 2 ? Speculate::Auto : Speculate::Lookup;
+      wanted[i].options.max_tokens = 60;
+      Session alone(*model, {.n_ctx = 256, .threads = 1});
+      GenerateOptions off = wanted[i].options;
+      off.speculate = Speculate::Off;
+      const std::vector<TokenId> answer = alone.generate(wanted[i].prompt, off).tokens;
+      if (i % 3 == 1) {
+        wanted[i].options.expected = wanted[i].prompt;
+        for (const TokenId token : answer) wanted[i].options.expected.push_back((token + i % 2) % 300);
+      }
+      AnswerRequest request = request_of(wanted[i], ended[i]);
+      const auto on_end = request.on_end;
+      request.on_end = [&, on_end](const GenerateResult& result, const std::optional<Error>& error) {
+        on_end(result, error);
+        drafted += result.drafted;
+        kept += result.kept;
+        EXPECT_LE(result.kept, result.drafted);
+      };
+      scheduler.add(request);
+      if (i % 4 == 3) scheduler.step();
+    }
+    while (scheduler.step()) continue;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      wanted[i].options.speculate = Speculate::Off;
+      expect_as_alone(*model, 256, wanted[i], ended[i]);
+    }
+    EXPECT_GT(kept, 0U);
+    EXPECT_GT(drafted, kept);
+  }
+}
+
+// A step never becomes larger by them than it may become by prompts.
+TEST(Scheduler, NobodyWaitsForGuesses) {
+  Engine engine(demo_model(), engine_options(3, 1));
+  Scheduler scheduler(engine, {.prompt_tokens = 12});
+  std::size_t rows = 0, largest = 0;
+  engine.observe([&](const Node& node, std::span<const float> values, std::size_t width) {
+    if (node.op == Op::Embed) rows = values.size() / width;
+  });
+  std::vector<Ended> ended(3);
+  GenerateOptions endless = greedy(80);
+  endless.ignore_eos = true;
+  endless.speculate = Speculate::Lookup;
+  for (Ended& e : ended) scheduler.add(request_of({{1, 300, 301, 302, 300, 301, 302, 300, 301}, endless}, e));
+  while (scheduler.active() + scheduler.waiting() > 0) {
+    const bool first = scheduler.active() == 0;
+    scheduler.step();
+    if (!first) largest = std::max(largest, rows);
+  }
+  EXPECT_LE(largest, 3U + 12U);
+  EXPECT_GT(largest, 3U);
+}
+
 TEST(Scheduler, TheSamePromptIsReadOnce) {
   Engine engine(demo_model(), engine_options(4, 1));
   Scheduler scheduler(engine);
@@ -112,8 +183,72 @@ TEST(Scheduler, TheSamePromptIsReadOnce) {
   for (Ended& e : ended) scheduler.add(request_of(wanted, e));
   while (scheduler.step()) continue;
   EXPECT_EQ(ended[0].cached, 0U);
-  for (std::size_t i = 1; i < ended.size(); ++i) EXPECT_EQ(ended[i].cached, 192U);
+  for (std::size_t i = 1; i < ended.size(); ++i) EXPECT_EQ(ended[i].cached, 199U) << "all but the last token";
   for (const Ended& e : ended) expect_as_alone(demo_model(), 256, wanted, e);
+}
+
+TEST(Scheduler, NothingIsFoundOfAPromptThatIsNotCached) {
+  Engine engine(demo_model(), engine_options(4, 1));
+  Scheduler scheduler(engine);
+  std::vector<Ended> ended(4);
+  const Wanted wanted{many_tokens(150), greedy(5)};
+  for (std::size_t i = 0; i < ended.size(); ++i) {
+    AnswerRequest request = request_of(wanted, ended[i]);
+    request.cache_prompt = i == 2;
+    request.scope = i == 3 ? 1 : 0;
+    scheduler.add(request);
+  }
+  while (scheduler.step()) continue;
+  for (const Ended& e : ended) {
+    EXPECT_EQ(e.cached, 0U);
+    expect_as_alone(demo_model(), 256, wanted, e);
+  }
+}
+
+TEST(Scheduler, ChoicesReadTheirPromptOnce) {
+  Engine engine(demo_model(), engine_options(2, 1));
+  Scheduler scheduler(engine);
+  std::vector<Ended> ended(5);
+  Wanted wanted{many_tokens(100), greedy(20)};
+  wanted.options.sampler.temperature = 1;
+  wanted.options.sampler.seed = 11;
+  for (std::size_t i = 0; i < ended.size(); ++i) {
+    AnswerRequest one = choice(request_of(wanted, ended[i]), i);
+    scheduler.add(one);
+  }
+  while (scheduler.step()) continue;
+  for (std::size_t i = 0; i < ended.size(); ++i) {
+    EXPECT_EQ(ended[i].cached, i == 0 ? 0U : 99U);
+    Wanted alone = wanted;
+    alone.options.sampler.seed = 11 + i;
+    expect_as_alone(demo_model(), 256, alone, ended[i]);
+  }
+}
+
+TEST(Scheduler, TellsWhenAnAnswerBegins) {
+  Engine engine(demo_model(), engine_options(1, 1));
+  Scheduler scheduler(engine);
+  std::vector<Ended> ended(3);
+  std::string order;
+  std::vector<double> times;
+  for (std::size_t i = 0; i < ended.size(); ++i) {
+    AnswerRequest request = request_of({{1, 300, 301}, greedy(i == 1 ? 0 : 4)}, ended[i]);
+    request.options.ignore_eos = true;
+    const auto note = [&order, &times, i](char what) {
+      return [&order, &times, i, what](double seconds) {
+        order += what;
+        order += static_cast<char>('0' + i);
+        times.push_back(seconds);
+      };
+    };
+    request.on_begin = note('b');
+    request.on_first_token = note('t');
+    scheduler.add(request);
+  }
+  while (scheduler.step()) continue;
+  EXPECT_EQ(order, "b0t0b1b2t2") << "an answer without tokens has no first";
+  EXPECT_LE(times[0], times[1]);
+  EXPECT_GE(times[3], times[1]) << "it has waited for the first answer";
 }
 
 TEST(Scheduler, CancelledBetweenSteps) {

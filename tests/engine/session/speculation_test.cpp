@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/constrain/constraint.h"
+#include "engine/scheduler.h"
 #include "tests/engine/demo.h"
 #include "tests/engine/tiny_model.h"
 
@@ -113,6 +115,31 @@ TEST(Speculation, ChangesNoAnswer) {
   }
   EXPECT_GT(kept, 0U);
   EXPECT_GT(drafted, kept);
+}
+
+// What a constraint leaves no choice about is guessed: the answer is the same, in fewer passes.
+TEST(Speculation, ForcedTextIsADraft) {
+  const std::vector<TokenId> prompt = demo_model().tokenizer().encode("Once", true, false);
+  GenerateOptions options = greedy(150);
+  options.constraint = Constraint::regex("(Paris is the capital of [A-Z][a-z]{3,9}\\. ){2}The end\\.");
+  options.speculate = Speculate::Off;
+  const Spoken want = speak_with(demo_model(), nullptr, prompt, options);
+  EXPECT_NE(want.result.text.find("The end."), std::string::npos) << want.result.text;
+  options.speculate = Speculate::Lookup;
+  const Spoken got = speak_with(demo_model(), nullptr, prompt, options);
+  expect_same(got, want);
+  EXPECT_GT(got.result.kept, 5U);
+  Engine engine(demo_model(), {});
+  Scheduler scheduler(engine);
+  AnswerRequest request;
+  request.prompt = prompt;
+  request.options = options;
+  request.on_end = [&](const GenerateResult& result, const std::optional<Error>&) {
+    EXPECT_EQ(result.tokens, want.result.tokens);
+    EXPECT_GT(result.kept, 5U);
+  };
+  scheduler.add(std::move(request));
+  while (scheduler.step()) continue;
 }
 
 TEST(Speculation, AtTheEndOfTheContextAndOverAShift) {

@@ -148,6 +148,39 @@ TEST(Batch, GoesOnWhereItWasKilled) {
   EXPECT_EQ(read_file(out), want);
 }
 
+// The seed that nobody gave is that of the answers which are there.
+TEST(Batch, GoesOnWithItsSeed) {
+  const TempDirectory directory;
+  std::string requests;
+  for (int i = 0; i < 8; ++i) {
+    Json request = {
+        {"prompt", "Item " + std::to_string(i)}, {"raw", true}, {"max_tokens", 6}, {"temperature", 2}};
+    if (i == 0) request["seed"] = 3;
+    requests += (i % 2 == 0 ? request : Json{{"body", request}}).dump() + "\n";
+  }
+  const std::string in = directory.write("in", requests), out = directory.path("out");
+  EXPECT_EQ(cria({"batch", "-i", in, "-o", out}).code, 0);
+  const std::string all = read_file(out);
+  std::size_t end = 0;
+  for (int line = 0; line < 3; ++line) end = all.find('\n', end) + 1;
+  std::filesystem::resize_file(out, end + 20);
+  EXPECT_EQ(cria({"batch", "-i", in, "-o", out}).code, 0);
+  EXPECT_EQ(read_file(out), all);
+}
+
+// Answers do not depend on guesses, whoever makes them.
+TEST(Batch, GuessesChangeNothing) {
+  const TempDirectory directory;
+  const std::string in = directory.write("in", many_requests(20)), one = directory.path("one"),
+                    two = directory.path("two"), demo = kDemo;
+  EXPECT_EQ(cria({"batch", "-i", in, "-o", one, "--speculate", "off"}).code, 0);
+  EXPECT_EQ(cria({"batch", "-i", in, "-o", two, "--draft", demo, "-t", "2"}).code, 0);
+  EXPECT_EQ(read_file(one), read_file(two));
+  std::filesystem::remove(two);
+  EXPECT_EQ(cria({"batch", "-i", in, "-o", two, "--speculate", "lookup"}).code, 0);
+  EXPECT_EQ(read_file(one), read_file(two));
+}
+
 TEST(Batch, WrongUsage) {
   EXPECT_EQ(cria({"batch", "-i", "x"}).code, 2);
   EXPECT_EQ(cria({"batch", "-i", "x", "-o", "y", "--parallel", "0"}).code, 2);

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -38,6 +39,77 @@ TEST(Bench, RooflineIsMeasuredAndUsed) {
     EXPECT_TRUE(std::isfinite(row["roofline_fraction"].get<double>()));
   }
   EXPECT_NE(result.err.find("int8 dot"), std::string::npos);
+}
+
+TEST(Bench, PassesOfFewTokensAreHeldAgainstTheMachine) {
+  const Result result = cria({"bench", "--verify", "1,3,17", "-r", "1", "-t", "1,2", "-d", "5", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const auto rows = nlohmann::json::parse(result.out);
+  ASSERT_EQ(rows.size(), 2U * 3);
+  EXPECT_EQ(rows[0]["model"], "cria-demo-Q8_0.gguf");
+  EXPECT_EQ(rows[1]["tokens"], 3);
+  EXPECT_EQ(rows[3]["threads"], 2);
+  for (const auto& row : rows) {
+    EXPECT_GT(row["milliseconds"].get<double>(), 0);
+    EXPECT_GT(row["read_milliseconds"].get<double>(), 0);
+    const double longer =
+        std::max(row["read_milliseconds"].get<double>(), row["product_milliseconds"].get<double>());
+    EXPECT_DOUBLE_EQ(row["goal_milliseconds"].get<double>(), 1.25 * longer);
+    EXPECT_DOUBLE_EQ(row["of_goal"].get<double>() * row["goal_milliseconds"].get<double>(),
+                     row["milliseconds"].get<double>());
+  }
+  EXPECT_GT(rows[2]["product_milliseconds"], rows[0]["product_milliseconds"]);
+}
+
+TEST(Bench, SequencesAreCountedTogether) {
+  for (const bool shared : {false, true}) {
+    std::vector<std::string> arguments = {"bench", "--parallel", "1,3", "-p", "70", "-n", "5",
+                                          "-b",    "32",         "-r",  "1",  "-t", "2",  "--json"};
+    if (shared) arguments.emplace_back("--shared-prompt");
+    const Result result = cria(arguments);
+    ASSERT_EQ(result.code, 0) << result.err;
+    const auto rows = nlohmann::json::parse(result.out);
+    ASSERT_EQ(rows.size(), 2U);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const double n = i == 0 ? 1 : 3, read = 70 * (shared ? 1 : n), written = 5 * n;
+      EXPECT_EQ(rows[i]["sequences"], n);
+      const double seconds = read / rows[i]["prompt_tokens_per_second"].get<double>() +
+                             written / rows[i]["decode_tokens_per_second"].get<double>();
+      EXPECT_NEAR((read + written) / seconds, rows[i]["tokens_per_second"].get<double>(), 0.01 / seconds);
+    }
+  }
+  EXPECT_EQ(cria({"bench", "--shared-prompt"}).code, 2);
+  EXPECT_EQ(cria({"bench", "--parallel", "2", "--verify", "2"}).code, 2);
+  EXPECT_EQ(cria({"bench", "--parallel", "0"}).code, 2);
+}
+
+TEST(Bench, GuessesOfAnOracle) {
+  const Result result =
+      cria({"bench", "--speculate-rates", "0,100", "-p", "8", "-n", "64", "-r", "1", "-t", "1", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const auto rows = nlohmann::json::parse(result.out);
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_TRUE(rows[0]["right_percent"].is_null());
+  EXPECT_EQ(rows[0]["passes"], 64);
+  EXPECT_EQ(rows[1]["kept"], 0);
+  EXPECT_EQ(rows[1]["passes"], 64);
+  EXPECT_EQ(rows[2]["drafted"], rows[2]["kept"]);
+  for (const auto& row : rows) EXPECT_EQ(row["passes"].get<int>() + row["kept"].get<int>(), 64);
+  EXPECT_EQ(cria({"bench", "--speculate-rates", "101"}).code, 2);
+}
+
+TEST(Bench, FiguresInEveryForm) {
+  const std::vector<std::string> test = {"bench", "--verify", "2", "-r", "1", "-t", "1"};
+  const auto in = [&](const char* form) {
+    std::vector<std::string> arguments = test;
+    arguments.emplace_back(form);
+    return cria(arguments).out;
+  };
+  EXPECT_EQ(in("--csv").substr(0, 28), "model,dtype,threads,tokens,m");
+  EXPECT_EQ(count_lines(in("--csv")), 2U);
+  EXPECT_NE(in("--md").find("| model | type | threads | tokens | ms |"), std::string::npos);
+  EXPECT_NE(in("--md").find("|---|---|--:|"), std::string::npos);
+  EXPECT_EQ(count_lines(cria(test).out), 2U);
 }
 
 TEST(Bench, SyntheticModelsOfEveryTypeRun) {

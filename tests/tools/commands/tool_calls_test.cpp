@@ -121,6 +121,21 @@ TEST_F(ToolCalls, TemplatesWithoutToolsAreHelped) {
       << result.out;
 }
 
+// Also where no tools are offered any more.
+TEST_F(ToolCalls, EarlierCallsAreTexts) {
+  const std::string talk = directory_.write("talk.json", R"([{"role": "user", "content": "hi"},
+      {"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function",
+          "function": {"name": "look", "arguments": "{}"}}]},
+      {"role": "tool", "tool_call_id": "1", "content": "a cat"}])");
+  const Result result = cria({"template", "--template", "chatml", "--messages", talk});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out.find("<tools>"), std::string::npos);
+  EXPECT_NE(result.out.find("<tool_call>\n{\"name\":\"look\",\"arguments\":{}}\n</tool_call>"),
+            std::string::npos)
+      << result.out;
+  EXPECT_NE(result.out.find("<tool_response>\na cat\n</tool_response>"), std::string::npos) << result.out;
+}
+
 // OpenAI's arguments are texts; templates print objects, or join texts.
 TEST_F(ToolCalls, ArgumentsAreWhatTheTemplateNeeds) {
   const std::string talk =

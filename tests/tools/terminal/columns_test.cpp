@@ -82,6 +82,9 @@ TEST(Columns, TablesFit) {
     expect_fits(columns, {"list", "--paths"});
     expect_fits(columns, {"config", "run"});
     expect_fits(columns, {"bench", "-p", "8", "-n", "2", "-r", "1", "-t", "1"});
+    expect_fits(columns, {"bench", "--verify", "1,16", "-r", "1", "-t", "1"});
+    expect_fits(columns, {"bench", "--parallel", "2", "-p", "8", "-n", "2", "-r", "1", "-t", "1"});
+    expect_fits(columns, {"bench", "--speculate-rates", "50", "-p", "8", "-n", "8", "-r", "1", "-t", "1"});
     expect_fits(columns, {"split", kDemo, directory.path("part"), "--dry-run"});
   }
 }

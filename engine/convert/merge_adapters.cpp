@@ -1,4 +1,4 @@
-#include "engine/lora/merge.h"
+#include "engine/convert/merge_adapters.h"
 
 #include "engine/convert/row_stream.h"
 #include "model/gguf/writer.h"

@@ -1,45 +1,51 @@
-// Lanes of AVX-512 for one token: eight rows in two zmm registers that are worked on side by side, so that
-// activations, constants and tables are loaded once for both. See simd/row_lanes.h.
+// Lanes of AVX-512 with several zmm registers that are worked on side by side, so that activations, constants
+// and tables are loaded once for all. See simd/row_lanes.h.
 #pragma once
 
 #include "kernels/simd/avx512.h"
 
 namespace cria {
 
-/// Two registers of RowLanes<Avx512>: row 2i + p of a group is lane i of part p.
-struct ZmmPair {
-  __m512i part[2];
+template <int n>
+struct ZmmParts {
+  __m512i part[n];
 };
-CRIA_INLINE inline void pin(ZmmPair& v) {
-  pin(v.part[0]);
-  pin(v.part[1]);
+template <int n>
+CRIA_INLINE inline void pin(ZmmParts<n>& v) {
+  for (auto& part : v.part) pin(part);
 }
 
-template <>
-struct RowLanes<Avx512Pair> {
+/// n registers of RowLanes<Avx512>. Two: eight rows, row 2i + p of the group is lane i of part p. More: `rows`
+/// holds eight pointers for each part, of which it reads every other.
+template <int n>
+struct RowLanes<Avx512Parts<n>> {
   using One = RowLanes<Avx512>;
-  using Vec = ZmmPair;
+  using Vec = ZmmParts<n>;
   using Float8 = One::Float8;
   using Int8 = One::Int8;
   using RowPtr = One::RowPtr;
-  static constexpr std::size_t kLanes = 2 * One::kLanes, kPacks = 1;
+  static constexpr std::size_t kLanes = n * One::kLanes, kPacks = 1;
+  static constexpr int kRowsOfPart = n == 2 ? 1 : 8;  ///< between the pointers of two parts
   static constexpr int kBias = One::kBias;
   static constexpr bool kPermutes = One::kPermutes, kNegates = One::kNegates;
 
   template <class F>
   CRIA_INLINE static Vec each(F f) {
-    return {f(0), f(1)};
+    return [&]<int... p>(std::integer_sequence<int, p...>) CRIA_INLINE { return Vec{{f(p)...}}; }
+    (std::make_integer_sequence<int, n>{});
   }
-  CRIA_INLINE static Vec both(__m512i v) { return {v, v}; }
+  CRIA_INLINE static Vec all(__m512i v) {
+    return each([&](int) CRIA_INLINE { return v; });
+  }
 
   CRIA_INLINE static Vec load(RowPtr rows, std::size_t offset) {
-    return each([&](int p) CRIA_INLINE { return One::load(rows + p, offset); });
+    return each([&](int p) CRIA_INLINE { return One::load(rows + kRowsOfPart * p, offset); });
   }
-  CRIA_INLINE static Vec same(const void* p) { return both(One::same(p)); }
-  CRIA_INLINE static Vec zero() { return both(One::zero()); }
-  CRIA_INLINE static Vec splat8(int x) { return both(One::splat8(x)); }
-  CRIA_INLINE static Vec splat16(int x) { return both(One::splat16(x)); }
-  CRIA_INLINE static Vec pair_sums(const std::int16_t* p) { return both(One::pair_sums(p)); }
+  CRIA_INLINE static Vec same(const void* p) { return all(One::same(p)); }
+  CRIA_INLINE static Vec zero() { return all(One::zero()); }
+  CRIA_INLINE static Vec splat8(int x) { return all(One::splat8(x)); }
+  CRIA_INLINE static Vec splat16(int x) { return all(One::splat16(x)); }
+  CRIA_INLINE static Vec pair_sums(const std::int16_t* p) { return all(One::pair_sums(p)); }
 
   CRIA_INLINE static Vec bit_and(Vec a, Vec b) { return map2<One::bit_and>(a, b); }
   CRIA_INLINE static Vec bit_or(Vec a, Vec b) { return map2<One::bit_or>(a, b); }
@@ -83,9 +89,13 @@ struct RowLanes<Avx512Pair> {
   }
 
   struct Signs {
-    One::Signs part[2];
+    One::Signs part[n];
   };
-  CRIA_INLINE static Signs signs(Vec v) { return {{One::signs(v.part[0]), One::signs(v.part[1])}}; }
+  CRIA_INLINE static Signs signs(Vec v) {
+    Signs s;
+    unroll<n>([&](auto p) CRIA_INLINE { s.part[p] = One::signs(v.part[p]); });
+    return s;
+  }
   template <int i>
   CRIA_INLINE static Vec with_signs(Vec w, const Signs& signs, Vec offset) {
     return each([&](int p)
@@ -94,9 +104,9 @@ struct RowLanes<Avx512Pair> {
 
   template <class Book, std::size_t N, class F>
   CRIA_INLINE static void look_up(const Vec (&index)[N], const Vec (&top)[N], F&& f) {
-    One::CodesOf<Book, N> codes[2];
+    One::CodesOf<Book, N> codes[n];
     for (std::size_t v = 0; v < N; ++v)
-      One::find_codes<2>(
+      One::find_codes<n>(
           v, [&](int p) CRIA_INLINE -> auto& { return codes[p]; },
           [&](int p) CRIA_INLINE { return index[v].part[p]; },
           [&](int p) CRIA_INLINE { return top[v].part[p]; });
@@ -108,20 +118,19 @@ struct RowLanes<Avx512Pair> {
   class Indices {
    public:
     CRIA_INLINE void take(Vec v) {
-      part_[0].take(v.part[0]);
-      part_[1].take(v.part[1]);
+      unroll<n>([&](auto p) CRIA_INLINE { part_[p].take(v.part[p]); });
     }
     [[nodiscard]] CRIA_INLINE std::size_t at(int lane, int i) const {
-      return part_[lane % 2].at(lane / 2, i);
+      return part_[lane % n].at(lane / n, i);
     }
 
    private:
-    One::Indices part_[2];
+    One::Indices part_[n];
   };
   template <class F>
   CRIA_INLINE static Vec entries(const std::uint64_t* table, F index) {
     return each([&](int p) CRIA_INLINE {
-      return One::entries(table, [&](int lane, int n) CRIA_INLINE { return index(2 * lane + p, n); });
+      return One::entries(table, [&](int lane, int i) CRIA_INLINE { return index(n * lane + p, i); });
     });
   }
 
@@ -195,11 +204,11 @@ struct RowLanes<Avx512Pair> {
  private:
   template <auto f>
   CRIA_INLINE static Vec map(Vec v) {
-    return {f(v.part[0]), f(v.part[1])};
+    return each([&](int p) CRIA_INLINE { return f(v.part[p]); });
   }
   template <auto f>
   CRIA_INLINE static Vec map2(Vec a, Vec b) {
-    return {f(a.part[0], b.part[0]), f(a.part[1], b.part[1])};
+    return each([&](int p) CRIA_INLINE { return f(a.part[p], b.part[p]); });
   }
 };
 

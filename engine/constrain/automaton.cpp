@@ -1,0 +1,240 @@
+#include "engine/constrain/automaton.h"
+
+#include <algorithm>
+
+namespace cria {
+namespace {
+
+// Indices of a list's items by a key of theirs below n.
+class GroupedItems {
+ public:
+  template <class Items, class Key>
+  GroupedItems(std::size_t n, const Items& items, Key&& key) : begin_(n + 1), order_(items.size()) {
+    for (const auto& item : items) ++begin_[key(item) + 1];
+    for (std::size_t i = 0; i < n; ++i) begin_[i + 1] += begin_[i];
+    std::vector<std::uint32_t> at(begin_.begin(), begin_.end() - 1);
+    for (std::size_t i = 0; i < items.size(); ++i)
+      order_[at[key(items[i])]++] = static_cast<std::uint32_t>(i);
+  }
+  [[nodiscard]] std::span<const std::uint32_t> of(std::size_t key) const {
+    return std::span(order_).subspan(begin_[key], begin_[key + 1] - begin_[key]);
+  }
+
+ private:
+  std::vector<std::uint32_t> begin_, order_;
+};
+
+// Classes of symbols: cut where an edge begins or ends.
+void classify(Automaton& automaton) {
+  std::array<bool, Automaton::kSymbols + 1> cut{};
+  cut[0] = cut[256] = true;
+  for (std::size_t s = 256; s < Automaton::kSymbols; ++s) cut[s] = true;
+  for (const Automaton::Edge& edge : automaton.edges) cut[edge.low] = cut[edge.high + 1U] = true;
+  for (std::size_t s = 0; s < Automaton::kSymbols; ++s) {
+    if (cut[s]) automaton.class_symbols.push_back(static_cast<Symbol>(s));
+    automaton.class_of[s] = static_cast<std::uint16_t>(automaton.class_symbols.size() - 1);
+  }
+}
+
+}  // namespace
+
+RuleId AutomatonBuilder::rule() {
+  budget_.steps(8);
+  budget_.bytes(sizeof(Rule));
+  const NodeId start = node();
+  rules_.push_back({start, node()});
+  return static_cast<RuleId>(rules_.size() - 1);
+}
+
+NodeId AutomatonBuilder::node() {
+  budget_.steps(4);
+  budget_.bytes(sizeof(Automaton::Node) + 8);
+  return n_nodes_++;
+}
+
+void AutomatonBuilder::edge(NodeId from, Symbol low, Symbol high, NodeId to) {
+  budget_.steps(4);
+  budget_.bytes(sizeof(Edge) + sizeof(Automaton::Edge));
+  edges_.push_back({from, to, low, high});
+}
+
+void AutomatonBuilder::silent(NodeId from, NodeId to) {
+  budget_.steps(4);
+  budget_.bytes(sizeof(Silent) + sizeof(NodeId));
+  if (from != to) silents_.push_back({from, to});
+}
+
+void AutomatonBuilder::call(NodeId from, RuleId rule, NodeId to) {
+  budget_.steps(4);
+  budget_.bytes(sizeof(Call) + sizeof(Automaton::Call));
+  calls_.push_back({from, to, rule});
+}
+
+void AutomatonBuilder::text(NodeId from, std::string_view text, NodeId to) {
+  if (text.empty()) return silent(from, to);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const NodeId next = i + 1 == text.size() ? to : node();
+    const auto byte = static_cast<unsigned char>(text[i]);
+    edge(from, byte, byte, next);
+    from = next;
+  }
+}
+
+void AutomatonBuilder::marker(NodeId from, const std::string& marker, NodeId to) {
+  text(from, marker, to);
+  auto found = std::ranges::find(markers_, marker);
+  if (found == markers_.end()) found = markers_.insert(found, marker);
+  const auto index = static_cast<std::size_t>(found - markers_.begin());
+  if (index >= Automaton::kMostMarkers) throw Error("too many markers");
+  edge(from, static_cast<Symbol>(256 + index), static_cast<Symbol>(256 + index), to);
+}
+
+std::optional<RuleId> AutomatonBuilder::left_recursive() const {
+  budget_.steps(4 * (n_nodes_ + calls_.size() + silents_.size()));
+  const GroupedItems silents(n_nodes_, silents_, [](const Silent& s) { return s.from; });
+  const GroupedItems calls(n_nodes_, calls_, [](const Call& c) { return c.from; });
+  const GroupedItems callers(rules_.size(), calls_, [](const Call& c) { return c.rule; });
+  // What is reached from a rule's start without reading; `reached` is the rule whose it is.
+  std::vector<bool> reached(n_nodes_);
+  std::vector<NodeId> work;
+  std::vector<bool> empty(rules_.size());
+  const auto reach = [&](NodeId n) {
+    if (!reached[n]) work.push_back(n);
+    reached[n] = true;
+  };
+  std::vector<RuleId> rule_of_end(n_nodes_, static_cast<RuleId>(rules_.size()));
+  for (std::size_t r = 0; r < rules_.size(); ++r) {
+    rule_of_end[rules_[r].end] = static_cast<RuleId>(r);
+    reach(rules_[r].start);
+  }
+  while (!work.empty()) {
+    const NodeId n = work.back();
+    work.pop_back();
+    for (const std::uint32_t s : silents.of(n)) reach(silents_[s].to);
+    for (const std::uint32_t c : calls.of(n))
+      if (empty[calls_[c].rule]) reach(calls_[c].to);
+    const RuleId ended = rule_of_end[n];
+    if (ended == rules_.size() || empty[ended]) continue;
+    empty[ended] = true;
+    for (const std::uint32_t c : callers.of(ended))
+      if (reached[calls_[c].from]) reach(calls_[c].to);
+  }
+  // A cycle of nodes that are reached so: from a call into the called rule, and along what reads nothing.
+  enum : std::uint8_t { kNew, kOpen, kDone };
+  std::vector<std::uint8_t> state(n_nodes_, kNew);
+  struct Visit {
+    NodeId node;
+    std::size_t next;
+  };
+  // Rules' starts alone are the nodes of that graph: cycles within a rule are loops, not recursion.
+  std::vector<std::vector<RuleId>> into(rules_.size());
+  for (std::size_t r = 0; r < rules_.size(); ++r) {
+    std::vector<NodeId> todo{rules_[r].start};
+    std::vector<NodeId> seen{rules_[r].start};
+    state[rules_[r].start] = kOpen;
+    const auto see = [&](NodeId n) {
+      if (state[n] == kOpen) return;
+      state[n] = kOpen;
+      todo.push_back(n), seen.push_back(n);
+    };
+    while (!todo.empty()) {
+      const NodeId n = todo.back();
+      todo.pop_back();
+      budget_.steps();
+      for (const std::uint32_t s : silents.of(n)) see(silents_[s].to);
+      for (const std::uint32_t c : calls.of(n)) {
+        into[r].push_back(calls_[c].rule);
+        if (empty[calls_[c].rule]) see(calls_[c].to);
+      }
+    }
+    for (const NodeId n : seen) state[n] = kNew;
+  }
+  std::vector<std::uint8_t> mark(rules_.size(), kNew);
+  std::vector<Visit> path;
+  for (std::size_t r = 0; r < rules_.size(); ++r) {
+    if (mark[r] != kNew) continue;
+    path.push_back({static_cast<NodeId>(r), 0});
+    mark[r] = kOpen;
+    while (!path.empty()) {
+      Visit& visit = path.back();
+      if (visit.next == into[visit.node].size()) {
+        mark[visit.node] = kDone;
+        path.pop_back();
+        continue;
+      }
+      const RuleId next = into[visit.node][visit.next++];
+      if (mark[next] == kOpen) return next;
+      if (mark[next] == kDone) continue;
+      mark[next] = kOpen;
+      path.push_back({next, 0});
+    }
+  }
+  return std::nullopt;
+}
+
+// Those from which their rule's end can be reached, backwards from the ends.
+std::vector<bool> AutomatonBuilder::useful_nodes() const {
+  budget_.steps(4 * (n_nodes_ + edges_.size() + calls_.size() + silents_.size()));
+  const GroupedItems edges(n_nodes_, edges_, [](const Edge& e) { return e.to; });
+  const GroupedItems silents(n_nodes_, silents_, [](const Silent& s) { return s.to; });
+  const GroupedItems calls(n_nodes_, calls_, [](const Call& c) { return c.to; });
+  const GroupedItems callers(rules_.size(), calls_, [](const Call& c) { return c.rule; });
+  const GroupedItems started(n_nodes_, rules_, [](const Rule& r) { return r.start; });
+  std::vector<bool> useful(n_nodes_);
+  std::vector<NodeId> work;
+  const auto use = [&](NodeId n) {
+    if (!useful[n]) work.push_back(n);
+    useful[n] = true;
+  };
+  for (const Rule& rule : rules_) use(rule.end);
+  while (!work.empty()) {
+    const NodeId n = work.back();
+    work.pop_back();
+    for (const std::uint32_t e : edges.of(n)) use(edges_[e].from);
+    for (const std::uint32_t s : silents.of(n)) use(silents_[s].from);
+    for (const std::uint32_t c : calls.of(n))
+      if (useful[rules_[calls_[c].rule].start]) use(calls_[c].from);
+    for (const std::uint32_t r : started.of(n))
+      for (const std::uint32_t c : callers.of(r))
+        if (useful[calls_[c].to]) use(calls_[c].from);
+  }
+  return useful;
+}
+
+std::vector<bool> AutomatonBuilder::productive() const {
+  const std::vector<bool> useful = useful_nodes();
+  std::vector<bool> out;
+  for (const Rule& rule : rules_) out.push_back(useful[rule.start]);
+  return out;
+}
+
+std::optional<Automaton> AutomatonBuilder::finish(RuleId root) const {
+  const std::vector<bool> useful = useful_nodes();
+  if (!useful[rules_[root].start]) return std::nullopt;
+  Automaton out;
+  out.start = rules_[root].start;
+  out.markers = markers_;
+  const GroupedItems edges(n_nodes_, edges_, [](const Edge& e) { return e.from; });
+  const GroupedItems silents(n_nodes_, silents_, [](const Silent& s) { return s.from; });
+  const GroupedItems calls(n_nodes_, calls_, [](const Call& c) { return c.from; });
+  std::vector<bool> ends(n_nodes_);
+  for (const Rule& rule : rules_) ends[rule.end] = true;
+  const auto size = [](const auto& list) { return static_cast<std::uint32_t>(list.size()); };
+  out.nodes.reserve(n_nodes_ + 1);
+  for (NodeId n = 0; n < n_nodes_; ++n) {
+    out.nodes.push_back({size(out.edges), size(out.calls), size(out.silents), ends[n]});
+    for (const std::uint32_t e : edges.of(n))
+      if (useful[edges_[e].to]) out.edges.push_back({edges_[e].low, edges_[e].high, edges_[e].to});
+    for (const std::uint32_t c : calls.of(n)) {
+      const NodeId start = rules_[calls_[c].rule].start;
+      if (useful[start] && useful[calls_[c].to]) out.calls.push_back({start, calls_[c].to});
+    }
+    for (const std::uint32_t s : silents.of(n))
+      if (useful[silents_[s].to]) out.silents.push_back(silents_[s].to);
+  }
+  out.nodes.push_back({size(out.edges), size(out.calls), size(out.silents), false});
+  classify(out);
+  return out;
+}
+
+}  // namespace cria

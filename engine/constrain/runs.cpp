@@ -1,0 +1,221 @@
+#include "engine/constrain/runs.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace cria {
+
+Runs::Runs(const Automaton& automaton)
+    : automaton_(automaton),
+      n_classes_(automaton.class_symbols.size()),
+      below_(automaton.nodes.size()),
+      member_(automaton.nodes.size()) {
+  clear();
+}
+
+void Runs::clear() {
+  entries_.clear();
+  sets_.assign(1, {0, 0, kNoRow, false});
+  rows_.clear();
+  table_.assign(1024, kDead);
+  std::vector<Entry> bottom{{kBottom, kDead}};
+  bottom_ = intern(bottom);
+  add(automaton_.start, bottom_);
+  start_ = close();
+}
+
+Runs::State Runs::next(State state, std::string_view bytes) {
+  for (const char byte : bytes) {
+    if (state == kDead) break;
+    state = next(state, automaton_.class_of[static_cast<unsigned char>(byte)]);
+  }
+  return state;
+}
+
+int Runs::only_byte(State state) const {
+  const Set& set = sets_[state];
+  if (set.whole) return -1;
+  int only = -1;
+  for (std::uint32_t i = 0; i < set.count; ++i) {
+    for (const Automaton::Edge& edge : automaton_.edges_of(entries_[set.first + i].node)) {
+      if (edge.low >= 256) continue;
+      if (edge.low != edge.high || (only >= 0 && only != edge.low)) return -1;
+      only = edge.low;
+    }
+  }
+  return only;
+}
+
+Runs::State Runs::compute(State state, std::uint16_t symbol_class) {
+  const Symbol symbol = automaton_.class_symbols[symbol_class];
+  const Set set = sets_[state];
+  for (std::uint32_t i = 0; i < set.count; ++i) {
+    const Entry entry = entries_[set.first + i];
+    if (entry.node == kBottom) continue;
+    for (const Automaton::Edge& edge : automaton_.edges_of(entry.node))
+      if (edge.low <= symbol && symbol <= edge.high) add(edge.to, entry.below);
+  }
+  const State next = close();
+  if (sets_[state].row == kNoRow) {
+    sets_[state].row = static_cast<std::uint32_t>(rows_.size() / n_classes_);
+    rows_.resize(rows_.size() + n_classes_, kUnknown);
+  }
+  return rows_[sets_[state].row * n_classes_ + symbol_class] = next;
+}
+
+// A node of the closure, or one more set of stacks below it.
+void Runs::add(NodeId node, State below) {
+  if (!member_[node]) {
+    member_[node] = true;
+    members_.push_back(node);
+    below_[node] = below;
+  } else {
+    const State both = unite(below_[node], below);
+    if (both == below_[node]) return;
+    below_[node] = both;
+  }
+  work_.push_back(node);
+}
+
+void Runs::visit(NodeId node, State below) {
+  for (const NodeId to : automaton_.silents_of(node)) add(to, below);
+  for (const Automaton::Call& call : automaton_.calls_of(node)) {
+    if (automaton_.only_ends(call.after)) {  // stacks of right recursion stay flat
+      add(call.start, below);
+      continue;
+    }
+    std::vector<Entry> frame{{call.after, below}};
+    add(call.start, intern(frame));
+  }
+  if (!automaton_.nodes[node].ends) return;
+  const Set set = sets_[below];
+  for (std::uint32_t i = 0; i < set.count; ++i) {
+    const Entry entry = entries_[set.first + i];
+    if (entry.node == kBottom)
+      at_bottom_ = true;
+    else
+      add(entry.node, entry.below);
+  }
+}
+
+// What add() has begun: all that is reached without reading. Nodes that read nothing are left out.
+Runs::State Runs::close() {
+  while (!work_.empty()) {
+    const NodeId node = work_.back();
+    work_.pop_back();
+    visit(node, below_[node]);
+  }
+  std::vector<Entry> entries;
+  for (const NodeId node : members_) {
+    if (!automaton_.edges_of(node).empty()) entries.push_back({node, below_[node]});
+    member_[node] = false;
+  }
+  members_.clear();
+  if (std::exchange(at_bottom_, false)) entries.push_back({kBottom, kDead});
+  return intern(entries);
+}
+
+Runs::State Runs::unite(State a, State b) {
+  if (a == b || b == kDead) return a;
+  if (a == kDead) return b;
+  std::vector<Entry> merged;
+  const Set left = sets_[a], right = sets_[b];
+  std::uint32_t i = 0, j = 0;
+  while (i < left.count || j < right.count) {
+    const Entry* const x = i < left.count ? &entries_[left.first + i] : nullptr;
+    const Entry* const y = j < right.count ? &entries_[right.first + j] : nullptr;
+    if (x != nullptr && y != nullptr && x->node == y->node) {
+      const Entry l = *x, r = *y;
+      merged.push_back({l.node, unite(l.below, r.below)});
+      ++i, ++j;
+    } else if (y == nullptr || (x != nullptr && x->node < y->node)) {
+      merged.push_back(*x), ++i;
+    } else {
+      merged.push_back(*y), ++j;
+    }
+  }
+  return intern(merged);
+}
+
+// Nodes in it are different.
+Runs::State Runs::intern(std::vector<Entry>& entries) {
+  if (entries.empty()) return kDead;
+  std::ranges::sort(entries);
+  std::uint64_t hash = entries.size();
+  for (const Entry& e : entries) {
+    hash = (hash ^ (std::uint64_t{e.node} << 32 | e.below)) * 0x9E3779B97F4A7C15U;
+    hash ^= hash >> 29;
+  }
+  if (2 * sets_.size() > table_.size()) grow_table();
+  std::size_t at = hash & (table_.size() - 1);
+  for (; table_[at] != kDead; at = (at + 1) & (table_.size() - 1)) {
+    const Set& set = sets_[table_[at]];
+    if (set.count == entries.size() &&
+        std::equal(entries.begin(), entries.end(), entries_.begin() + set.first))
+      return table_[at];
+  }
+  const auto id = static_cast<State>(sets_.size());
+  sets_.push_back({static_cast<std::uint32_t>(entries_.size()), static_cast<std::uint32_t>(entries.size()),
+                   kNoRow, entries.back().node == kBottom});
+  entries_.insert(entries_.end(), entries.begin(), entries.end());
+  return table_[at] = id;
+}
+
+void Runs::grow_table() {
+  table_.assign(2 * table_.size(), kDead);
+  for (State id = 1; id < sets_.size(); ++id) {
+    const Set& set = sets_[id];
+    std::uint64_t hash = set.count;
+    for (std::uint32_t i = 0; i < set.count; ++i) {
+      const Entry& e = entries_[set.first + i];
+      hash = (hash ^ (std::uint64_t{e.node} << 32 | e.below)) * 0x9E3779B97F4A7C15U;
+      hash ^= hash >> 29;
+    }
+    std::size_t at = hash & (table_.size() - 1);
+    while (table_[at] != kDead) at = (at + 1) & (table_.size() - 1);
+    table_[at] = id;
+  }
+}
+
+std::size_t Runs::memory() const {
+  return entries_.size() * sizeof(Entry) + sets_.size() * sizeof(Set) +
+         (rows_.size() + table_.size()) * sizeof(State);
+}
+
+// Sets below a set are older than it: in ascending order all that a set needs is there.
+Runs::State Runs::copy(const Runs& from, State state, std::vector<State>& known) {
+  std::vector<State> todo{state};
+  while (!todo.empty()) {
+    const State next = todo.back();
+    if (next == kDead || known[next] != kDead) {
+      todo.pop_back();
+      continue;
+    }
+    const std::size_t before = todo.size();
+    std::vector<Entry> entries;
+    const Set& set = from.sets_[next];
+    for (std::uint32_t i = 0; i < set.count; ++i) {
+      const Entry& e = from.entries_[set.first + i];
+      if (e.below != kDead && known[e.below] == kDead) todo.push_back(e.below);
+      entries.push_back({e.node, known[e.below]});
+    }
+    if (todo.size() != before) continue;
+    known[next] = intern(entries);
+    todo.pop_back();
+  }
+  return known[state];
+}
+
+void Runs::keep_only(std::span<State* const> states) {
+  Runs fresh(automaton_);
+  std::vector<State> known(sets_.size(), kDead);
+  for (State* const state : states) *state = fresh.copy(*this, *state, known);
+  entries_.swap(fresh.entries_);
+  sets_.swap(fresh.sets_);
+  rows_.swap(fresh.rows_);
+  table_.swap(fresh.table_);
+  bottom_ = fresh.bottom_;
+  start_ = fresh.start_;
+}
+
+}  // namespace cria

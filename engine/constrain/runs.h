@@ -1,0 +1,86 @@
+// Runs of an automaton, made deterministic as they are met. A run's state is a set of stacks: of nodes, each with the
+// set of stacks below it. Equal sets are the same number.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/constrain/automaton.h"
+
+namespace cria {
+
+/// Not for several threads at once.
+class Runs {
+ public:
+  /// A set of stacks. kDead is the empty one.
+  using State = std::uint32_t;
+  static constexpr State kDead = 0;
+
+  /// The automaton must outlive it.
+  explicit Runs(const Automaton& automaton);
+
+  [[nodiscard]] State start() const { return start_; }
+  /// After one more symbol, by its class.
+  State next(State state, std::uint16_t symbol_class) {
+    const std::uint32_t row = sets_[state].row;
+    if (row != kNoRow) {
+      const State known = rows_[row * n_classes_ + symbol_class];
+      if (known != kUnknown) return known;
+    }
+    return compute(state, symbol_class);
+  }
+  State next(State state, std::string_view bytes);
+  /// Whether the text is whole; whether nothing can follow it.
+  [[nodiscard]] bool whole(State state) const { return sets_[state].whole; }
+  [[nodiscard]] bool finished(State state) const { return sets_[state].whole && sets_[state].count == 1; }
+  /// The only byte that can follow, where the text is not whole and there is but one; else -1.
+  [[nodiscard]] int only_byte(State state) const;
+
+  [[nodiscard]] const Automaton& automaton() const { return automaton_; }
+  /// Bytes in use.
+  [[nodiscard]] std::size_t memory() const;
+  /// Forgets all but these states, and gives them their new numbers.
+  void keep_only(std::span<State* const> states);
+
+ private:
+  struct Entry {
+    NodeId node;  // kBottom: below the first rule
+    State below;
+    bool operator==(const Entry&) const = default;
+    auto operator<=>(const Entry&) const = default;
+  };
+  struct Set {
+    std::uint32_t first, count;
+    std::uint32_t row;  // of what follows, or kNoRow
+    bool whole;
+  };
+  static constexpr NodeId kBottom = 0xFFFFFFFF;
+  static constexpr std::uint32_t kNoRow = 0xFFFFFFFF;
+  static constexpr State kUnknown = 0xFFFFFFFF;
+
+  void clear();
+  State compute(State state, std::uint16_t symbol_class);
+  State intern(std::vector<Entry>& entries);
+  State unite(State a, State b);
+  void add(NodeId node, State below);
+  void visit(NodeId node, State below);
+  State close();
+  void grow_table();
+  State copy(const Runs& from, State state, std::vector<State>& known);
+
+  const Automaton& automaton_;
+  std::size_t n_classes_;
+  std::vector<Entry> entries_;
+  std::vector<Set> sets_;
+  std::vector<State> rows_;
+  std::vector<State> table_;  // of hashes; kDead is free
+  State bottom_ = kDead, start_ = kDead;
+  // Of the closure that is being built:
+  std::vector<State> below_;  // by node
+  std::vector<bool> member_;  // likewise
+  std::vector<NodeId> members_, work_;
+  bool at_bottom_ = false;
+};
+
+}  // namespace cria

@@ -1,0 +1,377 @@
+#include "engine/constrain/schema_form.h"
+
+#include <algorithm>
+
+#include "engine/constrain/regex.h"
+#include "engine/constrain/schema_rules.h"
+#include "model/file/utf8.h"
+
+namespace cria {
+namespace {
+
+std::string pointer_part(std::string_view key) {
+  std::string out = "/";
+  for (const char c : key) out += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
+  return out;
+}
+
+[[noreturn]] void refuse(const std::string& what, const std::string& place) {
+  throw ConstraintError("schema: " + what, place.empty() ? "/" : place);
+}
+
+void require_kind(bool holds, std::string_view kind, const std::string& at) {
+  if (!holds) refuse("expected " + std::string(kind), at);
+}
+
+unsigned type_named(const SchemaJson& name, const std::string& at) {
+  constexpr std::pair<std::string_view, unsigned> kTypes[] = {
+      {"null", kNullType},     {"boolean", kBooleanType}, {"integer", kIntegerType}, {"number", kNumberType},
+      {"string", kStringType}, {"array", kArrayType},     {"object", kObjectType}};
+  require_kind(name.is_string(), "the name of a type", at);
+  for (const auto& [known, type] : kTypes)
+    if (name.get_ref<const std::string&>() == known) return type;
+  refuse("unknown type " + name.get<std::string>(), at);
+}
+
+// A count: an integer from 0 on, which may be written 5.0.
+std::size_t count_of(const SchemaJson& value, const std::string& at) {
+  const bool integer =
+      value.is_number() && value.get<double>() >= 0 && value.get<double>() <= 9e15 &&
+      value.get<double>() == static_cast<double>(static_cast<std::uint64_t>(value.get<double>()));
+  require_kind(integer, "an integer from 0 on", at);
+  return static_cast<std::size_t>(value.get<double>());
+}
+
+bool is_annotation(std::string_view key) {
+  constexpr std::string_view kNames[] = {"title",    "description", "default",  "examples",
+                                         "$schema",  "$id",         "$comment", "deprecated",
+                                         "readOnly", "writeOnly",   "$defs",    "definitions"};
+  return std::ranges::count(kNames, key) != 0;
+}
+
+// RFC 3339 and RFC 4122 as expressions; days as the calendar has them.
+std::string_view format_expression(std::string_view name) {
+#define CRIA_DATE                                                                                            \
+  "(\\d{4}-((0[13578]|1[02])-(0[1-9]|[12]\\d|3[01])|(0[469]|11)-(0[1-9]|[12]\\d|30)|02-(0[1-9]|1\\d|2[0-8])" \
+  ")"                                                                                                        \
+  "|(\\d\\d(0[48]|[2468][048]|[13579][26])|(0[048]|[2468][048]|[13579][26])00)-02-29)"
+#define CRIA_TIME "([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.\\d{1,9})?(Z|[+-]([01]\\d|2[0-3]):[0-5]\\d)"
+  constexpr std::pair<std::string_view, std::string_view> kFormats[] = {
+      {"date", CRIA_DATE},
+      {"time", CRIA_TIME},
+      {"date-time", CRIA_DATE "T" CRIA_TIME},
+      {"uuid", "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"},
+      {"ipv4", "((\\d|[1-9]\\d|1\\d\\d|2[0-4]\\d|25[0-5])\\.){3}(\\d|[1-9]\\d|1\\d\\d|2[0-4]\\d|25[0-5])"}};
+#undef CRIA_DATE
+#undef CRIA_TIME
+  for (const auto& [known, expression] : kFormats)
+    if (name == known) return expression;
+  return {};
+}
+
+}  // namespace
+
+SchemaForms::SchemaForms(const SchemaJson& root, Budget& budget) : root_(root), budget_(budget) {
+  number(root, "");
+}
+
+std::string SchemaForms::place(const SchemaSet& set) const {
+  return set.empty() ? "" : schemas_[set.front()].place;
+}
+
+std::uint32_t SchemaForms::number(const SchemaJson& schema, const std::string& place) {
+  require_kind(schema.is_object() || schema.is_boolean(), "an object, true or false", place);
+  const auto [found, is_new] = numbers_.try_emplace(&schema, static_cast<std::uint32_t>(schemas_.size()));
+  budget_.steps(16);
+  if (is_new) schemas_.push_back({&schema, place});
+  return found->second;
+}
+
+SchemaForms::Alternatives SchemaForms::both(const Alternatives& a, const Alternatives& b) {
+  Alternatives out;
+  for (const SchemaAlternative& x : a) {
+    for (const SchemaAlternative& y : b) {
+      budget_.steps(64 + 8 * (x.properties.size() + y.properties.size() + x.prefix.size() + y.prefix.size()));
+      SchemaAlternative one = merged(x, y);
+      if (one.types != 0) out.push_back(std::move(one));
+    }
+  }
+  return out;
+}
+
+std::vector<SchemaAlternative> SchemaForms::alternatives(const SchemaSet& set) {
+  Alternatives out(1);
+  for (const std::uint32_t id : set) out = both(out, read(id));
+  return out;
+}
+
+SchemaForms::Alternatives SchemaForms::read(std::uint32_t id) {
+  const SchemaJson& schema = *schemas_[id].json;
+  const std::string place = schemas_[id].place;
+  if (schema.is_boolean()) return Alternatives(schema.get<bool>() ? 1 : 0);
+  if (!open_.insert(id).second) refuse("refers to itself without an end", place);
+  Alternatives out{read_keywords(schema, place)};
+  for (const auto& [key, value] : schema.items()) {
+    const std::string at = place + pointer_part(key);
+    if (key == "$ref") out = both(out, read(referred(value, at)));
+    if (key == "anyOf") out = both(out, any_of(value, at));
+    if (key == "oneOf") out = both(out, one_of(value, at));
+    if (key != "allOf") continue;
+    require_kind(value.is_array() && !value.empty(), "a list of schemas", at);
+    for (std::size_t i = 0; i < value.size(); ++i)
+      out = both(out, read(number(value[i], at + "/" + std::to_string(i))));
+  }
+  open_.erase(id);
+  return out;
+}
+
+SchemaForms::Alternatives SchemaForms::any_of(const SchemaJson& list, const std::string& at) {
+  require_kind(list.is_array() && !list.empty(), "a list of schemas", at);
+  Alternatives out;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    Alternatives more = read(number(list[i], at + "/" + std::to_string(i)));
+    budget_.steps(64 * more.size());
+    std::ranges::move(more, std::back_inserter(out));
+  }
+  return out;
+}
+
+// As anyOf where no value satisfies two of them.
+SchemaForms::Alternatives SchemaForms::one_of(const SchemaJson& list, const std::string& at) {
+  Alternatives out = any_of(list, at);
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const SchemaSet pair = united({number(list[j], at)}, {number(list[i], at)});
+      const std::set<std::uint32_t> outside = std::exchange(open_, {});
+      if (schema_has_value(*this, pair, budget_))
+        refuse("alternatives that do not exclude each other are not supported: " + std::to_string(j) +
+                   " and " + std::to_string(i),
+               at);
+      open_ = outside;
+    }
+  }
+  return out;
+}
+
+std::uint32_t SchemaForms::referred(const SchemaJson& ref, const std::string& at) {
+  require_kind(ref.is_string(), "a reference", at);
+  const auto& text = ref.get_ref<const std::string&>();
+  if (!text.starts_with("#") || (text.size() > 1 && text[1] != '/'))
+    refuse("references outside of the schema are not supported: " + text, at);
+  const SchemaJson* target = nullptr;
+  try {
+    const nlohmann::json_pointer<std::string> pointer(text.substr(1));
+    if (root_.contains(pointer)) target = &root_.at(pointer);
+  } catch (const SchemaJson::exception&) {
+  }
+  if (target == nullptr) refuse("refers to what is not there: " + text, at);
+  return number(*target, text.substr(1));
+}
+
+SchemaAlternative SchemaForms::read_keywords(const SchemaJson& schema, const std::string& place) {
+  SchemaAlternative out;
+  for (const auto& [key, value] : schema.items()) {
+    budget_.steps(16);
+    if (is_annotation(key) || key == "$ref" || key == "anyOf" || key == "oneOf" || key == "allOf") continue;
+    read_keyword(key, value, place + pointer_part(key), out);
+  }
+  for (const std::string& name : out.required) {
+    const auto has_name = [&](const auto& property) { return property.first == name; };
+    budget_.steps(out.properties.size());
+    if (std::ranges::none_of(out.properties, has_name)) out.properties.emplace_back(name, out.additional);
+  }
+  return out;
+}
+
+void SchemaForms::read_keyword(const std::string& key, const SchemaJson& value, const std::string& at,
+                               SchemaAlternative& out) {
+  if (key == "type") {
+    out.types = 0;
+    if (value.is_array())
+      for (const SchemaJson& one : value) out.types |= type_named(one, at);
+    else
+      out.types = type_named(value, at);
+    require_kind(out.types != 0, "at least one type", at);
+  } else if (key == "enum" || key == "const") {
+    if (key == "enum") require_kind(value.is_array() && !value.empty(), "a list of values", at);
+    std::vector<SchemaJson> values;
+    if (key == "const")
+      values.push_back(value);
+    else
+      values.assign(value.begin(), value.end());
+    if (out.values)
+      std::erase_if(values, [&](const auto& v) { return std::ranges::count(*out.values, v) == 0; });
+    out.values = std::move(values);
+  } else if (!read_number_keyword(key, value, at, out) && !read_string_keyword(key, value, at, out) &&
+             !read_array_keyword(key, value, at, out) && !read_object_keyword(key, value, at, out)) {
+    refuse("keyword " + key + " is not supported", at);
+  }
+}
+
+bool SchemaForms::read_number_keyword(const std::string& key, const SchemaJson& value, const std::string& at,
+                                      SchemaAlternative& out) {
+  const bool low = key == "minimum" || key == "exclusiveMinimum";
+  const bool high = key == "maximum" || key == "exclusiveMaximum";
+  if (!low && !high) return false;
+  require_kind(value.is_number(), "a number", at);
+  const NumberBounds::Bound bound{Decimal::of(value), key.starts_with("exclusive")};
+  NumberBounds bounds;
+  (low ? bounds.low : bounds.high) = bound;
+  out.bounds = tighter(out.bounds, bounds);
+  return true;
+}
+
+bool SchemaForms::read_string_keyword(const std::string& key, const SchemaJson& value, const std::string& at,
+                                      SchemaAlternative& out) {
+  if (key == "minLength") {
+    out.least_length = count_of(value, at);
+  } else if (key == "maxLength") {
+    out.most_length = count_of(value, at);
+  } else if (key == "pattern" || key == "format") {
+    require_kind(value.is_string(), "a text", at);
+    const auto& text = value.get_ref<const std::string&>();
+    if (key == "pattern") {
+      out.patterns.push_back(pattern(text, true, at));
+    } else if (const std::string_view format = format_expression(text); !format.empty()) {
+      out.patterns.push_back(pattern(std::string(format), false, at));
+    }
+  } else {
+    return false;
+  }
+  return true;
+}
+
+std::shared_ptr<const CharDfa> SchemaForms::pattern(const std::string& expression, bool anywhere,
+                                                    const std::string& at) {
+  auto& known = patterns_[(anywhere ? "a" : "w") + expression];
+  if (known) return known;
+  try {
+    known = std::make_shared<const CharDfa>(regex_dfa(expression, anywhere, budget_));
+  } catch (const ConstraintError& error) {
+    throw ConstraintError(std::string("schema: ") + error.what(), at);
+  }
+  return known;
+}
+
+bool SchemaForms::read_array_keyword(const std::string& key, const SchemaJson& value, const std::string& at,
+                                     SchemaAlternative& out) {
+  if (key == "items") {
+    out.items = {number(value, at)};
+  } else if (key == "prefixItems") {
+    require_kind(value.is_array(), "a list of schemas", at);
+    for (std::size_t i = 0; i < value.size(); ++i)
+      out.prefix.push_back({number(value[i], at + "/" + std::to_string(i))});
+  } else if (key == "minItems") {
+    out.least_items = count_of(value, at);
+  } else if (key == "maxItems") {
+    out.most_items = count_of(value, at);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool SchemaForms::read_object_keyword(const std::string& key, const SchemaJson& value, const std::string& at,
+                                      SchemaAlternative& out) {
+  if (key == "properties") {
+    require_kind(value.is_object(), "an object of schemas", at);
+    for (const auto& [name, schema] : value.items())
+      out.properties.emplace_back(name, SchemaSet{number(schema, at + pointer_part(name))});
+  } else if (key == "required") {
+    require_kind(value.is_array(), "a list of names", at);
+    for (const SchemaJson& name : value) {
+      require_kind(name.is_string(), "a list of names", at);
+      budget_.steps(out.required.size());
+      const auto& text = name.get_ref<const std::string&>();
+      if (std::ranges::count(out.required, text) == 0) out.required.push_back(text);
+    }
+  } else if (key == "additionalProperties") {
+    out.additional = {number(value, at)};
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool SchemaForms::satisfies(const SchemaJson& value, const SchemaSet& set) {
+  if (set.empty()) return true;
+  const Alternatives all = alternatives(set);
+  return std::ranges::any_of(all, [&](const SchemaAlternative& one) { return satisfies(value, one); });
+}
+
+bool SchemaForms::satisfies(const SchemaJson& value, const SchemaAlternative& one) {
+  budget_.steps(32);
+  if (one.values && std::ranges::count(*one.values, value) == 0) return false;
+  if (value.is_null()) return (one.types & kNullType) != 0;
+  if (value.is_boolean()) return (one.types & kBooleanType) != 0;
+  if (value.is_number()) {
+    const Decimal decimal = Decimal::of(value);
+    return (one.types & (decimal.fraction.empty() ? kIntegerType : kFractionType)) != 0 &&
+           one.bounds.hold(decimal);
+  }
+  if (value.is_string()) {
+    const auto& text = value.get_ref<const std::string&>();
+    const auto length = static_cast<std::size_t>(
+        std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+    return (one.types & kStringType) != 0 && one.least_length <= length && length <= one.most_length &&
+           std::ranges::all_of(one.patterns, [&](const auto& dfa) { return dfa->accepts(text); });
+  }
+  if (value.is_array()) {
+    if ((one.types & kArrayType) == 0 || value.size() < one.least_items || value.size() > one.most_items)
+      return false;
+    for (std::size_t i = 0; i < value.size(); ++i)
+      if (!satisfies(value[i], i < one.prefix.size() ? one.prefix[i] : one.items)) return false;
+    return true;
+  }
+  if ((one.types & kObjectType) == 0) return false;
+  for (const std::string& name : one.required)
+    if (!value.contains(name)) return false;
+  for (const auto& [name, member] : value.items()) {
+    const auto found = std::ranges::find(one.properties, name, [](const auto& p) { return p.first; });
+    if (!satisfies(member, found != one.properties.end() ? found->second : one.additional)) return false;
+  }
+  return true;
+}
+
+SchemaSet united(const SchemaSet& a, const SchemaSet& b) {
+  SchemaSet out;
+  std::ranges::set_union(a, b, std::back_inserter(out));
+  return out;
+}
+
+SchemaAlternative merged(const SchemaAlternative& a, const SchemaAlternative& b) {
+  SchemaAlternative out = a;
+  out.types &= b.types;
+  if (b.values && a.values)
+    std::erase_if(*out.values, [&](const auto& value) { return std::ranges::count(*b.values, value) == 0; });
+  else if (b.values)
+    out.values = b.values;
+  out.bounds = tighter(a.bounds, b.bounds);
+  out.least_length = std::max(a.least_length, b.least_length);
+  out.most_length = std::min(a.most_length, b.most_length);
+  for (const auto& pattern : b.patterns)
+    if (std::ranges::count(out.patterns, pattern) == 0) out.patterns.push_back(pattern);
+  out.least_items = std::max(a.least_items, b.least_items);
+  out.most_items = std::min(a.most_items, b.most_items);
+  out.prefix.resize(std::max(a.prefix.size(), b.prefix.size()));
+  for (std::size_t i = 0; i < out.prefix.size(); ++i)
+    out.prefix[i] =
+        united(i < a.prefix.size() ? a.prefix[i] : a.items, i < b.prefix.size() ? b.prefix[i] : b.items);
+  out.items = united(a.items, b.items);
+  const auto schema_in = [](const SchemaAlternative& one, const std::string& name) -> const SchemaSet* {
+    const auto found = std::ranges::find(one.properties, name, [](const auto& p) { return p.first; });
+    return found == one.properties.end() ? nullptr : &found->second;
+  };
+  for (auto& [name, set] : out.properties) {
+    const SchemaSet* const other = schema_in(b, name);
+    set = united(set, other != nullptr ? *other : b.additional);
+  }
+  for (const auto& [name, set] : b.properties)
+    if (schema_in(a, name) == nullptr) out.properties.emplace_back(name, united(set, a.additional));
+  for (const std::string& name : b.required)
+    if (std::ranges::count(out.required, name) == 0) out.required.push_back(name);
+  out.additional = united(a.additional, b.additional);
+  return out;
+}
+
+}  // namespace cria

@@ -1,0 +1,204 @@
+#include "engine/constrain/schema_rules.h"
+
+#include <algorithm>
+
+#include "engine/constrain/constraint_state.h"
+#include "model/file/json.h"
+
+namespace cria {
+
+void SchemaRules::value(NodeId from, const SchemaSet& set, NodeId to) {
+  if (set.empty()) return json_.any_value(from, to);
+  const auto [found, is_new] = rules_.try_emplace(set, 0);
+  if (is_new) {
+    found->second = builder_.rule();
+    order_.push_back({found->second, set});
+    builder_.budget().bytes(2 * set.size() * sizeof(std::uint32_t) + 64);
+  }
+  builder_.call(from, found->second, to);
+}
+
+void SchemaRules::complete() {
+  for (; completed_ < order_.size(); ++completed_) {
+    const Rule rule = order_[completed_];
+    for (const SchemaAlternative& one : forms_.alternatives(rule.set))
+      alternative(builder_.start(rule.id), one, builder_.end(rule.id));
+  }
+}
+
+bool SchemaRules::is_false(const SchemaSet& set) { return !set.empty() && forms_.alternatives(set).empty(); }
+
+void SchemaRules::check_values() const {
+  const std::vector<bool> productive = builder_.productive();
+  for (auto rule = order_.rbegin(); rule != order_.rend(); ++rule) {
+    if (productive[rule->id]) continue;
+    const std::string place = forms_.place(rule->set);
+    throw ConstraintError("schema: no value satisfies it", place.empty() ? "/" : place);
+  }
+}
+
+void SchemaRules::alternative(NodeId from, const SchemaAlternative& one, NodeId to) {
+  if (one.values) {
+    for (const SchemaJson& value : *one.values) {
+      builder_.budget().steps(32);
+      if (forms_.satisfies(value, one)) json_.value(from, value, to);
+    }
+    return;
+  }
+  if ((one.types & kNullType) != 0) builder_.text(from, "null", to);
+  if ((one.types & kBooleanType) != 0) {
+    builder_.text(from, "true", to);
+    builder_.text(from, "false", to);
+  }
+  const bool fractions = (one.types & kFractionType) != 0;
+  if ((one.types & kNumberType) != 0) {
+    if (fractions && one.bounds.none())
+      json_.any_number(from, to);
+    else
+      number_edges(builder_, from, one.bounds, !fractions, to);
+  }
+  if ((one.types & kStringType) != 0) string(from, one, to);
+  if ((one.types & kArrayType) != 0) array(from, one, to);
+  if ((one.types & kObjectType) != 0) object(from, one, to);
+}
+
+void SchemaRules::string(NodeId from, const SchemaAlternative& one, NodeId to) {
+  const bool any_length = one.least_length == 0 && one.most_length == kNoLimit;
+  if (one.patterns.empty() && any_length) return json_.any_string(from, to);
+  const NodeId inside = builder_.node(), close = builder_.node();
+  builder_.edge(from, '"', '"', inside);
+  builder_.edge(close, '"', '"', to);
+  if (!one.patterns.empty()) {
+    CharDfa all = *one.patterns.front();
+    for (std::size_t i = 1; i < one.patterns.size(); ++i)
+      all = product(all, *one.patterns[i], builder_.budget());
+    return text_edges(builder_, inside,
+                      with_length(all, one.least_length, one.most_length, builder_.budget()), true, close);
+  }
+  NodeId at = inside;
+  const bool endless = one.most_length == kNoLimit;
+  for (std::size_t i = 0; i < (endless ? one.least_length : one.most_length); ++i) {
+    if (i >= one.least_length) builder_.silent(at, close);
+    const NodeId next = builder_.node();
+    json_.any_char(at, next);
+    at = next;
+  }
+  if (one.least_length > one.most_length) return;
+  builder_.silent(at, close);
+  if (endless) json_.any_char(at, at);
+}
+
+// Nodes: before an item, behind it. What follows the last that differs from the next is a loop.
+void SchemaRules::array(NodeId from, const SchemaAlternative& one, NodeId to) {
+  if (one.prefix.empty() && one.items.empty() && one.least_items == 0 && one.most_items == kNoLimit)
+    return json_.any_array(from, to);
+  const NodeId open = builder_.node(), close = builder_.node();
+  builder_.edge(from, '[', '[', open);
+  builder_.edge(close, ']', ']', to);
+  const bool more = !is_false(one.items);
+  const std::size_t most = more ? one.most_items : std::min(one.most_items, one.prefix.size());
+  const std::size_t counted = most == kNoLimit ? std::max(one.least_items, one.prefix.size()) : most;
+  NodeId before = builder_.node();
+  json_.space(open, before);
+  if (one.least_items == 0) builder_.silent(before, close);
+  for (std::size_t i = 0; i < counted; ++i) {
+    const NodeId behind = builder_.node();
+    const SchemaSet& item = i < one.prefix.size() ? one.prefix[i] : one.items;
+    if (is_false(item)) return;
+    value(before, item, behind);
+    if (i + 1 >= one.least_items) json_.space(behind, close);
+    before = builder_.node();
+    if (i + 1 < counted || most == kNoLimit) json_.comma(behind, before);
+  }
+  if (most != kNoLimit) return;
+  const NodeId behind = builder_.node();
+  value(before, one.items, behind);
+  json_.space(behind, close);
+  json_.comma(behind, before);
+}
+
+// before[i]: a member must come, property i or a later one; behind[i]: property i-1 or an earlier one has come.
+void SchemaRules::object(NodeId from, const SchemaAlternative& one, NodeId to) {
+  std::vector<std::pair<std::string, SchemaSet>> named;
+  std::vector<bool> required;
+  for (const auto& property : one.properties) {
+    builder_.budget().steps(16 + one.required.size());
+    const bool must = std::ranges::count(one.required, property.first) != 0;
+    if (!must && is_false(property.second)) continue;
+    named.push_back(property);
+    required.push_back(must);
+  }
+  if (one.properties.empty() && one.additional.empty()) return json_.any_object(from, to);
+  const std::size_t n = named.size();
+  const auto last = std::find(required.rbegin(), required.rend(), true);
+  const auto least = static_cast<std::size_t>(required.rend() - last);  // one past the last that must come
+  std::vector<NodeId> before, behind;
+  for (std::size_t i = 0; i <= n; ++i) {
+    before.push_back(builder_.node());
+    behind.push_back(builder_.node());
+  }
+  const NodeId open = builder_.node(), close = builder_.node();
+  builder_.edge(from, '{', '{', open);
+  json_.space(open, before[0]);
+  builder_.edge(close, '}', '}', to);
+  if (least == 0) json_.space(open, close);
+  const bool further = !is_false(one.additional);
+  for (std::size_t i = 0; i <= n; ++i) {
+    if (i > 0 || further) {
+      if (i >= least) json_.space(behind[i], close);
+      if (i < n || further) json_.comma(behind[i], before[i]);
+    }
+    if (i == n) break;
+    const NodeId key = builder_.node(), begin = builder_.node();
+    builder_.text(before[i], SchemaJson(named[i].first).dump(), key);
+    json_.colon(key, begin);
+    if (!is_false(named[i].second)) value(begin, named[i].second, behind[i + 1]);
+    if (!required[i]) builder_.silent(before[i], before[i + 1]);
+  }
+  if (further) further_members(before[n], one, behind[n]);
+}
+
+void SchemaRules::further_members(NodeId from, const SchemaAlternative& one, NodeId to) {
+  std::vector<std::string> taken;
+  for (const auto& [name, set] : one.properties) taken.push_back(name);
+  const NodeId key = builder_.node(), end = builder_.node(), named = builder_.node(), begin = builder_.node();
+  builder_.edge(from, '"', '"', key);
+  text_edges(builder_, key, all_but(taken, builder_.budget()), true, end);
+  builder_.edge(end, '"', '"', named);
+  json_.colon(named, begin);
+  value(begin, one.additional, to);
+}
+
+bool schema_has_value(SchemaForms& forms, const SchemaSet& set, Budget& budget) {
+  AutomatonBuilder builder(budget);
+  JsonText json(builder);
+  SchemaRules rules(forms, json);
+  const RuleId root = builder.rule();
+  rules.value(builder.start(root), set, builder.end(root));
+  rules.complete();
+  return builder.productive()[root];
+}
+
+SchemaJson parse_schema(std::string_view text) {
+  try {
+    return parse_ordered_json(text, "schema", {.bytes = 256 << 10, .depth = 128});
+  } catch (const Error& error) {
+    throw ConstraintError(error.what(), "");
+  }
+}
+
+std::shared_ptr<const Constraint> Constraint::json_schema(std::string_view schema) {
+  const SchemaJson parsed = parse_schema(schema);
+  Budget budget;
+  SchemaForms forms(parsed, budget);
+  AutomatonBuilder builder(budget);
+  JsonText json(builder);
+  SchemaRules rules(forms, json);
+  const RuleId root = builder.rule();
+  rules.value(builder.start(root), forms.root(), builder.end(root));
+  rules.complete();
+  rules.check_values();
+  return make_constraint(builder, root, "schema");
+}
+
+}  // namespace cria

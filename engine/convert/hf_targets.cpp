@@ -1,0 +1,234 @@
+#include "engine/convert/hf_targets.h"
+
+#include <algorithm>
+#include <map>
+
+#include "engine/convert/arranged_rows.h"
+#include "model/hf/head_rows.h"
+#include "model/keys.h"
+
+namespace cria {
+namespace {
+
+bool has_columns(HfRows rows) { return rows >= HfRows::Columns; }
+bool is_half(HfRows rows) { return rows >= HfRows::FirstHalf && rows != HfRows::Columns; }
+bool is_group(HfRows rows) { return rows >= HfRows::GroupQueries && rows <= HfRows::GroupValues; }
+bool alternates(HfRows rows) {
+  return rows == HfRows::EvenRows || rows == HfRows::OddRows || rows == HfRows::EvenColumns ||
+         rows == HfRows::OddColumns;
+}
+
+/// How many rows of an expert a tensor has; values of a vector count as rows.
+std::uint64_t rows_of_expert(const TensorView& tensor) {
+  return tensor.name.ends_with(".bias") || tensor.shape.size() < 2 ? tensor.shape[0] : tensor.shape[1];
+}
+
+/// Row i of both matrices of an expert one after the other, or in turn: which of them, and which row.
+std::pair<std::size_t, std::uint64_t> in_halves(std::uint64_t i, std::uint64_t rows, bool in_turn) {
+  return in_turn ? std::pair<std::size_t, std::uint64_t>{i % 2, i / 2}
+                 : std::pair<std::size_t, std::uint64_t>{i / rows, i % rows};
+}
+
+/// Row of a tensor of groups: which row it is of all queries, then all keys, then all values.
+std::uint64_t row_of_groups(std::uint64_t row, std::uint64_t size, std::uint64_t heads, std::uint64_t kv) {
+  const std::uint64_t head = row / size, queries = heads / kv, group = head / (queries + 2);
+  const std::uint64_t place = head % (queries + 2), in_head = row % size, paired = gguf_row(in_head, size);
+  if (place < queries) return (group * queries + place) * size + paired;
+  return (place == queries ? heads + group : heads + kv + group) * size +
+         (place == queries ? paired : in_head);
+}
+
+/// A tensor of one number.
+class NumberRows : public WeightRows {
+ public:
+  explicit NumberRows(float value) : WeightRows(1, 1), value_(value) {}
+  void read(std::uint64_t /*row*/, float* out) const override { *out = value_; }
+  [[nodiscard]] DType nearest() const override { return DType::F32; }
+  [[nodiscard]] std::string form() const override { return "F32"; }
+
+ private:
+  float value_;
+};
+
+float value_at(const TensorView& tensor, std::uint64_t row, std::uint64_t column) {
+  const DTypeInfo& type = dtype_info(tensor.dtype);
+  const std::uint64_t in_block = column % type.block_values;
+  float block[256];  // no type has longer ones
+  type.dequantize(tensor.data + row * tensor.row_bytes() + type.row_bytes(column - in_block), block,
+                  type.block_values);
+  return block[in_block];
+}
+
+/// DeepSeek's keys, of which the file has the transposed matrix of each head, and values in one.
+class LatentRows : public WeightRows {
+ public:
+  LatentRows(const TensorView& keys, const TensorView& values)
+      : WeightRows(keys.shape.back() * (keys.cols() + values.shape[1]), values.cols()),
+        keys_(keys),
+        values_(values) {}
+
+  void read(std::uint64_t row, float* out) const override {
+    const std::uint64_t keys = keys_.cols(), values = values_.shape[1];
+    const std::uint64_t head = row / (keys + values), in_head = row % (keys + values);
+    for (std::uint64_t i = 0; in_head < keys && i < cols(); ++i)
+      out[i] = value_at(keys_, head * cols() + i, in_head);
+    if (in_head < keys) return;
+    const std::uint64_t from = head * values + in_head - keys;
+    dtype_info(values_.dtype).dequantize(values_.data + from * values_.row_bytes(), out, cols());
+  }
+  [[nodiscard]] DType nearest() const override { return values_.dtype; }
+  [[nodiscard]] std::string form() const override { return std::string(cria::name(nearest())); }
+
+ private:
+  const TensorView& keys_;
+  const TensorView& values_;
+};
+
+/// Rows of experts' columns: of one matrix, or of two as in_halves() says.
+class TransposedRows : public WeightRows {
+ public:
+  TransposedRows(std::vector<const TensorView*> tensors, bool in_turn)
+      : WeightRows(tensors.front()->rows() / rows_of_expert(*tensors.front()) * tensors.front()->cols(),
+                   tensors.size() * rows_of_expert(*tensors.front())),
+        tensors_(std::move(tensors)),
+        rows_of_expert_(rows_of_expert(*tensors_.front())),
+        in_turn_(in_turn) {}
+
+  void read(std::uint64_t row, float* out) const override {
+    const std::uint64_t columns = tensors_.front()->cols(), expert = row / columns, column = row % columns;
+    for (std::uint64_t i = 0; i < cols(); ++i) {
+      const auto [part, in_expert] = in_halves(i, rows_of_expert_, in_turn_);
+      out[i] = value_at(*tensors_[part], expert * rows_of_expert_ + in_expert, column);
+    }
+  }
+  [[nodiscard]] DType nearest() const override { return tensors_.front()->dtype; }
+  [[nodiscard]] std::string form() const override { return std::string(cria::name(nearest())); }
+
+ private:
+  std::vector<const TensorView*> tensors_;
+  std::uint64_t rows_of_expert_;
+  bool in_turn_;
+};
+
+}  // namespace
+
+std::vector<std::uint64_t> HfTarget::shape_of_parts() const {
+  const Part& first = parts_.front();
+  std::vector<std::uint64_t> lengths = first.tensor->shape;
+  if (stacked_) lengths.pop_back();
+  if (first.rows == HfRows::OneRow) lengths.push_back(1);
+  const bool vectors = first.tensor->name.ends_with(".bias");
+  if (is_half(first.rows)) lengths[vectors ? 0 : 1] *= 2;
+  if (first.rows == HfRows::LatentKeys) {
+    const auto latent = rows();
+    return {latent->rows(), latent->cols()};
+  }
+  if (is_group(first.rows)) {
+    lengths.back() = 0;
+    for (const Part& part : parts_) lengths.back() += part.tensor->shape.back();
+  }
+  if (has_columns(first.rows)) std::swap(lengths[0], lengths[1]);
+  return {lengths.rbegin(), lengths.rend()};
+}
+
+std::vector<std::string_view> HfTarget::made_of() const {
+  std::vector<std::string_view> names;
+  for (const Part& part : parts_) names.push_back(part.tensor->name);
+  return names;
+}
+
+std::unique_ptr<WeightRows> HfTarget::part_rows(const Part& part, std::uint64_t cols) const {
+  const std::uint64_t values = part.tensor->rows() * part.tensor->cols() / count_;
+  TensorView view = *part.tensor;
+  view.data += number_ * (view.rows() / count_) * view.row_bytes();
+  return gguf_rows(view, values / cols, cols);
+}
+
+std::unique_ptr<WeightRows> HfTarget::rows() const {
+  if (value_) return std::make_unique<NumberRows>(*value_);
+  const Part& first = parts_.front();
+  const HfRows kind = first.rows;
+  if (kind == HfRows::LatentKeys) return std::make_unique<LatentRows>(*first.tensor, *parts_.at(1).tensor);
+  if (has_columns(kind)) {
+    std::vector<const TensorView*> tensors;
+    for (const Part& part : parts_) tensors.push_back(part.tensor);
+    return std::make_unique<TransposedRows>(std::move(tensors), alternates(kind));
+  }
+  const bool single = ((kind == HfRows::Pairs || is_group(kind)) && first.tensor->shape.size() < 2) ||
+                      (is_half(kind) && first.tensor->name.ends_with(".bias"));
+  const std::uint64_t cols = single ? 1 : first.tensor->cols();
+  std::vector<std::unique_ptr<WeightRows>> parts;
+  for (const Part& part : parts_) parts.push_back(part_rows(part, cols));
+  if (kind == HfRows::PlusOne) return rows_plus(std::move(parts.front()), -1);
+  if (kind == HfRows::Same || kind == HfRows::OneRow) return std::move(parts.front());
+  std::uint64_t rows = 0;
+  for (const auto& part : parts) rows += part->rows();
+  if (is_group(kind)) return arranged_rows(std::move(parts), rows, groups_);
+  const std::uint64_t each = parts.front()->rows();
+  if (kind == HfRows::Pairs)
+    return arranged_rows(std::move(parts), rows,
+                         [head = head_](std::uint64_t row) { return gguf_row(row, head); });
+  return arranged_rows(
+      std::move(parts), rows,
+      [each, of_expert = rows_of_expert(*first.tensor), in_turn = alternates(kind)](std::uint64_t row) {
+        const auto [part, in_expert] = in_halves(row % (2 * of_expert), of_expert, in_turn);
+        return part * each + row / (2 * of_expert) * of_expert + in_expert;
+      });
+}
+
+// Of several names for one tensor the first counts, but for those of a packed form.
+std::vector<HfTarget> hf_targets(const HfForm& form, const HfConfig& config, const GgufFile& file,
+                                 const std::function<bool(std::string_view)>& wanted) {
+  std::vector<HfTarget> targets;
+  std::map<std::string, std::size_t> made;  // by name
+  std::map<const TensorView*, bool> named;
+  for (std::uint32_t layer = 0; layer < config.n_layers; ++layer) {
+    for (const HfTensor& tensor : form.tensors) {
+      if (layer != 0 && tensor.gguf.find('#') == std::string_view::npos) continue;
+      for (const std::string_view ending : endings_of(tensor)) {
+        const TensorView* const from = file.tensor(with_number(tensor.gguf, '#', layer).append(ending));
+        const std::string name = with_number(tensor.hf, '#', layer).append(ending);
+        if (from == nullptr || !wanted(from->name) || name.ends_with("_blocks") ||
+            !named.emplace(from, true).second)
+          continue;
+        if (const auto found = made.find(name); found != made.end()) {
+          targets[found->second].parts_.push_back({from, tensor.rows});
+          continue;
+        }
+        const bool stacked = name.find('%') != std::string::npos;
+        const std::uint64_t count = stacked ? from->shape.back() : 1;
+        for (std::uint64_t i = 0; i < count; ++i) {
+          HfTarget target;
+          target.name = with_number(name, '%', i);
+          target.parts_ = {{from, tensor.rows}};
+          target.head_ = config.head_dim;
+          target.groups_ = [size = std::uint64_t{config.head_dim}, heads = std::uint64_t{config.n_heads},
+                            kv = std::uint64_t{config.n_kv_heads}](std::uint64_t row) {
+            return row_of_groups(row, size, heads, kv);
+          };
+          target.number_ = i;
+          target.count_ = count;
+          target.stacked_ = stacked;
+          made.emplace(target.name, targets.size());
+          targets.push_back(std::move(target));
+        }
+      }
+    }
+  }
+  for (HfTarget& target : targets) target.shape = target.shape_of_parts();
+  Keys keys(file);
+  keys.set_layers(config.n_layers);
+  for (const HfNumber& number : form.numbers) {
+    const std::vector<float> values = keys.numbers_per_layer(std::string(number.gguf));
+    for (std::uint32_t layer = 0; layer < config.n_layers; ++layer) {
+      HfTarget target;
+      target.name = with_number(number.hf, '#', layer);
+      target.shape = {1};
+      target.value_ = values[layer];
+      targets.push_back(std::move(target));
+    }
+  }
+  return targets;
+}
+
+}  // namespace cria

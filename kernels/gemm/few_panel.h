@@ -1,0 +1,169 @@
+// Packing for products of few tokens on AVX-512: a block of 256 columns of sixteen rows, decoded four registers
+// side by side and transposed there, so that it is written once and stays in the first-level cache.
+#pragma once
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <type_traits>
+
+#include "kernels/formats/formats.h"
+#include "kernels/gemm/avx512.h"
+#include "kernels/gemm/few_tokens.h"
+#include "kernels/kernels.h"
+#include "kernels/lanes/lanes.h"
+#include "kernels/simd/avx512_parts.h"
+
+namespace cria {
+
+inline constexpr std::size_t kFewRows = 16;
+
+/// Sixteen rows, a lane each.
+struct alignas(64) FewPanel {
+  std::uint8_t q[kGemmCols / 4][kFewRows][4];  ///< four consecutive columns of each row
+  std::int32_t scale[16][kFewRows];            ///< as the micro-kernel's multiplication wants them
+  std::int32_t min[8][kFewRows];               ///< pairs of int16
+  float d[16][kFewRows];                       ///< Super256: [0]; else one per group of columns
+  float m[8][kFewRows];                        ///< dmin or m likewise
+};
+
+/// What is fetched while a panel is packed and multiplied, evenly, or memory idles for as long as one of both
+/// takes: `lines` lines of what lies further on in memory, into the second-level cache, and the block after the
+/// next of each row, into the first.
+struct FewAhead {
+  const std::byte* far = nullptr;
+  std::size_t lines = 0;
+  const std::byte* const* rows = nullptr;
+  std::size_t offset = 0, bytes = 0;
+
+  /// Parts 0 … 7 while it is packed.
+  [[gnu::always_inline]] void while_packed(std::size_t part) const { fetch_far(part); }
+  /// Parts 0 … 7 while it is multiplied.
+  [[gnu::always_inline]] void while_multiplied(std::size_t part) const {
+    fetch_far(8 + part);
+    for (std::size_t r = 2 * part; bytes != 0 && r < 2 * part + 2; ++r)
+      for (std::size_t at = 0; at < bytes; at += 64) __builtin_prefetch(rows[r] + offset + at, 0, 3);
+  }
+
+ private:
+  [[gnu::always_inline]] void fetch_far(std::size_t part) const {
+    for (std::size_t i = part * lines / 16; i < (part + 1) * lines / 16; ++i)
+      __builtin_prefetch(far + 64 * i, 0, 2);
+  }
+};
+
+/// Sixteen rows of sixteen columns, transposed where they are loaded: part c holds columns 4c … 4c + 3 of all
+/// rows. For decoders that do the same to every byte, which then meet half as many vectors, or a quarter.
+struct Avx512Columns {};
+template <>
+struct RowLanes<Avx512Columns> : RowLanes<Avx512Parts<4>> {
+  using Rows = RowLanes<Avx512Parts<4>>;
+  CRIA_INLINE static Vec load(RowPtr rows, std::size_t offset) {
+    Vec v = Rows::load(rows, offset);
+    GemmKernel<Avx512>::transpose(v.part);
+    return v;
+  }
+  /// Eight columns of a, then those of b.
+  CRIA_INLINE static Vec join_low(Vec a, Vec b) { return {{a.part[0], a.part[1], b.part[0], b.part[1]}}; }
+  CRIA_INLINE static Vec join_high(Vec a, Vec b) { return {{a.part[2], a.part[3], b.part[2], b.part[3]}}; }
+};
+CRIA_INLINE inline __m512i few_low_words(__m512i v) { return _mm512_and_si512(v, _mm512_set1_epi32(0xFFFF)); }
+
+/// Whether a type's weights may be decoded so.
+template <class W>
+inline constexpr bool kIsBytewise = requires {
+  W::kBytewise;
+};
+
+template <DType type>
+class FewPacker {
+  using One = RowLanes<Avx512>;
+  using Four = RowLanes<Avx512Parts<4>>;
+  using W = LaneType<One, type>;
+  using V = std::conditional_t<kIsBytewise<W>, RowLanes<Avx512Columns>, Four>;
+  using Vec = typename Four::Vec;
+  using Kernel = GemmKernel<Avx512>;
+  static constexpr DecodeTraits kTraits = Format<type>::kTraits;
+  static constexpr std::size_t kBlockValues = Format<type>::kBlockValues;
+  static constexpr std::size_t kGroups = kBlockValues / Format<type>::kGroupValues;  ///< of a block
+  static constexpr int kVecs = W::kScales == 16 ? 2 : 1;                             ///< of scales
+
+ public:
+  static constexpr FewShape kShape = {static_cast<int>(Format<type>::kGroupValues), W::kZero, W::kScales,
+                                      kTraits.has_min ? W::kScales : 0};
+  /// Whether the sums that meet a scale fit in an int16.
+  static constexpr bool kFits =
+      W::kScales != 0 &&
+      256 / (W::kScales == 0 ? 1 : W::kScales) * 127 * std::max(W::kZero, W::kMax - W::kZero) <= 32767;
+
+  /// Sixteen rows, in their order and as the four registers of a transposition take them: rows i, i + 4 … in
+  /// the i-th.
+  struct Rows {
+    const std::byte* at[kFewRows];
+    const std::byte* of_parts[4][kRowGroup];
+    explicit Rows(const MatMulJob& job, std::size_t row, std::size_t n) {
+      for (std::size_t i = 0; i < kFewRows; ++i) {
+        at[i] = job.weights + (row + std::min(i, n - 1)) * job.row_bytes;
+        of_parts[i % 4][2 * (i / 4)] = of_parts[i % 4][2 * (i / 4) + 1] = at[i];
+      }
+    }
+  };
+
+  /// The block of kBlockValues columns at `offset` of the rows, which is the b-th of the panel.
+  CRIA_FLATTEN static void pack(const Rows& rows, std::size_t offset, std::size_t b, FewPanel& panel,
+                                const FewAhead& ahead) {
+    const std::byte* const* const parts = rows.of_parts[0];
+    LaneType<V, type>::weights(parts, offset, [&](int j, const Vec& w0, const Vec& w1) CRIA_INLINE {
+      ahead.while_packed(b * kBlockValues / 32 + static_cast<std::size_t>(j));
+      const std::size_t k = b * kBlockValues / 4 + 8 * static_cast<std::size_t>(j);
+      put(w0, panel.q + k);
+      put(w1, panel.q + k + 4);
+    });
+    if constexpr (W::kScales != 0) {
+      Vec scale[kVecs];
+      LaneType<Four, type>::scales(parts, offset, scale);
+      unroll<kVecs>([&](auto v) CRIA_INLINE {
+        Kernel::transpose(scale[v].part);
+        unroll<4>([&](auto c) CRIA_INLINE { put_scales(scale[v].part[c], panel.scale + 8 * v + 2 * c); });
+      });
+    }
+    if constexpr (kShape.mins != 0) {
+      Vec min[kVecs];
+      LaneType<Four, type>::mins(parts, offset, min);
+      unroll<kVecs>([&](auto v) CRIA_INLINE {
+        Kernel::transpose(min[v].part);
+        unroll<4>([&](auto c) CRIA_INLINE { Kernel::store(panel.min[4 * v + c], min[v].part[c]); });
+      });
+    }
+    for (std::size_t lane = 0; lane < kFewRows; lane += kRowGroup) {
+      typename One::Float8 d[kGroups];
+      block_scales<One, W>(rows.at + lane, offset, d);
+      for (std::size_t i = 0; i < kGroups; ++i) One::store(panel.d[b * kGroups + i] + lane, d[i]);
+      if constexpr (kTraits.has_min) {
+        if constexpr (W::kSuper)
+          One::store(panel.m[b] + lane, W::dmin(rows.at + lane, offset));
+        else
+          One::store(panel.m[b] + lane, W::offset_of(rows.at + lane, offset));
+      }
+    }
+  }
+
+ private:
+  CRIA_INLINE static void put(const Vec& w, std::uint8_t (*to)[kFewRows][4]) {
+    __m512i columns[4] = {w.part[0], w.part[1], w.part[2], w.part[3]};
+    if constexpr (!kIsBytewise<W>) Kernel::transpose(columns);
+    unroll<4>([&](auto c) CRIA_INLINE { Kernel::store(to[c], columns[c]); });
+  }
+  /// Two int16 of each row as int32; where they fit, the high halves are zero.
+  CRIA_INLINE static void put_scales(__m512i pair, std::int32_t (*to)[kFewRows]) {
+    if constexpr (kFits) {
+      Kernel::store(to[0], few_low_words(pair));
+      Kernel::store(to[1], _mm512_srli_epi32(pair, 16));
+    } else {
+      Kernel::store(to[0], _mm512_srai_epi32(_mm512_slli_epi32(pair, 16), 16));
+      Kernel::store(to[1], _mm512_srai_epi32(pair, 16));
+    }
+  }
+};
+
+}  // namespace cria

@@ -1,0 +1,12 @@
+// The products of integer types with a few tokens on avx512vnni.
+#include "kernels/gemm/few.h"
+#include "kernels/matmul/integers.h"
+
+namespace cria {
+
+template <>
+MatMulFn few_kernel<Avx512>(DType type) {
+  return few_kernel_of(type);
+}
+
+}  // namespace cria

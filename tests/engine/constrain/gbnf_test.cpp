@@ -1,0 +1,79 @@
+#include <gtest/gtest.h>
+
+#include "engine/constrain/constraint.h"
+
+namespace cria {
+namespace {
+
+TEST(Gbnf, TakesTheTextsOfItsRoot) {
+  struct Case {
+    const char* grammar;
+    std::vector<const char*> good, bad;
+  };
+  const Case cases[] = {
+      {R"(root ::= "a"{5,5})", {"aaaaa"}, {"aaaa", "aaaaaa"}},
+      {R"(root ::= "a"{2,} "b"{0,2} "c"{3})", {"aaccc", "aaaabbccc"}, {"accc", "aabbbccc", "aacc"}},
+      {"root ::= word (\", \" word){0,3} \"!\"\nword ::= \"yes\" | \"no\"",
+       {"yes!", "no, yes!"},
+       {"yes", "yes, !", "no,no!"}},
+      {"root ::= [a-f] [^a-z] [-x] [\\]^] .", {"aA-]z", "f1x^\xF0\x9F\xA6\x99"}, {"gA-]z", "aa-]z"}},
+      {"# comment\nroot ::= \"tab\\t\" \"\\x41\" \"\\u00e9\" # more", {"tab\tA\xC3\xA9"}, {"tab\tAe"}},
+      {"root ::= (\n  \"a\" |\n  \"b\"\n)\n", {"a", "b"}, {"", "c"}},
+      {"root ::= x\n  | y\nx ::= \"x\"\ny ::= \"y\"\n", {"x", "y"}, {"xy"}},
+      {"root ::=\n  x |\n  y\n\nx ::= \"x\"\ny ::= \"y\"\n", {"x", "y"}, {"xy"}},
+      {"root ::= \"(\" root \")\" | \"\"", {"", "()", "((()))"}, {"(", "(()", "())"}},
+      {"root ::= item (\",\" item)*\nitem ::= [0-9]+ | \"[\" root \"]\"",
+       {"1", "1,[2,[33]],4"},
+       {"", "1,", "[1"}},
+      {"root ::= ws \"x\" ws\nws ::= ([ \\t\\n] ws)?", {"x", "  x\n\t"}, {"", "xx"}},
+      {"root ::= \"a\" root \"b\" | \"a\" root \"c\" | \"d\"", {"d", "aaadbcb"}, {"aadb"}},
+      {"root ::= a a a \"x\"\na ::= \"a\"?", {"x", "ax", "aaax"}, {"aaaax"}},
+      {"root ::= (\"a\"*)* (\"b\"?)+ \"\"", {"", "aabb"}, {"ba"}},
+  };
+  for (const Case& one : cases) {
+    std::shared_ptr<const Constraint> constraint;
+    ASSERT_NO_THROW(constraint = Constraint::gbnf(one.grammar)) << one.grammar;
+    for (const char* const text : one.good)
+      EXPECT_TRUE(constraint->accepts(text)) << one.grammar << ": " << text;
+    for (const char* const text : one.bad)
+      EXPECT_FALSE(constraint->accepts(text)) << one.grammar << ": " << text;
+  }
+}
+
+TEST(Gbnf, ThatIsNoneIsRefusedWithThePlace) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"root ::= (\"a\"", "line 1, column 14"},
+      {"other ::= \"a\"", "line 1, column 14"},
+      {"root ::= \"x\" other", "line 1, column 14"},
+      {"root ::= root \"a\" | \"b\"", "line 1, column 1"},
+      {"root ::= x \"a\"\nx ::= \"b\"? root", ""},
+      {"root ::= (\"\" | \"c\") root", ""},
+      {"root ::= \"a", ""},
+      {"root ::= [a-", ""},
+      {"root ::= [b-a]", "line 1, column 11"},
+      {"hello world", "line 1, column 7"},
+      {"root ::= \"a\" \"\\q\"", "line 1, column 15"},
+      {"root ::= \"a\"\nroot ::= \"b\"", "line 2, column 1"},
+      {"root ::= \"a\")", "line 1, column 13"},
+      {"root ::= \"a\"{2,1}", ""},
+      {"root ::= \"a\" root", ""},
+      {"root ::= ((((\"a\"{1,9999}){1,9999}){1,9999}){1,999999})", ""},
+      {"", ""},
+  };
+  for (const auto& [grammar, place] : cases) {
+    try {
+      Constraint::gbnf(grammar);
+      ADD_FAILURE() << grammar << " is taken";
+    } catch (const ConstraintError& error) {
+      if (*place != '\0') {
+        EXPECT_EQ(error.place, place) << grammar << ": " << error.what();
+      }
+    }
+  }
+  std::string deep = "root ::= ";
+  for (int i = 0; i < 100000; ++i) deep += "(";
+  EXPECT_THROW(Constraint::gbnf(deep), ConstraintError);
+}
+
+}  // namespace
+}  // namespace cria

@@ -1,0 +1,180 @@
+#include <gtest/gtest.h>
+
+#include "engine/constrain/constraint.h"
+
+namespace cria {
+namespace {
+
+struct SchemaCase {
+  const char* schema;
+  std::vector<const char*> good, bad;
+};
+
+TEST(Schema, TakesWhatSatisfiesIt) {
+  const SchemaCase cases[] = {
+      {R"({"type":"boolean"})", {"true", "false"}, {"null", "1", "tru"}},
+      {R"({"type":["integer","null"],"minimum":1,"maximum":15})",
+       {"1", "9", "15", "null"},
+       {"0", "16", "-1", "1.5"}},
+      {R"({"type":"integer","minimum":-5,"maximum":17})", {"-5", "-1", "0", "17"}, {"-6", "18", "-0", "007"}},
+      {R"({"type":"integer","exclusiveMinimum":0.5,"exclusiveMaximum":3})", {"1", "2"}, {"0", "3", "1.0"}},
+      {R"({"type":"integer","maximum":-10})", {"-10", "-100"}, {"-9", "0", "5", "-1"}},
+      {R"({"type":"number","minimum":0.25,"exclusiveMaximum":1.5})",
+       {"0.25", "0.3", "1", "1.0", "1.4999", "0.250"},
+       {"0.2499", "0.2", "0", "1.5", "1.50", "2", "-1", "0.2", "1e0"}},
+      {R"({"type":"number","exclusiveMinimum":-1.5,"maximum":-0.5})",
+       {"-0.5", "-1", "-1.49", "-0.50"},
+       {"-1.5", "-0.4", "0", "-2"}},
+      {R"({"type":"number"})",
+       {"0", "-0.5", "1e5", "1.5E-20", "2e289"},
+       {"2e290", "01", ".5", "1e1000", "+1"}},
+      {R"({"enum":["red","green",1,null,{"a":[1]}]})",
+       {"\"red\"", "1", "null", R"({"a": [1]})", R"({"a":[ 1]})"},
+       {"\"blue\"", "2", R"({"a":[2]})"}},
+      {R"({"enum":["a","bb",3],"type":"string","maxLength":1})", {"\"a\""}, {"\"bb\"", "3"}},
+      {R"({"const":"\\ \" / 😀\n"})", {R"("\\ \" / 😀\n")"}, {"\"\""}},
+      {R"({"type":"string","minLength":2,"maxLength":3})",
+       {"\"ab\"", "\"äöü\"", R"("\n\u00e9")", R"("\ud83d\ude00x")", "\"😀😀\""},
+       {"\"a\"", "\"abcd\"", "\"\""}},
+      {R"({"type":"string","minLength":2})", {"\"ab\"", "\"abcdefghi\""}, {"\"a\"", "\"\""}},
+      {R"({"type":"string","pattern":"^[A-Z]{2}-[0-9]{3}$"})",
+       {"\"AB-123\"", R"("\u0041B-123")"},
+       {"\"AB-12\"", "\"xAB-123\"", "\"AB-1234\""}},
+      {R"({"type":"string","pattern":"b+","maxLength":3})",
+       {"\"b\"", "\"abb\"", "\"bcc\""},
+       {"\"a\"", "\"aaab\"", "\"\""}},
+      {R"({"type":"string","pattern":"^a|b$"})", {"\"ax\"", "\"xb\""}, {"\"xa\"", "\"bx\""}},
+      {R"({"type":"string","pattern":"\\bcat\\b"})", {"\"cat\"", "\"a cat!\""}, {"\"cats\"", "\"concat\""}},
+      {R"({"type":"string","pattern":"^\\p\\d$"})", {}, {}},
+      {R"({"type":"string","format":"date"})",
+       {"\"2024-02-29\"", "\"2000-02-29\"", "\"1999-12-31\""},
+       {"\"2023-02-29\"", "\"1900-02-29\"", "\"2024-13-01\"", "\"2024-04-31\""}},
+      {R"({"type":"string","format":"date-time"})",
+       {"\"2024-01-01T10:00:00Z\"", "\"2024-02-29T23:59:59.123+02:00\""},
+       {"\"2024-01-01\"", "\"2024-01-01T24:00:00Z\""}},
+      {R"({"type":"string","format":"time"})", {"\"10:00:00Z\""}, {"\"10:00:00\""}},
+      {R"({"type":"string","format":"uuid"})",
+       {"\"123e4567-e89b-12d3-a456-426614174000\""},
+       {"\"123e4567\""}},
+      {R"({"type":"string","format":"ipv4"})",
+       {"\"127.0.0.1\"", "\"255.255.255.255\""},
+       {"\"256.1.1.1\"", "\"1.1.1\"", "\"01.1.1.1\""}},
+      {R"({"type":"string","format":"poem"})", {"\"x\""}, {"1"}},
+      {R"({"type":"array","items":{"type":"integer"},"minItems":1,"maxItems":2})",
+       {"[1]", "[1, 2]", "[ 1,2 ]"},
+       {"[]", "[1,2,3]", "[true]", "[1,]"}},
+      {R"({"type":"array","items":{"type":"integer"},"minItems":2})", {"[1,2]", "[1,2,3,4]"}, {"[1]", "[]"}},
+      {R"({"type":"array","prefixItems":[{"type":"boolean"},{"enum":["x"]}],"items":false,"minItems":1})",
+       {"[true]", "[true,\"x\"]"},
+       {"[]", "[true,\"x\",1]", "[\"x\"]"}},
+      {R"({"type":"array","prefixItems":[{"type":"boolean"}]})", {"[]", "[true]", "[true,1,{}]"}, {"[1]"}},
+      {R"({"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"boolean"},"c":{"type":"null"}},"required":["b"],"additionalProperties":false})",
+       {R"({"b":true})", R"({"a":1,"b":true})", R"({"a": 1, "b": true, "c": null})",
+        R"({"b":true,"c":null})"},
+       {"{}", R"({"a":1})", R"({"b":true,"a":1})", R"({"b":true,"d":1})", R"({"b":true,})",
+        R"({,"b":true})"}},
+      {R"({"type":"object","properties":{"a":{"type":"integer"}},"additionalProperties":{"type":"boolean"}})",
+       {"{}", R"({"a":1})", R"({"a":1,"x":true})", R"({"x":true,"y":false})", R"({"ab":true})",
+        R"({"":true})"},
+       {R"({"a":true})", R"({"a":1,"a":true})", R"({"x":1})", R"({"x":true,"\u0061":true})"}},
+      {R"({"properties":{"a":false},"type":"object"})", {"{}", R"({"b":1})"}, {R"({"a":1})"}},
+      {R"({"type":"object","required":["z"]})", {R"({"z":1})", R"({"z":[],"y":2})"}, {"{}", R"({"y":2})"}},
+      {R"({"type":"object","additionalProperties":false})", {"{}"}, {R"({"a":1})"}},
+      {R"({"$ref":"#/$defs/t","$defs":{"t":{"type":"object","properties":{"v":{"type":"integer"},"next":{"anyOf":[{"type":"null"},{"$ref":"#/$defs/t"}]}},"required":["v","next"],"additionalProperties":false}}})",
+       {R"({"v":1,"next":null})", R"({"v":1,"next":{"v":2,"next":null}})"},
+       {R"({"v":1})", R"({"v":1,"next":{}})"}},
+      {R"({"allOf":[{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]},{"properties":{"a":{"minimum":3},"b":{"type":"boolean"}}}]})",
+       {R"({"a":3})", R"({"a":5,"b":true,"c":1})"},
+       {R"({"a":2})", R"({"b":true})", R"({"a":3,"b":1})"}},
+      {R"({"anyOf":[{"type":"string"},{"type":"integer"}],"maxLength":2,"maximum":5})",
+       {"\"ab\"", "5"},
+       {"\"abc\"", "6", "null"}},
+      {R"({"oneOf":[{"type":"string"},{"type":"integer"}]})", {"\"a\"", "1"}, {"null"}},
+      {R"({"oneOf":[{"type":"object","properties":{"k":{"const":"a"}},"required":["k"]},{"type":"object","properties":{"k":{"const":"b"}},"required":["k"]}]})",
+       {R"({"k":"a"})", R"({"k":"b"})"},
+       {R"({"k":"c"})", "{}"}},
+      {"true", {"1", "{}", "\"a\""}, {"", "x"}},
+      {R"({"title":"any","x":1})", {}, {}},
+      {R"({"type":"array","items":{"$ref":"#"}})", {"[]", "[[],[[]]]"}, {"[1]", "{}"}},
+  };
+  for (const SchemaCase& one : cases) {
+    if (one.good.empty()) {
+      EXPECT_THROW(Constraint::json_schema(one.schema), ConstraintError) << one.schema;
+      continue;
+    }
+    std::shared_ptr<const Constraint> constraint;
+    try {
+      constraint = Constraint::json_schema(one.schema);
+    } catch (const Error& error) {
+      ADD_FAILURE() << one.schema << ": " << error.what();
+      continue;
+    }
+    for (const char* const text : one.good) {
+      EXPECT_TRUE(constraint->accepts(text)) << one.schema << " takes " << text;
+      for (std::size_t n = 0; n <= std::string(text).size(); ++n)
+        EXPECT_TRUE(constraint->begins(std::string(text).substr(0, n)));
+    }
+    for (const char* const text : one.bad)
+      EXPECT_FALSE(constraint->accepts(text)) << one.schema << " does not take " << text;
+  }
+}
+
+TEST(Schema, IsRefusedWithThePlace) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"type":"hiccup"})", "/type"},
+      {R"({"type":5})", "/type"},
+      {"7", "/"},
+      {"false", "/"},
+      {R"({"properties":{"a":{"not":{}}}})", "/properties/a/not"},
+      {R"({"properties":{"a/b~":{"minLength":-1}}})", "/properties/a~1b~0/minLength"},
+      {R"({"$ref":"#/$defs/none"})", "/$ref"},
+      {R"({"$ref":"https://example.org/s.json"})", "/$ref"},
+      {R"({"$ref":"#"})", "/"},
+      {R"({"anyOf":[{"$ref":"#"},{"type":"null"}]})", "/"},
+      {R"({"type":"string","pattern":"([a-z"})", "/pattern"},
+      {R"({"type":"string","pattern":"^(?=a)b"})", "/pattern"},
+      {R"({"type":"string","pattern":"^(a)\\1$"})", "/pattern"},
+      {R"({"type":"array","minItems":3,"maxItems":2})", "/"},
+      {R"({"type":"object","properties":{"n":{"type":"integer","minimum":5,"maximum":4}}})", "/properties/n"},
+      {R"({"enum":[]})", "/enum"},
+      {R"({"enum":["a"],"type":"integer"})", "/"},
+      {R"({"type":"string","minLength":4,"maxLength":3})", "/"},
+      {R"({"type":"string","pattern":"^a{5}$","maxLength":3})", "/"},
+      {R"({"uniqueItems":true})", "/uniqueItems"},
+      {R"({"type":"object","required":["a"],"additionalProperties":false})", "/"},
+      {R"({"properties":["a"]})", "/properties"},
+      {R"({"oneOf":[{"type":"string"},{"maxLength":3}]})", "/oneOf"},
+      {R"({"type":"integer","minimum":1.2,"maximum":1.8})", "/"},
+  };
+  for (const auto& [schema, place] : cases) {
+    try {
+      Constraint::json_schema(schema);
+      ADD_FAILURE() << schema << " is taken";
+    } catch (const ConstraintError& error) {
+      EXPECT_EQ(error.place, place) << schema << ": " << error.what();
+    }
+  }
+}
+
+// Whatever is nested or repeated how often: refused, or compiled, in bounded work.
+TEST(Schema, ThatCostsTooMuchIsRefused) {
+  std::string nested = "{}", wide = R"({"type":"object","properties":{)", product = R"({"allOf":[)";
+  for (int i = 0; i < 60; ++i) nested = R"({"anyOf":[)" + nested + "]}";
+  for (int i = 0; i < 20; ++i)
+    product += std::string(i > 0 ? "," : "") + R"({"anyOf":[{"minLength":)" + std::to_string(i) +
+               R"(},{"maxLength":9}]})";
+  EXPECT_NO_THROW(Constraint::json_schema(nested));
+  const std::string too_much[] = {
+      R"({"type":"string","minLength":1000000000})",
+      R"({"type":"string","pattern":"^(((a{1,1000}){1,1000}){1,1000})$"})",
+      R"({"type":"string","pattern":"(a|b)*a(a|b){30}"})",
+      R"({"type":"array","minItems":100000000})",
+      product + "]}",
+      "[" + std::string(300 << 10, ' ') + "]",
+  };
+  for (const std::string& schema : too_much)
+    EXPECT_THROW(Constraint::json_schema(schema), ConstraintError) << schema.substr(0, 80);
+}
+
+}  // namespace
+}  // namespace cria

@@ -1,0 +1,76 @@
+// Requests of clients, and lines of `cria batch`.
+#include "model/error.h"
+#include "tests/fuzz/json_mutator.h"
+#include "tests/fuzz/target.h"
+#include "tools/options/batch_request.h"
+#include "tools/serve/api/completion_request.h"
+
+namespace cria::fuzz {
+namespace {
+
+constexpr std::size_t kVocabulary = 4096;
+
+void check_request(const serve::CompletionRequest& request) {
+  check(request.generate.sampler, kVocabulary);
+  require(request.generate.sampler.seed.has_value(), "no seed");
+  require(request.choices >= 1 && request.choices <= 16, "number of choices");
+  require(request.generate.max_tokens >= -1, "number of tokens");
+  require(request.chat ? !request.messages.empty() : !request.prompts.empty(), "nothing to answer");
+  require(!request.tools.demanded() || !request.tools.tools.is_null(), "tools demanded where none are");
+}
+
+void run_request(std::string_view input) {
+  const GenerateOptions defaults;
+  try {
+    (void)tools::parse_batch_request(std::string(input), defaults);
+  } catch (const Error&) {
+  }
+  const tools::RequestJson body = tools::parse_request_json(input);
+  for (auto* const read : {serve::read_chat_request, serve::read_completion_request}) {
+    try {
+      check_request(read(body, defaults, kVocabulary));
+    } catch (const tools::RequestError& error) {
+      require(error.status == 400 && !error.code.empty(), "a refusal without a code");
+      require(!error.param.empty() || !body.is_object(), "a refusal that names no field");
+    }
+  }
+}
+
+std::vector<std::string> request_seeds() {
+  return {
+      R"({"model":"m","messages":[{"role":"user","content":"Hi"}],"temperature":0.5,"max_tokens":5,"seed":1})",
+      R"({"messages":[{"role":"system","content":[{"type":"text","text":"a"}]},{"role":"assistant","content":null,"tool_calls":[{"id":"x","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"x","content":"1"}],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}],"tool_choice":{"type":"function","function":{"name":"f"}},"parallel_tool_calls":false})",
+      R"({"messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"enum":[1]}}},"n":2.0,"stop":["a","b"],"logit_bias":{"5":-100},"logprobs":true,"top_logprobs":3,"stream":true,"stream_options":{"include_usage":true}})",
+      R"({"prompt":["a","b"],"echo":true,"logprobs":2,"best_of":1,"max_tokens":-1,"ignore_eos":true,"grammar":"root ::= \"a\""})",
+      R"({"prompt":[[1,2],[3]],"top_k":-1,"top_p":0,"min_p":1,"repeat_penalty":1.1,"repeat_last_n":0,"chat_template_kwargs":{"a":1}})",
+      R"({"custom_id":"a","url":"/v1/completions","body":{"prompt":"x","max_tokens":3}})"};
+}
+
+std::vector<std::string> request_words() {
+  return {"\"messages\"",
+          "\"role\"",
+          "\"content\"",
+          "\"prompt\"",
+          "\"tools\"",
+          "\"tool_choice\"",
+          "\"stop\"",
+          "\"seed\"",
+          "\"n\"",
+          "\"stream\"",
+          "null",
+          "1e999",
+          "-1",
+          "5.0",
+          "\\ud800",
+          "[[[[[[[[",
+          "{\"a\":",
+          "\"type\"",
+          "\"response_format\"",
+          "\"logit_bias\""};
+}
+
+}  // namespace
+
+const Target kRequest{"request", run_request, request_seeds, mutate_json, request_words};
+
+}  // namespace cria::fuzz

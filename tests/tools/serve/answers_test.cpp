@@ -1,0 +1,334 @@
+// Answers and streams: their parts, their order, and that both say the same.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tests/tools/serve/served_demo.h"
+
+namespace cria::serve::test {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kChatPath = "/v1/chat/completions";
+constexpr const char* kTextPath = "/v1/completions";
+
+Json question(const std::string& text, Json more = Json::object()) {
+  Json body = {{"messages", {{{"role", "user"}, {"content", text}}}}, {"temperature", 0}};
+  body.update(more);
+  return body;
+}
+const char* const kStory = "Tell me a short story about a dragon.";
+const char* const kCount = "Count from 1 to 10.";
+
+std::string content(const FakeExchange& answer, std::size_t choice = 0) {
+  const Json json = answer.json()["choices"][choice];
+  return json.contains("text") ? json["text"] : json["message"]["content"];
+}
+
+/// Its chunks, the last event being [DONE].
+std::vector<Json> chunks(const FakeExchange& stream) {
+  std::vector<Json> all;
+  EXPECT_EQ(stream.events().back(), "[DONE]");
+  for (const std::string& event : stream.events())
+    if (event != "[DONE]") all.push_back(Json::parse(event));
+  return all;
+}
+
+std::string joined(const std::vector<Json>& stream, std::size_t choice = 0) {
+  std::string text;
+  for (const Json& chunk : stream)
+    for (const Json& part : chunk["choices"]) {
+      if (part["index"] != choice) continue;
+      if (part.contains("text"))
+        text += part["text"].get<std::string>();
+      else
+        text += part["delta"].value("content", "");
+    }
+  return text;
+}
+
+TEST(ServeAnswers, AChat) {
+  ServedDemo demo;
+  const Json json = demo.answer(kChatPath, question("What is the capital of Norway?"))->json();
+  EXPECT_EQ(json["object"], "chat.completion");
+  EXPECT_EQ(json["model"], "cria-demo-Q8_0");
+  const Json& choice = json["choices"][0];
+  EXPECT_EQ(choice["message"], (Json{{"role", "assistant"}, {"content", "The capital of Norway is Oslo."}}));
+  EXPECT_EQ(choice["finish_reason"], "stop");
+  EXPECT_EQ(choice["logprobs"], nullptr);
+  const Json& usage = json["usage"];
+  EXPECT_EQ(usage["total_tokens"], usage["prompt_tokens"].get<int>() + usage["completion_tokens"].get<int>());
+}
+
+TEST(ServeAnswers, AStreamIsInOrder) {
+  ServedDemo demo;
+  Json body =
+      question(kStory, {{"n", 2}, {"seed", 3}, {"temperature", 1}, {"max_tokens", 20}, {"ignore_eos", true}});
+  const Json whole = demo.answer(kChatPath, body)->json();
+  body["stream"] = true;
+  body["stream_options"] = {{"include_usage", true}};
+  const auto stream = demo.answer(kChatPath, body);
+  EXPECT_TRUE(stream->streamed());
+  const std::vector<Json> all = chunks(*stream);
+  EXPECT_EQ(all.back()["choices"], Json::array());
+  EXPECT_EQ(all.back()["usage"]["completion_tokens"], whole["usage"]["completion_tokens"]);
+  EXPECT_EQ(all.back()["usage"]["prompt_tokens"], whole["usage"]["prompt_tokens"]);
+  for (std::size_t i = 0; i < 2; ++i) {
+    std::vector<Json> mine;
+    for (const Json& chunk : all)
+      for (const Json& part : chunk["choices"])
+        if (part["index"] == i) mine.push_back(part);
+    ASSERT_GT(mine.size(), 10U);
+    EXPECT_EQ(mine.front()["delta"], (Json{{"role", "assistant"}, {"content", ""}}));
+    EXPECT_EQ(mine.back()["delta"], Json::object());
+    EXPECT_EQ(mine.back()["finish_reason"], "length");
+    for (std::size_t j = 1; j + 1 < mine.size(); ++j) {
+      EXPECT_EQ(mine[j]["delta"].size(), 1U);
+      EXPECT_NE(mine[j]["delta"].value("content", ""), "");
+      EXPECT_EQ(mine[j]["finish_reason"], nullptr);
+    }
+    EXPECT_EQ(joined(all, i), whole["choices"][i]["message"]["content"]);
+  }
+  for (std::size_t i = 0; i + 1 < all.size(); ++i) {
+    EXPECT_EQ(all[i]["usage"], nullptr);
+    EXPECT_EQ(all[i]["id"], all.back()["id"]);
+    EXPECT_EQ(all[i]["object"], "chat.completion.chunk");
+  }
+}
+
+TEST(ServeAnswers, StopTexts) {
+  ServedDemo demo;
+  const std::string full = content(*demo.answer(kChatPath, question(kCount)));
+  for (const Json& stop : {Json("5, 6"), Json::array({"8", "3, 4, 5", "4"}), Json(", 1")}) {
+    const auto got = demo.answer(kChatPath, question(kCount, {{"stop", stop}, {"logprobs", true}}));
+    const std::string text = content(*got);
+    EXPECT_EQ(full.rfind(text, 0), 0U) << text;
+    EXPECT_LT(text.size(), full.size());
+    EXPECT_EQ(got->json()["choices"][0]["finish_reason"], "stop");
+    const auto stream =
+        demo.answer(kChatPath, question(kCount, {{"stop", stop}, {"logprobs", true}, {"stream", true}}));
+    const std::vector<Json> all = chunks(*stream);
+    EXPECT_EQ(joined(all), text);
+    // Log-probabilities stand beside their text, and end with it.
+    Json beside = Json::array();
+    for (const Json& chunk : all)
+      for (const Json& part : chunk["choices"])
+        if (part["logprobs"].is_object())
+          for (const Json& token : part["logprobs"]["content"]) beside.push_back(token);
+    EXPECT_EQ(beside, got->json()["choices"][0]["logprobs"]["content"]);
+    std::string bytes;
+    for (const Json& token : beside)
+      for (const Json& byte : token["bytes"]) bytes += static_cast<char>(byte.get<int>());
+    EXPECT_EQ(bytes.rfind(text, 0), 0U) << bytes;
+  }
+}
+
+TEST(ServeAnswers, ChoicesAreThoseOfLaterSeeds) {
+  ServedDemo demo;
+  const Json more = {{"seed", 20}, {"temperature", 1.2}, {"max_tokens", 12}};
+  Json several = question(kStory, more);
+  several["n"] = 6;  // more than slots
+  const auto all = demo.answer(kChatPath, several);
+  for (std::size_t i = 0; i < 6; ++i) {
+    Json one = question(kStory, more);
+    one["seed"] = 20 + i;
+    const auto alone = demo.answer(kChatPath, one);
+    EXPECT_EQ(content(*alone), content(*all, i));
+    EXPECT_EQ(alone->json()["usage"]["prompt_tokens"], all->json()["usage"]["prompt_tokens"]);
+  }
+}
+
+TEST(ServeAnswers, TextsThatGoOn) {
+  ServedDemo demo;
+  const Json more = {{"max_tokens", 6}, {"temperature", 0}, {"ignore_eos", true}};
+  const auto ask = [&](Json fields) {
+    fields.update(more);
+    return demo.answer(kTextPath, fields);
+  };
+  const auto several = ask({{"prompt", {"The capital of France", "In the winter of"}}});
+  EXPECT_EQ(content(*several, 1), content(*ask({{"prompt", "In the winter of"}})));
+  EXPECT_EQ(several->json()["usage"]["completion_tokens"], 12);
+
+  const auto echoed = ask({{"prompt", "The capital of France"}, {"echo", true}, {"logprobs", 2}});
+  EXPECT_EQ(content(*echoed), "The capital of France" + content(*several, 0));
+  const Json logprobs = echoed->json()["choices"][0]["logprobs"];
+  std::string tokens;
+  for (const Json& token : logprobs["tokens"]) tokens += token.get<std::string>();
+  EXPECT_EQ(tokens, content(*echoed));
+  EXPECT_EQ(logprobs["token_logprobs"][0], nullptr);
+  for (std::size_t i = 1; i < logprobs["tokens"].size(); ++i) {
+    EXPECT_LE(logprobs["token_logprobs"][i], 0);
+    EXPECT_EQ(logprobs["top_logprobs"][i].size(), 2U);
+  }
+  const auto stream =
+      chunks(*ask({{"prompt", "The capital of France"}, {"echo", true}, {"logprobs", 2}, {"stream", true}}));
+  EXPECT_EQ(joined(stream), content(*echoed));
+  Json offsets = Json::array();
+  for (const Json& chunk : stream)
+    for (const Json& part : chunk["choices"])
+      if (part["logprobs"].is_object())
+        for (const Json& offset : part["logprobs"]["text_offset"]) offsets.push_back(offset);
+  EXPECT_EQ(offsets, logprobs["text_offset"]);
+  EXPECT_EQ(content(*demo.answer(kTextPath, {{"prompt", "The"}, {"max_tokens", 0}})), "");
+}
+
+// A call is demanded: it satisfies the parameters' schema, and comes in a stream as it does whole.
+TEST(ServeAnswers, CallsThatAreDemanded) {
+  ServedDemo demo;
+  const Json light = Json::parse(
+      R"({"type":"function","function":{"name":"switch_light","parameters":{"type":"object","properties":
+      {"on":{"type":"boolean"}},"required":["on"],"additionalProperties":false}}})");
+  const Json fields = {{"tools", {light}}, {"tool_choice", "required"}, {"parallel_tool_calls", false},
+                       {"temperature", 1}, {"max_tokens", 200},         {"seed", 3}};
+  Json several = question("Light, please.", fields);
+  several["n"] = 2;
+  const auto whole = demo.answer(kChatPath, several);
+  ASSERT_EQ(whole->status(), 200) << whole->body();
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Json choice = whole->json()["choices"][i];
+    EXPECT_EQ(choice["finish_reason"], "tool_calls");
+    EXPECT_EQ(choice["message"]["content"], nullptr);
+    ASSERT_EQ(choice["message"]["tool_calls"].size(), 1U);
+    const Json call = choice["message"]["tool_calls"][0];
+    const Json arguments = Json::parse(call["function"]["arguments"].get<std::string>());
+    EXPECT_TRUE(arguments["on"].is_boolean());
+    EXPECT_EQ(arguments.size(), 1U);
+    Json one = question("Light, please.", fields);
+    one["seed"] = 3 + i;
+    EXPECT_EQ(demo.answer(kChatPath, one)->json()["choices"][0]["message"], choice["message"])
+        << "its id too";
+    one["stream"] = true;
+    std::string streamed, id;
+    for (const Json& chunk : chunks(*demo.answer(kChatPath, one)))
+      for (const Json& piece : chunk["choices"][0]["delta"].value("tool_calls", Json::array())) {
+        EXPECT_EQ(piece["index"], 0);
+        if (piece.contains("id")) id = piece["id"];
+        streamed += piece["function"]["arguments"];
+      }
+    EXPECT_EQ(id, call["id"]);
+    EXPECT_EQ(streamed, call["function"]["arguments"]);
+  }
+  Json bad = question("Light, please.", fields);
+  bad["tools"][0]["function"]["parameters"] = {{"type", "hiccup"}};
+  const Json error = demo.answer(kChatPath, bad)->json()["error"];
+  EXPECT_EQ(error["code"], "invalid_schema");
+  EXPECT_EQ(error["param"], "tools[0].function.parameters");
+}
+
+TEST(ServeAnswers, TokensTemplatesAndEmbeddings) {
+  ServedDemo demo;
+  for (const std::string text : {"Hello world", "  two  spaces ", "é😀水", ""}) {
+    const Json ids = demo.answer("/tokenize", {{"content", text}})->json()["tokens"];
+    EXPECT_EQ(demo.answer("/detokenize", {{"tokens", ids}})->json()["content"], text);
+  }
+  const Json messages = {
+      {{"role", "developer"},
+       {"content", {{{"type", "text"}, {"text", "Be "}}, {{"type", "text"}, {"text", "short."}}}}},
+      {{"role", "user"}, {"content", "Hi"}}};
+  EXPECT_EQ(
+      demo.answer("/apply-template", {{"messages", messages}})->json()["prompt"],
+      "<|im_start|>system\nBe short.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
+  const Json numbers = demo.answer("/v1/embeddings", {{"input", {"cat", "the sea"}}})->json();
+  ASSERT_EQ(numbers["data"].size(), 2U);
+  double length = 0;
+  for (const Json& value : numbers["data"][1]["embedding"])
+    length += value.get<double>() * value.get<double>();
+  EXPECT_NEAR(length, 1, 1e-5);  // of 256 floats
+  const Json alone = demo.answer("/v1/embeddings", {{"input", "the sea"}})->json();
+  EXPECT_EQ(alone["data"][0]["embedding"], numbers["data"][1]["embedding"]);
+  const Json text = demo.answer("/v1/embeddings", {{"input", "x"}, {"encoding_format", "base64"}})->json();
+  EXPECT_EQ(text["data"][0]["embedding"].get<std::string>().size(), (256 * 4 + 2) / 3 * 4U);
+}
+
+TEST(ServeAnswers, AConversationThatATemplateRefuses) {
+  ServedDemo demo;
+  const auto longer = demo.answer(kChatPath, question(std::string(4000, 'x') + " y"));
+  EXPECT_EQ(longer->status(), 400);
+  EXPECT_EQ(longer->json()["error"]["code"], "context_length_exceeded");
+  EXPECT_NE(longer->json()["error"]["message"].get<std::string>().find("511"), std::string::npos);
+}
+
+// ------------------------------------------------------------ the queue
+
+Json endless(const char* text) { return question(text, {{"ignore_eos", true}, {"stream", true}}); }
+
+void wait_until_idle(const ServedDemo& demo) {
+  while (demo.metrics().requests_running.value() + demo.metrics().requests_waiting.value() > 0)
+    std::this_thread::yield();
+}
+
+TEST(ServeQueue, OneMoreThanMayWaitIsRefused) {
+  ServiceOptions options;
+  options.engine.sequences = 2;
+  options.queue = 1;
+  ServedDemo demo(options);
+  std::vector<std::shared_ptr<FakeExchange>> running;
+  for (int i = 0; i < 2; ++i) {
+    running.push_back(demo.ask(kChatPath, endless(kStory)));
+    running.back()->wait_for_events(2);
+  }
+  const auto waiting = demo.ask(kChatPath, question("What is the capital of Norway?"));
+  while (demo.metrics().requests_waiting.value() == 0) std::this_thread::yield();
+  const auto refused = demo.answer(kChatPath, question(kCount));
+  EXPECT_EQ(refused->status(), 503);
+  EXPECT_EQ(refused->json()["error"]["code"], "queue_full");
+  ASSERT_EQ(refused->headers().size(), 1U);
+  EXPECT_EQ(refused->headers()[0].first, "Retry-After");
+  for (const auto& one : running) one->close();
+  waiting->wait();
+  EXPECT_EQ(content(*waiting), "The capital of Norway is Oslo.");
+  wait_until_idle(demo);
+}
+
+TEST(ServeQueue, ClosedConnectionsFreeTheirSlots) {
+  ServiceOptions options;
+  options.engine.n_ctx = 4096;
+  ServedDemo demo(options);
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::shared_ptr<FakeExchange>> all;
+    for (int i = 0; i < 12; ++i) all.push_back(demo.ask(kChatPath, endless(kStory)));
+    all.front()->wait_for_events(3);
+    for (const auto& one : all) one->close();
+    wait_until_idle(demo);
+  }
+  EXPECT_EQ(content(*demo.answer(kChatPath, question("What is the capital of Norway?"))),
+            "The capital of Norway is Oslo.");
+}
+
+TEST(ServeQueue, ShuttingDown) {
+  ServiceOptions options;
+  options.engine.n_ctx = 4096;
+  ServedDemo demo(options);
+  std::vector<std::shared_ptr<FakeExchange>> running;
+  for (int i = 0; i < 4; ++i) {
+    running.push_back(demo.ask(kChatPath, endless(kStory)));
+    running.back()->wait_for_events(2);
+  }
+  const auto waiting = demo.ask(kChatPath, question(kCount));
+  while (demo.metrics().requests_waiting.value() == 0) std::this_thread::yield();
+  demo.service().shut_down(std::chrono::milliseconds(50));
+  waiting->wait();
+  EXPECT_EQ(waiting->status(), 503);
+  EXPECT_EQ(waiting->json()["error"]["code"], "shutting_down");
+  demo.service().wait_for_end();
+  for (const auto& one : running) {
+    one->wait();
+    EXPECT_EQ(Json::parse(one->events().back())["error"]["code"], "shutting_down");
+  }
+  EXPECT_EQ(demo.answer(kChatPath, question(kCount))->json()["error"]["code"], "shutting_down");
+}
+
+TEST(ServeQueue, WhoeverTakesTooLong) {
+  ServiceOptions options;
+  options.engine.n_ctx = 1 << 16;
+  options.request_timeout = std::chrono::milliseconds(100);
+  ServedDemo demo(options);
+  Json body = question(kStory, {{"ignore_eos", true}});
+  const auto got = demo.answer(kChatPath, body);
+  EXPECT_EQ(got->status(), 503);
+  EXPECT_EQ(got->json()["error"]["code"], "timeout");
+}
+
+}  // namespace
+}  // namespace cria::serve::test

@@ -1,0 +1,133 @@
+// Conversations in the browser's storage.
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import test from 'node:test';
+import { answers, answerWith, ask, by, closePage, openPage, startServer, stored, streamOf, textOf } from './support.mjs';
+
+const server = await startServer();
+const aside = (page) => page.evaluate(() => Object.keys(localStorage).filter((key) => key.startsWith('cria.chat.v1.damaged')).length);
+
+async function talkingPage(options) {
+  const page = await openPage(server, options);
+  await answerWith(page, (body) => streamOf([`You said ${body.messages.at(-1).content}.`]));
+  return page;
+}
+async function store(page, value) {
+  await page.evaluate((text) => localStorage.setItem('cria.chat.v1', text), typeof value === 'string' ? value : JSON.stringify(value));
+  await page.reload();
+}
+
+test('a conversation survives, has an address and goes on', async () => {
+  const page = await talkingPage();
+  await ask(page, 'Apples');
+  const address = page.url();
+  await page.reload();
+  assert.equal(await by(page, 'message').count(), 2);
+  await by(page, 'new-chat').click();
+  assert.equal(await by(page, 'message').count(), 0);
+  await ask(page, 'Pears');
+  assert.notEqual(page.url(), address);
+  assert.deepEqual(await by(page, 'conversation').allInnerTexts(), ['Pears', 'Apples']);
+  await page.goBack();
+  await by(page, 'conversation').nth(1).click();
+  await page.getByText('You said Apples.').waitFor();
+  assert.equal(page.url(), address);
+  await ask(page, 'More');
+  assert.deepEqual(await by(page, 'conversation').allInnerTexts(), ['Apples', 'Pears']);
+  assert.equal((await stored(page)).conversations.length, 2);
+  await closePage(page);
+});
+
+test('renamed, deleted, and back again', async () => {
+  const page = await talkingPage();
+  await ask(page, 'Apples');
+  await by(page, 'conversation').hover();
+  await by(page, 'rename-conversation').click();
+  await by(page, 'rename-input').fill('Fruit');
+  await by(page, 'rename-input').press('Enter');
+  assert.deepEqual(await by(page, 'conversation').allInnerTexts(), ['Fruit']);
+  await by(page, 'conversation').hover();
+  await by(page, 'delete-conversation').click();
+  assert.equal(await by(page, 'conversation').count(), 0);
+  assert.equal(await by(page, 'message').count(), 0);
+  assert.deepEqual((await stored(page)).conversations, []);
+  await page.getByRole('button', { name: 'Undo' }).click();
+  await page.getByText('You said Apples.').waitFor();
+  assert.deepEqual((await stored(page)).conversations.map((one) => one.title), ['Fruit']);
+  await closePage(page);
+});
+
+test('a damaged store is set aside, its whole conversations are kept', async () => {
+  const page = await talkingPage();
+  for (const damaged of ['{broken', 'null', '[]', '{"version":99}', '"x"', '[{"id":1,"messages":5}]', '{"version":1,"conversations":{}}']) {
+    await store(page, damaged);
+    await page.getByTestId('toast').filter({ hasText: 'set aside' }).waitFor();
+    assert.equal(await page.evaluate(() => localStorage.getItem('cria.chat.v1')), null);
+  }
+  assert.equal(await aside(page), 3);
+  const good = { id: 'good', title: 'Good', created: 1, updated: 1, from: 0, messages: [{ role: 'user', content: 'a' }, { role: 'assistant', content: 'b', state: 'streaming', evil: '<b>' }] };
+  await store(page, { version: 1, conversations: [good, { id: 'x', messages: [{ role: 'system', content: 'no' }] }, 5] });
+  assert.deepEqual(await by(page, 'conversation').allInnerTexts(), ['Good']);
+  await by(page, 'conversation').click();
+  assert.equal(await answers(page).getAttribute('data-state'), 'stopped');
+  await ask(page, 'Apples');
+  assert.equal((await stored(page)).conversations[0].messages.length, 4);
+  await closePage(page);
+});
+
+test('exported and imported', async () => {
+  const page = await talkingPage();
+  await ask(page, 'Apples');
+  await by(page, 'settings-open').click();
+  const [file] = await Promise.all([page.waitForEvent('download'), by(page, 'export').click()]);
+  const text = await readFile(await file.path(), 'utf8');
+  assert.equal(JSON.parse(text).conversations[0].messages[1].content, 'You said Apples.');
+  const give = (target, contents) => by(target, 'import-file').setInputFiles({ name: 'c.json', mimeType: 'application/json', buffer: Buffer.from(contents) });
+  await give(page, text);
+  await page.getByText('0 conversations are new').waitFor();
+  await give(page, '{"no": 1}');
+  await page.getByText('holds no conversations').waitFor();
+  const other = await talkingPage();
+  await give(other, text);
+  await other.getByText('1 conversation is new').waitFor();
+  await by(other, 'conversation').click();
+  assert.equal(await textOf(answers(other)), 'You said Apples.');
+  await closePage(page);
+  await closePage(other);
+});
+
+test('two tabs', async () => {
+  const a = await talkingPage();
+  const b = await talkingPage({ context: a.context() });
+  await ask(a, 'Apples');
+  await by(a, 'message').first().hover();
+  await by(a, 'edit-message').click();
+  await ask(b, 'Pears');
+  await by(a, 'conversation').nth(1).waitFor();
+  assert.equal(await by(a, 'edit-text').count(), 1);
+  assert.deepEqual((await stored(a)).conversations.map((one) => one.title).sort(), ['Apples', 'Pears']);
+  await b.close();
+  await closePage(a);
+});
+
+test('a full storage is said, and the talk goes on', async () => {
+  const page = await talkingPage();
+  await page.evaluate(() => { Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); }; });
+  await ask(page, 'Apples');
+  await page.getByTestId('toast').filter({ hasText: 'storage is full' }).waitFor();
+  await ask(page, 'Pears');
+  assert.equal(await answers(page).count(), 2);
+  await closePage(page);
+});
+
+test('a tab that is closed keeps what had come', async () => {
+  const slow = await startServer('-c', '8192', '--ignore-eos', '-n', '6000');
+  const page = await openPage(slow);
+  await by(page, 'prompt').fill('Tell me a story.');
+  await by(page, 'prompt').press('Enter');
+  await page.waitForFunction(() => document.querySelector('[data-role="assistant"]')?.innerText.length > 60);
+  await page.reload();
+  assert.equal(await answers(page).getAttribute('data-state'), 'stopped');
+  assert.ok((await textOf(answers(page))).length > 50);
+  await closePage(page);
+});

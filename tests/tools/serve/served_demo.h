@@ -1,0 +1,59 @@
+// The demo model behind its API, asked without a network.
+#pragma once
+
+#include "model/vocabulary.h"
+#include "tests/tools/serve/fake_exchange.h"
+#include "tools/serve/api/api.h"
+
+namespace cria::serve::test {
+
+inline std::shared_ptr<const Model> demo_model() {
+  static const std::shared_ptr<const Model> model = Model::load(CRIA_SOURCE "/data/cria-demo-Q8_0.gguf");
+  return model;
+}
+
+class ServedDemo {
+ public:
+  explicit ServedDemo(const ServiceOptions& options = {}, const ApiOptions& api = {})
+      : service_(*demo_model(), with_demo(options), metrics_),
+        api_(ServedModel::of(demo_model(), chat_template(), std::nullopt, ""), service_, api),
+        routes_(api_.routes()) {}
+  ~ServedDemo() { service_.stop(); }
+
+  /// Hands a request in.
+  std::shared_ptr<FakeExchange> ask(const std::string& path, const std::string& body) {
+    auto exchange = std::make_shared<FakeExchange>(path, body);
+    for (const Route& route : routes_)
+      if (route.path == path && route.method == "POST") route.handler(exchange);
+    return exchange;
+  }
+  std::shared_ptr<FakeExchange> ask(const std::string& path, const nlohmann::ordered_json& body) {
+    return ask(path, body.dump());
+  }
+  /// And waits for the answer's end.
+  std::shared_ptr<FakeExchange> answer(const std::string& path, const nlohmann::ordered_json& body) {
+    auto exchange = ask(path, body);
+    exchange->wait();
+    return exchange;
+  }
+  Service& service() { return service_; }
+  const Metrics& metrics() const { return metrics_; }
+
+  static std::shared_ptr<const ChatTemplate> chat_template() {
+    return std::make_shared<const ChatTemplate>(ChatTemplate::from_vocabulary(demo_model()->vocabulary()));
+  }
+
+ private:
+  static ServiceOptions with_demo(ServiceOptions options) {
+    if (options.engine.sequences == 1) options.engine.sequences = 4;
+    options.engine.threads = 2;
+    return options;
+  }
+
+  Metrics metrics_;
+  Service service_;
+  Api api_;
+  std::vector<Route> routes_;
+};
+
+}  // namespace cria::serve::test

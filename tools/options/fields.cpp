@@ -1,0 +1,192 @@
+#include "tools/options/fields.h"
+
+#include <cmath>
+
+#include "model/plural.h"
+
+namespace cria::tools {
+namespace {
+
+constexpr std::size_t kMostLevels = 128;  // levels of a request
+
+/// The deepest nesting, of a text that may be no JSON.
+std::size_t nesting(std::string_view text) {
+  std::size_t depth = 0, deepest = 0;
+  bool in_text = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_text) {
+      if (c == '\\') ++i;
+      if (c == '"') in_text = false;
+    } else if (c == '"') {
+      in_text = true;
+    } else if (c == '[' || c == '{') {
+      deepest = std::max(deepest, ++depth);
+    } else if ((c == ']' || c == '}') && depth > 0) {
+      --depth;
+    }
+  }
+  return deepest;
+}
+
+[[noreturn]] void refuse_json(const std::string& why) {
+  throw RequestError("invalid_json", "", "not JSON: " + why);
+}
+
+/// A value as a message shows it: one line, not long.
+std::string shown(const RequestJson& value) {
+  if (value.is_object()) return "an object";
+  if (value.is_array()) return value.empty() ? "an empty array" : "an array";
+  RequestJson shorter = value;
+  bool cut = false;
+  if (value.is_string()) {
+    constexpr std::size_t kMost = 60;
+    std::string text = value.get<std::string>();
+    cut = text.size() > kMost;
+    if (cut) text.resize(kMost);
+    while (cut && !text.empty() && (static_cast<unsigned char>(text.back()) & 0x80U) != 0) text.pop_back();
+    shorter = text;
+  }
+  const std::string text = shorter.dump(-1, ' ', true, RequestJson::error_handler_t::replace);
+  return cut ? text + "…" : text;
+}
+
+std::string wrong(const std::string& path, std::string_view expected, const RequestJson& got) {
+  return (path.empty() ? "" : "\"" + path + "\": ") + "expected " + std::string(expected) + ", got " +
+         shown(got);
+}
+
+template <class T>
+std::string bounds(std::string_view what, T low, T high) {
+  std::ostringstream out;
+  out << what;
+  if (high == std::numeric_limits<T>::max())
+    out << " from " << low << " on";
+  else
+    out << " from " << low << " to " << high;
+  return out.str();
+}
+
+}  // namespace
+
+RequestJson parse_request_json(std::string_view text) {
+  if (nesting(text) > kMostLevels) refuse_json("nested deeper than " + counted(kMostLevels, "level"));
+  if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos)
+    refuse_json("a NUL at byte " + std::to_string(nul));
+  try {
+    return RequestJson::parse(text);
+  } catch (const RequestJson::parse_error& error) {
+    refuse_json(text.empty() ? "it is empty" : "at byte " + std::to_string(error.byte));
+  } catch (const RequestJson::exception&) {
+    refuse_json("a number beyond what a double holds");
+  }
+}
+
+void refuse_type(const std::string& path, std::string_view expected, const RequestJson& got) {
+  throw RequestError("invalid_type", path, wrong(path, expected, got));
+}
+void refuse_value(const std::string& path, std::string_view expected, const RequestJson& got) {
+  throw RequestError("invalid_value", path, wrong(path, expected, got));
+}
+void refuse_missing(const std::string& path, std::string_view expected) {
+  throw RequestError("missing_required_parameter", path,
+                     "\"" + path + "\" is missing: expected " + std::string(expected));
+}
+void refuse_unsupported(const std::string& path, std::string_view why) {
+  throw RequestError("unsupported_parameter", path, "\"" + path + "\": " + std::string(why));
+}
+
+std::string element_path(const std::string& array, std::size_t index) {
+  return array + "[" + std::to_string(index) + "]";
+}
+
+double read_number(const RequestJson& value, const std::string& path, double low, double high) {
+  if (!value.is_number()) refuse_type(path, bounds("a number", low, high), value);
+  const double number = value.get<double>();
+  if (!(number >= low && number <= high)) refuse_value(path, bounds("a number", low, high), value);
+  return number;
+}
+
+std::int64_t read_integer(const RequestJson& value, const std::string& path, std::int64_t low,
+                          std::int64_t high) {
+  const std::string expected = bounds("a whole number", low, high);
+  const bool whole = value.is_number_integer() ||
+                     (value.is_number() && std::trunc(value.get<double>()) == value.get<double>());
+  if (!whole) refuse_type(path, expected, value);
+  constexpr double kEnd = 9223372036854775808.0;  // 2^63
+  const bool fits =
+      value.is_number_unsigned()
+          ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(INT64_MAX)
+          : value.is_number_integer() || (value.get<double>() >= -kEnd && value.get<double>() < kEnd);
+  const std::int64_t number = !fits ? 0 : value.get<std::int64_t>();
+  if (!fits || number < low || number > high) refuse_value(path, expected, value);
+  return number;
+}
+
+Fields::Fields(const RequestJson& object, std::string path) : object_(object), path_(std::move(path)) {
+  if (!object.is_object()) refuse_type(path_, "an object", object);
+}
+
+std::string Fields::path(std::string_view name) const {
+  return (path_.empty() ? "" : path_ + ".") + std::string(name);
+}
+
+const RequestJson* Fields::find(std::string_view name) const {
+  const auto found = object_.find(std::string(name));
+  return found == object_.end() || found->is_null() ? nullptr : &*found;
+}
+
+bool Fields::is_null(std::string_view name) const {
+  const auto found = object_.find(std::string(name));
+  return found != object_.end() && found->is_null();
+}
+
+const RequestJson& Fields::require(std::string_view name, std::string_view expected) const {
+  const RequestJson* const value = find(name);
+  if (value == nullptr) refuse_missing(path(name), expected);
+  return *value;
+}
+
+std::optional<bool> Fields::flag(std::string_view name) const {
+  const RequestJson* const value = find(name);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_boolean()) refuse_type(path(name), "true or false", *value);
+  return value->get<bool>();
+}
+
+std::optional<std::string> Fields::text(std::string_view name) const {
+  const RequestJson* const value = find(name);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_string()) refuse_type(path(name), "a string", *value);
+  return value->get<std::string>();
+}
+
+std::string Fields::require_text(std::string_view name) const {
+  (void)require(name, "a string");
+  return *text(name);
+}
+
+const RequestJson* Fields::array(std::string_view name) const {
+  const RequestJson* const value = find(name);
+  if (value != nullptr && !value->is_array()) refuse_type(path(name), "an array", *value);
+  return value;
+}
+
+const RequestJson* Fields::object(std::string_view name) const {
+  const RequestJson* const value = find(name);
+  if (value != nullptr && !value->is_object()) refuse_type(path(name), "an object", *value);
+  return value;
+}
+
+std::optional<double> Fields::number(std::string_view name, double low, double high) const {
+  const RequestJson* const value = find(name);
+  return value == nullptr ? std::nullopt : std::optional(read_number(*value, path(name), low, high));
+}
+
+std::optional<std::int64_t> Fields::integer(std::string_view name, std::int64_t low,
+                                            std::int64_t high) const {
+  const RequestJson* const value = find(name);
+  return value == nullptr ? std::nullopt : std::optional(read_integer(*value, path(name), low, high));
+}
+
+}  // namespace cria::tools

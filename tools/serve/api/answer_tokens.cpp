@@ -1,0 +1,85 @@
+#include "tools/serve/api/answer_tokens.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tools/report/answer_json.h"
+
+namespace cria::serve {
+namespace {
+
+using tools::RequestJson;
+
+/// Bytes that are no text are told as "bytes:\xe6\xb0", as OpenAI does.
+std::string token_name(const std::string& bytes) {
+  const std::string strict = RequestJson(bytes).dump(-1, ' ', false, RequestJson::error_handler_t::ignore);
+  const std::string lax = RequestJson(bytes).dump(-1, ' ', false, RequestJson::error_handler_t::replace);
+  if (strict == lax) return bytes;
+  std::string name = "bytes:";
+  for (const char byte : bytes) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    const auto value = static_cast<unsigned char>(byte);
+    name += {'\\', 'x', kDigits[value >> 4U], kDigits[value & 15U]};
+  }
+  return name;
+}
+
+std::size_t characters(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+}
+
+}  // namespace
+
+void AnswerTokens::add(TokenLogprobs token) {
+  std::string text = tokenizer_.piece(token.id);
+  if (!text.empty()) tokens_.push_back({std::move(text), std::move(token)});
+}
+
+void AnswerTokens::clear() {
+  tokens_.clear();
+  begin_ = 0;
+}
+
+std::vector<TextToken> AnswerTokens::take(std::size_t bytes) {
+  std::vector<TextToken> out;
+  while (!tokens_.empty() && begin_ < bytes) {
+    begin_ += tokens_.front().text.size();
+    out.push_back(std::move(tokens_.front()));
+    tokens_.pop_front();
+  }
+  return out;
+}
+
+RequestJson chat_logprobs(const Tokenizer& tokenizer, std::span<const TextToken> tokens) {
+  RequestJson content = RequestJson::array();
+  for (const TextToken& token : tokens)
+    content.push_back(tools::token_logprobs_json(tokenizer, token.logprobs.value_or(TokenLogprobs{})));
+  return {{"content", std::move(content)}, {"refusal", nullptr}};
+}
+
+RequestJson completion_logprobs(const Tokenizer& tokenizer, std::span<const TextToken> tokens,
+                                std::size_t& offset) {
+  RequestJson names = RequestJson::array(), logprobs = names, tops = names, offsets = names;
+  for (const TextToken& token : tokens) {
+    names.push_back(token_name(token.text));
+    offsets.push_back(offset);
+    offset += characters(token.text);
+    if (!token.logprobs) {
+      logprobs.push_back(nullptr);
+      tops.push_back(nullptr);
+      continue;
+    }
+    logprobs.push_back(tools::finite_logprob(token.logprobs->logprob));
+    RequestJson top = RequestJson::object();
+    for (const auto& [id, logprob] : token.logprobs->top)
+      top.emplace(token_name(tokenizer.piece(id, true)), tools::finite_logprob(logprob));
+    tops.push_back(std::move(top));
+  }
+  return {{"tokens", std::move(names)},
+          {"token_logprobs", std::move(logprobs)},
+          {"top_logprobs", std::move(tops)},
+          {"text_offset", std::move(offsets)}};
+}
+
+}  // namespace cria::serve

@@ -1,0 +1,187 @@
+#include "tools/serve/api/api.h"
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <utility>
+
+#include "model/plural.h"
+#include "tools/serve/api/embeddings.h"
+#include "tools/serve/api/prompts.h"
+#include "tools/serve/http/error_body.h"
+
+namespace cria::serve {
+namespace {
+
+std::string json_body(const RequestJson& json) {
+  return json.dump(-1, ' ', false, RequestJson::error_handler_t::replace);
+}
+
+void refuse(Exchange& exchange, const RequestError& error) {
+  exchange.fail(error.status, error_body(error.status, error.what(), error.code, error.param));
+}
+
+}  // namespace
+
+Api::Api(ServedModel model, Service& service, ApiOptions options)
+    : model_(std::move(model)),
+      service_(service),
+      options_(std::move(options)),
+      workers_(std::make_unique<boost::asio::thread_pool>(2)) {}
+
+Api::~Api() { workers_->join(); }
+
+void Api::post(std::function<void()> work) { boost::asio::post(*workers_, std::move(work)); }
+
+Route Api::post_route(const char* path, Answerer answerer) {
+  Route route;
+  route.method = "POST";
+  route.path = path;
+  route.handler = [this, answerer](std::shared_ptr<Exchange> exchange) {
+    post([this, answerer, exchange = std::move(exchange)] {
+      try {
+        if (!exchange->closed())
+          (this->*answerer)(exchange, tools::parse_request_json(exchange->request().body));
+      } catch (const RequestError& error) {
+        refuse(*exchange, error);
+      } catch (const std::exception& error) {
+        exchange->fail(500, error_body(500, error.what(), "internal_error"));
+      }
+    });
+  };
+  return route;
+}
+
+std::vector<Route> Api::routes() {
+  std::vector<Route> all;
+  const auto get = [&](const char* path, auto handler) {
+    Route route;
+    route.method = "GET";
+    route.path = path;
+    route.handler = handler;
+    all.push_back(std::move(route));
+  };
+  for (const std::string prefix : {"/v1", ""}) {
+    const auto endpoint = [&](Route route) {
+      route.endpoint = "/v1" + route.path;
+      route.path = prefix + route.path;
+      all.push_back(std::move(route));
+    };
+    endpoint(post_route("/chat/completions", &Api::chat));
+    endpoint(post_route("/completions", &Api::complete));
+    endpoint(post_route("/embeddings", &Api::embed));
+    get((prefix + "/models").c_str(),
+        [this](const std::shared_ptr<Exchange>& exchange) { models(exchange); });
+    get((prefix + "/models/{id}").c_str(),
+        [this](const std::shared_ptr<Exchange>& exchange) { model(exchange); });
+  }
+  all.push_back(post_route("/tokenize", &Api::tokenize));
+  all.push_back(post_route("/detokenize", &Api::detokenize));
+  all.push_back(post_route("/apply-template", &Api::apply_template));
+  return all;
+}
+
+// ------------------------------------------------------------ models
+
+void Api::models(const std::shared_ptr<Exchange>& exchange) const {
+  const RequestJson json = {{"object", "list"},
+                            {"data", RequestJson::array({model_.json(service_.n_ctx())})}};
+  exchange->answer(200, kJsonType, json_body(json));
+}
+
+void Api::model(const std::shared_ptr<Exchange>& exchange) const {
+  const std::string& wanted = exchange->request().parameter;
+  if (wanted == model_.id) return exchange->answer(200, kJsonType, json_body(model_.json(service_.n_ctx())));
+  refuse(*exchange, unknown_model(wanted, model_.id));
+}
+
+// ------------------------------------------------------------ answers
+
+void Api::check_model(const std::string& wanted) const {
+  if (options_.strict_model && !wanted.empty() && wanted != model_.id) throw unknown_model(wanted, model_.id);
+}
+
+void Api::chat(const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {
+  CompletionRequest request = read_chat_request(body, options_.defaults, model_.model->vocabulary_size());
+  check_model(request.model);
+  request.generate.constraint = constraints_.of(request, call_form(model_, request));
+  std::vector<Prompt> prompts;
+  prompts.push_back(chat_prompt(model_, service_.n_ctx(), request));
+  submit(exchange, std::move(request), std::move(prompts));
+}
+
+void Api::complete(const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {
+  CompletionRequest request =
+      read_completion_request(body, options_.defaults, model_.model->vocabulary_size());
+  check_model(request.model);
+  request.generate.constraint = constraints_.of(request, call_form(model_, request));
+  std::vector<Prompt> prompts;
+  for (std::size_t i = 0; i < request.prompts.size(); ++i)
+    prompts.push_back(text_prompt(model_, service_.n_ctx(), request, i));
+  submit(exchange, std::move(request), std::move(prompts));
+}
+
+void Api::submit(const std::shared_ptr<Exchange>& exchange, CompletionRequest request,
+                 std::vector<Prompt> prompts) {
+  for (Prompt& prompt : prompts) {
+    prompt.request.scope = exchange->request().scope;
+    prompt.request.cache_prompt = request.reuse;
+  }
+  if (options_.log_prompts) exchange->record().prompt_text = exchange->request().body;
+  const bool stream = request.stream;
+  const auto reply = std::make_shared<Reply>(
+      exchange, model_, std::move(request), std::move(prompts),
+      [this](std::function<void()> work) { post(std::move(work)); }, options_.log_prompts);
+  if (stream) exchange->begin_events();
+  submit(exchange, reply->job());
+}
+
+void Api::submit(const std::shared_ptr<Exchange>& exchange, Job job) {
+  try {
+    const Service::Id id = service_.submit(std::move(job));
+    exchange->on_closed([this, id] { service_.cancel(id); });
+  } catch (const Failure& failure) {
+    fail(*exchange, failure);
+  }
+}
+
+void Api::embed(const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {
+  const EmbeddingRequest request = read_embedding_request(body, *model_.model);
+  check_model(request.model);
+  auto prompts = embedding_prompts(request, tokenizer(), service_.n_ctx());
+  const auto reply = std::make_shared<EmbeddingReply>(
+      exchange, model_, request.base64, [this](std::function<void()> work) { post(std::move(work)); });
+  submit(exchange, reply->job(std::move(prompts), options_.pooling, exchange->request().scope));
+}
+
+// ------------------------------------------------------------ texts and tokens
+
+void Api::tokenize(const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {
+  const Fields fields(body);
+  const std::string content = fields.require_text("content");
+  const bool add_special = fields.flag("add_special").value_or(false),
+             parse_special = fields.flag("parse_special").value_or(true),
+             with_pieces = fields.flag("with_pieces").value_or(false);
+  RequestJson tokens = RequestJson::array();
+  for (const TokenId id : tokenizer().encode(content, add_special, parse_special))
+    tokens.push_back(with_pieces ? RequestJson{{"id", id}, {"piece", piece_json(tokenizer().piece(id, true))}}
+                                 : RequestJson(id));
+  exchange->answer(200, kJsonType, json_body({{"tokens", std::move(tokens)}}));
+}
+
+void Api::detokenize(const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {
+  const Fields fields(body);
+  (void)fields.require("tokens", "an array of token ids");
+  const std::vector<TokenId> ids =
+      read_ids(*fields.array("tokens"), "tokens", model_.model->vocabulary_size());
+  exchange->answer(200, kJsonType, json_body({{"content", tokenizer().decode(ids, true)}}));
+}
+
+void Api::apply_template(const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {
+  const Fields fields(body);
+  const bool generation = fields.flag("add_generation_prompt").value_or(true);
+  const CompletionRequest request =
+      read_chat_request(body, options_.defaults, model_.model->vocabulary_size());
+  exchange->answer(200, kJsonType, json_body({{"prompt", rendered_prompt(model_, request, generation)}}));
+}
+
+}  // namespace cria::serve

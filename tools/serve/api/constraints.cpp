@@ -1,0 +1,64 @@
+#include "tools/serve/api/constraints.h"
+
+#include <algorithm>
+
+namespace cria::serve {
+namespace {
+
+constexpr std::size_t kMostConstraints = 64;  // that are kept
+
+[[noreturn]] void refuse_constraint(const char* code, const std::string& path, const ConstraintError& error) {
+  throw RequestError(code, path, "\"" + path + "\": " + error.what());
+}
+
+}  // namespace
+
+Constraints::Pointer Constraints::find(const std::string& key, const std::function<Pointer()>& compile) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::ranges::find(entries_, key, &Entry::key);
+    if (found != entries_.end()) {
+      entries_.splice(entries_.begin(), entries_, found);
+      return entries_.front().constraint;
+    }
+  }
+  Pointer made = compile();  // others need not wait for it
+  const std::lock_guard lock(mutex_);
+  entries_.push_front({key, made});
+  if (entries_.size() > kMostConstraints) entries_.pop_back();
+  return made;
+}
+
+Constraints::Pointer Constraints::of_tools(const ToolFields& tools, CallForm form) {
+  if (!can_require_calls(form))
+    tools::refuse_unsupported("tool_choice",
+                              "calls of this model's form cannot be required; \"auto\" leaves them to it");
+  const ToolChoice choice{form, tools.tools.dump(), tools.name, tools.parallel};
+  const std::string key = "tools " + std::to_string(static_cast<int>(form)) +
+                          (choice.parallel ? " " : " one ") + choice.name + " " + choice.tools;
+  return find(key, [&] {
+    try {
+      return Constraint::tool_calls(choice);
+    } catch (const ConstraintError& error) {
+      refuse_constraint("invalid_schema", "tools" + error.place, error);
+    }
+  });
+}
+
+Constraints::Pointer Constraints::of(const CompletionRequest& request, CallForm form) {
+  using Kind = ConstraintFields::Kind;
+  const ConstraintFields& wanted = request.constraint;
+  if (request.tools.demanded()) return of_tools(request.tools, form);
+  if (wanted.kind == Kind::None) return nullptr;
+  if (wanted.kind == Kind::JsonObject) return find("object", [] { return Constraint::any_object(); });
+  const bool grammar = wanted.kind == Kind::Grammar;
+  return find((grammar ? "grammar " : "schema ") + wanted.text, [&] {
+    try {
+      return grammar ? Constraint::gbnf(wanted.text) : Constraint::json_schema(wanted.text);
+    } catch (const ConstraintError& error) {
+      refuse_constraint(grammar ? "invalid_grammar" : "invalid_schema", wanted.path, error);
+    }
+  });
+}
+
+}  // namespace cria::serve

@@ -1,0 +1,36 @@
+// What requests ask of the form of their answers, compiled, and kept for the next request that asks the same.
+#pragma once
+
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "engine/constrain/constraint.h"
+#include "tools/serve/api/completion_request.h"
+
+namespace cria::serve {
+
+/// Safe from any thread.
+class Constraints {
+ public:
+  using Pointer = std::shared_ptr<const Constraint>;
+
+  /// Null: anything. form: how tools are called. Throws RequestError "invalid_schema" or "invalid_grammar" with the field.
+  Pointer of(const CompletionRequest& request, CallForm form);
+
+ private:
+  Pointer find(const std::string& key, const std::function<Pointer()>& compile);
+
+  Pointer of_tools(const ToolFields& tools, CallForm form);
+
+  struct Entry {
+    std::string key;
+    Pointer constraint;
+  };
+  std::mutex mutex_;
+  std::list<Entry> entries_;  // the latest first
+};
+
+}  // namespace cria::serve

@@ -1,0 +1,130 @@
+#include "tools/serve/api/embeddings.h"
+
+#include <bit>
+
+#include "engine/model_parts.h"
+#include "tools/serve/api/prompts.h"
+#include "tools/serve/http/error_body.h"
+
+namespace cria::serve {
+namespace {
+
+using tools::element_path;
+using tools::refuse_value;
+
+std::string base64_of(std::string_view bytes) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const std::size_t n = std::min<std::size_t>(3, bytes.size() - i);
+    std::uint32_t group = 0;
+    for (std::size_t j = 0; j < 3; ++j)
+      group = group << 8U | (j < n ? static_cast<unsigned char>(bytes[i + j]) : 0U);
+    for (std::size_t j = 0; j < 4; ++j) text += j <= n ? kDigits[group >> (18 - 6 * j) & 63U] : '=';
+  }
+  return text;
+}
+
+std::string little_endian(std::span<const float> values) {
+  std::string bytes;
+  for (const float value : values)
+    for (std::uint32_t bits = std::bit_cast<std::uint32_t>(value), i = 0; i < 4; ++i, bits >>= 8U)
+      bytes += static_cast<char>(bits & 255U);
+  return bytes;
+}
+
+}  // namespace
+
+EmbeddingRequest read_embedding_request(const RequestJson& json, const Model& model) {
+  const Fields body(json);
+  EmbeddingRequest out;
+  bool several = false;
+  out.model = body.text("model").value_or("");
+  out.inputs = read_prompts(body, "input", model.vocabulary_size(), several);
+  out.one_input = !several;
+  for (std::size_t i = 0; i < out.inputs.size(); ++i)
+    if (const auto* text = std::get_if<std::string>(&out.inputs[i]); text != nullptr && text->empty())
+      refuse_value(several ? element_path("input", i) : "input", "a text that is not empty", *text);
+  const std::string format = body.text("encoding_format").value_or("float");
+  if (format != "float" && format != "base64")
+    refuse_value("encoding_format", "\"float\" or \"base64\"", format);
+  out.base64 = format == "base64";
+  const std::int64_t n_embd = model.config().n_embd;
+  if (const auto dimensions = body.integer("dimensions", 1); dimensions && *dimensions != n_embd)
+    refuse_value("dimensions", std::to_string(n_embd) + ", as the model has it", *dimensions);
+  return out;
+}
+
+std::vector<std::vector<TokenId>> embedding_prompts(const EmbeddingRequest& request,
+                                                    const Tokenizer& tokenizer, std::size_t n_ctx) {
+  std::vector<std::vector<TokenId>> prompts;
+  for (std::size_t i = 0; i < request.inputs.size(); ++i) {
+    const std::string path = request.one_input ? "input" : element_path("input", i);
+    if (const auto* ids = std::get_if<std::vector<TokenId>>(&request.inputs[i]))
+      prompts.push_back(*ids);
+    else
+      prompts.push_back(tokenizer.encode(std::get<std::string>(request.inputs[i]), true, true));
+    if (prompts.back().size() >= n_ctx) throw too_long(path, prompts.back().size(), n_ctx);
+    if (prompts.back().empty()) refuse_value(path, "a text that has tokens", "");
+  }
+  return prompts;
+}
+
+void fail(Exchange& exchange, const Failure& failure) {
+  Headers more;
+  if (failure.code == "queue_full") more.emplace_back("Retry-After", "1");
+  exchange.fail(failure.status, error_body(failure.status, failure.message, failure.code), more);
+}
+
+EmbeddingReply::EmbeddingReply(std::shared_ptr<Exchange> exchange, const ServedModel& model, bool base64,
+                               Post post)
+    : exchange_(std::move(exchange)), model_(model), base64_(base64), post_(std::move(post)) {}
+
+Job EmbeddingReply::job(std::vector<std::vector<TokenId>> prompts, Pooling pooling, std::uint64_t scope) {
+  const auto self = shared_from_this();
+  left_ = prompts.size();
+  vectors_.resize(left_);
+  Job job;
+  for (std::size_t i = 0; i < left_; ++i) {
+    tokens_ += prompts[i].size();
+    AnswerRequest request;
+    request.prompt = std::move(prompts[i]);
+    request.embedding = pooling;
+    request.scope = scope;
+    request.on_end = [self, i](GenerateResult result, const std::optional<Error>&) {
+      self->on_end(i, std::move(result.embedding));
+    };
+    job.answers.push_back(std::move(request));
+  }
+  job.on_begin = [self] {
+    self->exchange_->record().waited =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - self->exchange_->request().arrived)
+            .count();
+  };
+  job.on_failure = [self](const Failure& failure) { fail(*self->exchange_, failure); };
+  return job;
+}
+
+void EmbeddingReply::on_end(std::size_t index, std::vector<float> vector) {
+  vectors_[index] = std::move(vector);
+  if (--left_ > 0) return;
+  exchange_->record().prompt_tokens = tokens_;
+  post_([self = shared_from_this()] { self->answer(); });
+}
+
+void EmbeddingReply::answer() {
+  RequestJson data = RequestJson::array();
+  for (const std::vector<float>& vector : vectors_)
+    data.push_back(
+        {{"object", "embedding"},
+         {"index", data.size()},
+         {"embedding", base64_ ? RequestJson(base64_of(little_endian(vector))) : RequestJson(vector)}});
+  const RequestJson json = {{"object", "list"},
+                            {"data", std::move(data)},
+                            {"model", model_.id},
+                            {"usage", {{"prompt_tokens", tokens_}, {"total_tokens", tokens_}}}};
+  exchange_->answer(200, kJsonType, json.dump());
+}
+
+}  // namespace cria::serve

@@ -1,0 +1,44 @@
+// Requests for /v1/embeddings.
+#pragma once
+
+#include "tools/serve/api/completion_request.h"
+#include "tools/serve/api/reply.h"
+
+namespace cria::serve {
+
+struct EmbeddingRequest {
+  std::string model;
+  std::vector<PromptText> inputs;
+  bool one_input = true;  ///< that is no list of them
+  bool base64 = false;    ///< little-endian float32, else numbers
+};
+
+/// Throws RequestError with the path of what is wrong.
+EmbeddingRequest read_embedding_request(const RequestJson& body, const Model& model);
+
+/// The inputs' tokens. Throws RequestError where one has more than n_ctx - 1, or none.
+std::vector<std::vector<TokenId>> embedding_prompts(const EmbeddingRequest& request,
+                                                    const Tokenizer& tokenizer, std::size_t n_ctx);
+
+/// One vector for each prompt, in their order.
+class EmbeddingReply : public std::enable_shared_from_this<EmbeddingReply> {
+ public:
+  EmbeddingReply(std::shared_ptr<Exchange> exchange, const ServedModel& model, bool base64, Post post);
+  Job job(std::vector<std::vector<TokenId>> prompts, Pooling pooling, std::uint64_t scope);
+
+ private:
+  void on_end(std::size_t index, std::vector<float> vector);
+  void answer();
+
+  const std::shared_ptr<Exchange> exchange_;
+  const ServedModel& model_;
+  const bool base64_;
+  const Post post_;
+  std::vector<std::vector<float>> vectors_;
+  std::size_t left_ = 0, tokens_ = 0;
+};
+
+/// Ends an exchange whose job came to nothing.
+void fail(Exchange& exchange, const Failure& failure);
+
+}  // namespace cria::serve

@@ -1,0 +1,135 @@
+#include "tools/serve/http/exchange_state.h"
+
+#include "tools/serve/http/error_body.h"
+
+namespace cria::serve {
+namespace {
+
+class Handle final : public Exchange {
+ public:
+  explicit Handle(std::shared_ptr<ExchangeState> state) : state_(std::move(state)) {}
+  ~Handle() override { state_->drop(); }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+
+  const Request& request() const override { return state_->request; }
+  void answer(int status, std::string_view type, std::string body, const Headers& more) override {
+    state_->answer(status, type, std::move(body), more);
+  }
+  void begin_events() override { state_->begin_events(); }
+  void event(std::string_view data) override { state_->event(data); }
+  void end_events() override { state_->end_events(); }
+  void fail(int status, std::string body, const Headers& more) override {
+    state_->fail(status, std::move(body), more);
+  }
+  bool closed() const noexcept override { return state_->closed(); }
+  void on_closed(std::function<void()> call) override { state_->on_closed(std::move(call)); }
+  RequestRecord& record() override { return state_->record; }
+
+ private:
+  const std::shared_ptr<ExchangeState> state_;
+};
+
+}  // namespace
+
+std::shared_ptr<Exchange> ExchangeState::handle() { return std::make_shared<Handle>(shared_from_this()); }
+
+void ExchangeState::wake_locked() {
+  if (awake_) return;
+  awake_ = true;
+  wake_(shared_from_this());
+}
+
+void ExchangeState::answer(int status, std::string_view content_type, std::string body, const Headers& more) {
+  std::function<void()> dropped;  // what it holds goes outside of the lock
+  const std::lock_guard lock(mutex_);
+  if (ended_) return;
+  if (head_out_ || !events_.empty())
+    events_.append("data: ").append(body).append("\n\n");
+  else
+    answer_ = Batch::Answer{status, std::string(content_type), std::move(body), more};
+  ended_ = true;
+  dropped.swap(on_closed_);
+  wake_locked();
+}
+
+void ExchangeState::begin_events() {
+  const std::lock_guard lock(mutex_);
+  stream_ = true;
+}
+
+void ExchangeState::event(std::string_view data) {
+  const std::lock_guard lock(mutex_);
+  if (ended_ || closed_) return;
+  stream_ = true;
+  events_.append("data: ").append(data).append("\n\n");
+  wake_locked();
+  if (events_.size() + unsent_ <= kMostUnsent) return;
+  events_.clear();
+  closed_ = true;
+}
+
+void ExchangeState::end_events() {
+  std::function<void()> dropped;
+  const std::lock_guard lock(mutex_);
+  if (ended_) return;
+  stream_ = ended_ = true;
+  dropped.swap(on_closed_);
+  wake_locked();
+}
+
+void ExchangeState::fail(int status, std::string body, const Headers& more) {
+  answer(status, kJsonType, std::move(body), more);
+}
+
+void ExchangeState::drop() {
+  fail(500, error_body(500, "the request was dropped without an answer", "internal_error"), {});
+}
+
+void ExchangeState::on_closed(std::function<void()> call) {
+  const std::lock_guard lock(mutex_);
+  if (ended_) return;
+  on_closed_.swap(call);
+  if (closed_) wake_locked();  // the network thread calls it
+}
+
+bool ExchangeState::ended() const {
+  const std::lock_guard lock(mutex_);
+  return ended_;
+}
+
+ExchangeState::Batch ExchangeState::take() {
+  Batch batch;
+  std::function<void()> call;
+  {
+    const std::lock_guard lock(mutex_);
+    awake_ = false;
+    batch = {std::move(answer_), std::move(events_), stream_, ended_};
+    answer_.reset();
+    events_.clear();
+    if (!batch.events.empty()) head_out_ = true;
+    if (closed_ && !ended_) call.swap(on_closed_);
+  }
+  if (call) call();
+  return batch;
+}
+
+void ExchangeState::close() {
+  std::function<void()> call;
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_) return;
+    closed_ = true;
+    call.swap(on_closed_);
+  }
+  if (call) call();
+}
+
+bool ExchangeState::begin_head() {
+  const std::lock_guard lock(mutex_);
+  if (!stream_ || ended_ || !events_.empty()) return false;
+  head_out_ = true;
+  return true;
+}
+
+}  // namespace cria::serve

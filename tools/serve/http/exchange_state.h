@@ -1,0 +1,85 @@
+// The transport's half of an Exchange: what whoever answers has said so far, until the network thread takes it.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tools/serve/http/exchange.h"
+
+namespace cria::serve {
+
+class ExchangeState : public std::enable_shared_from_this<ExchangeState> {
+ public:
+  /// Unread events of a stream beyond which its client counts as one that does not read.
+  static constexpr std::size_t kMostUnsent = 4 << 20;
+
+  /// What there is to send. Taken by the network thread.
+  struct Batch {
+    struct Answer {
+      int status;
+      std::string content_type, body;
+      Headers more;
+    };
+    std::optional<Answer> answer;
+    std::string events;  ///< of a stream: framed as events, not yet as chunks
+    bool stream = false, ended = false;
+  };
+
+  /// wake: makes the network thread call take() soon; called on any thread.
+  using Wake = std::function<void(std::shared_ptr<ExchangeState>)>;
+  /// How the request is told in the log and the metrics.
+  struct Shown {
+    std::string method, path, endpoint;
+  };
+  ExchangeState(Request wanted, Shown shown_as, Wake wake)
+      : request(std::move(wanted)), shown(std::move(shown_as)), wake_(std::move(wake)) {}
+
+  /// What the handler gets. Once it is dropped, the answer has ended.
+  std::shared_ptr<Exchange> handle();
+
+  // Any thread.
+  void answer(int status, std::string_view content_type, std::string body, const Headers& more);
+  void begin_events();
+  void event(std::string_view data);
+  void end_events();
+  void fail(int status, std::string body, const Headers& more);
+  void drop();
+  [[nodiscard]] bool closed() const noexcept { return closed_; }
+  void on_closed(std::function<void()> call);
+  [[nodiscard]] bool ended() const;
+
+  // The network thread.
+  Batch take();
+  /// Nobody waits any more: does nothing once the answer has ended.
+  void close();
+  /// Bytes of the stream that were taken and not sent.
+  void set_unsent(std::size_t bytes) noexcept { unsent_ = bytes; }
+  /// Whether there is a stream whose head may go out although no event has come; from then on an error is an event.
+  bool begin_head();
+
+  int sent_status = 0;   ///< of the answer that goes out; 0: none has
+  std::size_t held = 0;  ///< bytes of its body, while they count
+
+  const Request request;
+  const Shown shown;
+  RequestRecord record;
+
+ private:
+  void wake_locked();
+
+  const Wake wake_;
+  mutable std::mutex mutex_;
+  std::optional<Batch::Answer> answer_;
+  std::string events_;
+  bool stream_ = false, head_out_ = false, ended_ = false, awake_ = false;
+  std::atomic<bool> closed_{false};
+  std::atomic<std::size_t> unsent_{0};
+  std::function<void()> on_closed_;
+};
+
+}  // namespace cria::serve

@@ -1,0 +1,78 @@
+#include "tools/serve/http/response.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <ctime>
+#include <utility>
+
+namespace cria::serve {
+namespace {
+
+std::string_view reason(int status) {
+  static constexpr std::pair<int, std::string_view> kReasons[] = {
+      {200, "OK"},
+      {204, "No Content"},
+      {400, "Bad Request"},
+      {401, "Unauthorized"},
+      {403, "Forbidden"},
+      {404, "Not Found"},
+      {405, "Method Not Allowed"},
+      {408, "Request Timeout"},
+      {413, "Content Too Large"},
+      {414, "URI Too Long"},
+      {415, "Unsupported Media Type"},
+      {431, "Request Header Fields Too Large"},
+      {500, "Internal Server Error"},
+      {503, "Service Unavailable"},
+  };
+  const auto found = std::ranges::find(kReasons, status, &std::pair<int, std::string_view>::first);
+  return found == std::end(kReasons) ? "Status" : found->second;
+}
+
+/// "Sun, 06 Nov 1994 08:49:37 GMT", whatever the locale.
+std::string date_text() {
+  static constexpr std::array kDays = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+  static constexpr std::array kMonths = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                         "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+  const std::time_t now = std::time(nullptr);
+  std::tm parts = {};
+  gmtime_r(&now, &parts);
+  const auto two = [](int n) { return std::string(n < 10 ? "0" : "") + std::to_string(n); };
+  return std::string(kDays.at(static_cast<std::size_t>(parts.tm_wday))) + ", " + two(parts.tm_mday) + " " +
+         kMonths.at(static_cast<std::size_t>(parts.tm_mon)) + " " + std::to_string(parts.tm_year + 1900) +
+         " " + two(parts.tm_hour) + ":" + two(parts.tm_min) + ":" + two(parts.tm_sec) + " GMT";
+}
+
+void add_field(std::string& out, std::string_view name, std::string_view value) {
+  out.append(name).append(": ");
+  for (const char c : value) out += c == '\r' || c == '\n' ? ' ' : c;
+  out += "\r\n";
+}
+
+}  // namespace
+
+std::string head_text(const ResponseHead& head, const Headers& more) {
+  std::string out = "HTTP/1.1 " + std::to_string(head.status) + " ";
+  out.append(reason(head.status)).append("\r\n");
+  add_field(out, "Date", date_text());
+  if (!head.content_type.empty()) add_field(out, "Content-Type", head.content_type);
+  if (head.length && head.status != 204) add_field(out, "Content-Length", std::to_string(*head.length));
+  if (head.chunked) add_field(out, "Transfer-Encoding", "chunked");
+  add_field(out, "X-Content-Type-Options", "nosniff");
+  add_field(out, "Cache-Control", "no-store");
+  if (!head.id.empty()) add_field(out, "X-Request-Id", head.id);
+  for (const auto& [name, value] : more) add_field(out, name, value);
+  if (head.close) add_field(out, "Connection", "close");
+  if (!head.close && head.keep_alive_said) add_field(out, "Connection", "keep-alive");
+  return out += "\r\n";
+}
+
+std::string chunk_text(std::string_view data) {
+  char size[20];
+  const auto end = std::to_chars(std::begin(size), std::end(size), data.size(), 16).ptr;
+  std::string out(size, end);
+  return out.append("\r\n").append(data).append("\r\n");
+}
+
+}  // namespace cria::serve

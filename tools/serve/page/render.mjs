@@ -1,0 +1,101 @@
+// Markdown as elements, and an answer that grows. Elements are made one by one; no text is ever read as HTML.
+import { copyBy, element, icon } from './dom.mjs';
+import { highlight } from './highlight.mjs';
+import { parseInline } from './inline.mjs';
+import { parseMarkdown } from './markdown.mjs';
+
+function drawInline(nodes) {
+  return nodes.map((node) => {
+    if (typeof node === 'string') return node;
+    if (node.kind === 'break') return element('br');
+    if (node.kind === 'code') return element('code', { text: node.text });
+    if (node.kind === 'link') {
+      return element('a', { href: node.href, target: '_blank', rel: 'noopener noreferrer nofollow' }, ...drawInline(node.nodes));
+    }
+    return element(node.kind, {}, ...drawInline(node.nodes));
+  });
+}
+
+/** A box of code with its language and a button that copies it. */
+export function codeBox(text, language, closed = true) {
+  const code = element('code');
+  // While it grows it stays plain: one text that is appended to.
+  if (closed) code.append(...highlight(text, language).map(([kind, part]) => (kind ? element('span', { class: `code-${kind}`, text: part }) : part)));
+  else code.append(text);
+  const copy = element('button', { type: 'button', class: 'copy-code', testid: 'copy-code', onclick: () => copyBy(copy, code.textContent) },
+    icon('copy'), icon('check'), element('span', { text: 'Copy' }));
+  return element('figure', { class: 'code' },
+    element('figcaption', {}, element('span', { text: language }), copy),
+    element('pre', { tabindex: 0, role: 'region', 'aria-label': language ? `Code, ${language}` : 'Code' }, code));
+}
+
+function drawTable(block, streaming) {
+  const cell = (tag, text, column) => element(tag, { class: block.align[column] === 'left' ? null : `align-${block.align[column]}`, scope: tag === 'th' ? 'col' : null },
+    ...drawInline(parseInline(text, streaming)));
+  return element('div', { class: 'table', tabindex: 0, role: 'region', 'aria-label': 'Table' },
+    element('table', {},
+      element('thead', {}, element('tr', {}, ...block.head.map((text, column) => cell('th', text, column)))),
+      element('tbody', {}, ...block.rows.map((row) => element('tr', {}, ...row.map((text, column) => cell('td', text, column)))))));
+}
+
+function drawList(block, streaming) {
+  const items = block.items.map(({ checked, blocks }) => {
+    const item = element('li', { class: checked === null ? null : 'task' });
+    if (checked !== null) item.append(element('input', { type: 'checkbox', checked, disabled: true, 'aria-label': checked ? 'done' : 'to do' }), ' ');
+    for (const inner of blocks) {
+      if (inner.kind === 'paragraph' && !block.loose) item.append(...drawInline(parseInline(inner.text, streaming)));
+      else item.append(drawBlock(inner, streaming));
+    }
+    return item;
+  });
+  return element(block.ordered ? 'ol' : 'ul', { start: block.ordered && block.first !== 1 ? block.first : null }, ...items);
+}
+
+function drawBlock(block, streaming) {
+  switch (block.kind) {
+    case 'code': return codeBox(block.text, block.language, block.closed || !streaming);
+    // The page's title is the first level.
+    case 'heading': return element(`h${Math.min(block.level + 1, 6)}`, {}, ...drawInline(parseInline(block.text, streaming)));
+    case 'list': return drawList(block, streaming);
+    case 'quote': return element('blockquote', {}, ...block.blocks.map((inner) => drawBlock(inner, streaming)));
+    case 'rule': return element('hr');
+    case 'table': return drawTable(block, streaming);
+    default: return element('p', {}, ...drawInline(parseInline(block.text, streaming)));
+  }
+}
+
+/**
+ * The text of an answer in a box. Each time, only what may still change is read and drawn again: the last block. What a chunk costs
+ * depends neither on the answer's length nor on the conversation's.
+ */
+export class AnswerText {
+  constructor(box) {
+    this.box = box;
+    this.final = 0;      // the text up to here is drawn for good
+    this.last = null;    // the element of the block that may change
+    this.code = null;    // its text, if it is a box of code that is still open
+  }
+
+  /** Draws the whole text so far; `streaming`: more will follow. */
+  show(text, streaming) {
+    const blocks = parseMarkdown(text.slice(this.final));
+    const last = blocks.at(-1);
+    if (blocks.length === 1 && streaming && this.appendCode(last)) return;
+    this.last?.remove();
+    for (const block of blocks) {
+      this.last = drawBlock(block, streaming && block === last);
+      this.box.append(this.last);
+    }
+    this.code = last?.kind === 'code' && !last.closed ? last.text : null;
+    this.final += last?.start ?? 0;
+  }
+
+  appendCode(block) {
+    const grows = this.code !== null && block.kind === 'code' && !block.closed && block.text.startsWith(this.code) &&
+      this.last.querySelector('figcaption span').textContent === block.language;
+    if (!grows) return false;
+    this.last.querySelector('code').firstChild.appendData(block.text.slice(this.code.length));
+    this.code = block.text;
+    return true;
+  }
+}

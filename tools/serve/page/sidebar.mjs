@@ -1,0 +1,73 @@
+// The list of conversations, and the drawer it is on a narrow screen.
+import { byId, element, icon, iconButton } from './dom.mjs';
+
+const narrow = matchMedia('(max-width: 800px)');
+
+export class Sidebar {
+  /** `actions`: open(id), rename(conversation, title), remove(conversation). */
+  constructor(actions) {
+    this.actions = actions;
+    this.list = byId('conversation-list');
+    byId('menu').append(icon('menu'));
+    byId('menu-close').append(icon('close'));
+    byId('menu').addEventListener('click', () => this.setOpen(true));
+    byId('menu-close').addEventListener('click', () => this.setOpen(false));
+    byId('backdrop').addEventListener('click', () => this.setOpen(false));
+    byId('sidebar').addEventListener('keydown', (event) => {
+      if (event.key === 'Escape' && this.isOpen) {
+        event.stopPropagation();
+        this.setOpen(false);
+      }
+    });
+    narrow.addEventListener('change', () => this.setOpen(false));
+  }
+
+  get isOpen() {
+    return document.body.classList.contains('menu-open');
+  }
+
+  setOpen(open) {
+    if (open === this.isOpen) return;
+    document.body.classList.toggle('menu-open', open);
+    byId('backdrop').hidden = !open;
+    byId('menu').setAttribute('aria-expanded', String(open));
+    document.querySelector('main').inert = open;
+    if (open) byId('menu-close').focus();
+    else if (narrow.matches) byId('menu').focus();
+  }
+
+  show(conversations, currentId, running) {
+    byId('no-conversations').hidden = conversations.length > 0;
+    this.list.replaceChildren(...conversations.map((one) => this.item(one, one.id === currentId, running.has(one.id))));
+  }
+
+  item(conversation, current, running) {
+    const open = element('button', { type: 'button', class: 'conversation', testid: 'conversation', 'data-id': conversation.id, 'aria-current': current ? 'page' : null, title: conversation.title,
+      onclick: () => this.actions.open(conversation.id) }, element('span', { text: conversation.title }));
+    if (running) open.append(element('span', { class: 'running', role: 'img', 'aria-label': 'an answer is being written' }));
+    const item = element('li', { class: current ? 'current' : null }, open);
+    item.append(
+      iconButton('edit', `Rename “${conversation.title}”`, { testid: 'rename-conversation', onclick: () => this.rename(item, conversation) }),
+      iconButton('trash', `Delete “${conversation.title}”`, { testid: 'delete-conversation', onclick: () => this.actions.remove(conversation) }));
+    return item;
+  }
+
+  rename(item, conversation) {
+    const input = element('input', { class: 'rename', testid: 'rename-input', maxlength: 200, 'aria-label': 'New name' });
+    input.value = conversation.title;
+    let open = true;
+    const leave = (title) => {
+      if (!open) return;
+      open = false;
+      this.actions.rename(conversation, title.trim() || conversation.title);
+      this.list.querySelector(`[data-id="${conversation.id}"]`)?.focus();
+    };
+    input.addEventListener('keydown', (event) => {
+      if (event.key === 'Enter' && !event.isComposing) leave(input.value);
+      if (event.key === 'Escape') { event.stopPropagation(); leave(conversation.title); }
+    });
+    input.addEventListener('blur', () => leave(input.value));
+    item.replaceChildren(input);
+    input.select();
+  }
+}

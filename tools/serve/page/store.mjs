@@ -1,0 +1,153 @@
+// The conversations, in localStorage under cria.chat.v1: { version: 1, conversations: [{ id, title, created, updated, from, messages }] }.
+// A message is { role: 'user' | 'assistant', content, … }. Other tabs write there too: before writing, what they wrote is read.
+import { itemKeys, readItem, writeItem } from './storage.mjs';
+
+const STORE_KEY = 'cria.chat.v1';
+const ASIDE_KEY = 'cria.chat.v1.damaged.';
+const MAX_ASIDE = 3;  // damaged stores that are kept
+const messageStates = ['done', 'stopped', 'error'];
+
+const isText = (value) => typeof value === 'string';
+const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
+
+export function newId() {
+  return [...crypto.getRandomValues(new Uint8Array(12))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+/** A message with the fields we know, or null if it is none. */
+function checkedMessage(value) {
+  if (!isObject(value) || !['user', 'assistant'].includes(value.role) || !isText(value.content)) return null;
+  const message = { role: value.role, content: value.content };
+  if (value.role === 'user') return message;
+  message.state = messageStates.includes(value.state) ? value.state : 'stopped';  // a tab that was closed left it streaming
+  for (const name of ['reasoning', 'finish', 'stats']) if (isText(value[name])) message[name] = value[name];
+  if (isObject(value.error) && isText(value.error.message)) {
+    message.error = Object.fromEntries(['message', 'detail', 'code'].filter((name) => isText(value.error[name])).map((name) => [name, value.error[name]]));
+  }
+  if (Array.isArray(value.calls)) {
+    message.calls = value.calls.filter((call) => isObject(call) && isText(call.name) && isText(call.arguments)).map((call) => ({ name: call.name, arguments: call.arguments }));
+  }
+  return message;
+}
+
+function checkedConversation(value) {
+  if (!isObject(value) || !isText(value.id) || !/^[\w-]{1,64}$/.test(value.id) || !Array.isArray(value.messages)) return null;
+  const messages = value.messages.map(checkedMessage);
+  if (messages.includes(null)) return null;
+  const time = (given) => (Number.isFinite(given) ? given : Date.now());
+  const from = Number.isInteger(value.from) && value.from > 0 && value.from < messages.length ? value.from : 0;
+  return { id: value.id, title: isText(value.title) ? value.title.slice(0, 200) : titleOf(messages), created: time(value.created), updated: time(value.updated), from, messages };
+}
+
+/** Reads a store or an exported file: { conversations, damaged }; what is whole is kept. */
+export function readConversations(text) {
+  let value;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return { conversations: [], damaged: true };
+  }
+  if (!isObject(value) || value.version !== 1 || !Array.isArray(value.conversations)) return { conversations: [], damaged: true };
+  const conversations = value.conversations.map(checkedConversation);
+  return { conversations: conversations.filter((one) => one !== null), damaged: conversations.includes(null) };
+}
+
+export function titleOf(messages) {
+  const words = (messages.find((message) => message.role === 'user')?.content ?? '').trim().replace(/\s+/g, ' ');
+  return words.length > 60 ? `${words.slice(0, 59).trimEnd()}…` : words || 'New chat';
+}
+
+/**
+ * `ondamage` is told the text that was set aside, `onfull` that a change could not be stored, `onchange` that another tab made one.
+ * `isBusy(id)`: an answer is being written here, so what another tab wrote into that conversation is not taken over.
+ */
+export class Store {
+  constructor({ ondamage, onfull, onchange, isBusy }) {
+    Object.assign(this, { ondamage, onfull, isBusy });
+    this.conversations = new Map();
+    this.text = null;       // what we last read or wrote
+    this.unsaved = false;   // something is in memory only
+    this.read();
+    addEventListener('storage', (event) => {
+      if (event.key !== STORE_KEY && event.key !== null) return;
+      this.read();
+      onchange();
+    });
+  }
+
+  /** Newest first. */
+  list() {
+    return [...this.conversations.values()].sort((a, b) => b.updated - a.updated);
+  }
+
+  get(id) {
+    return this.conversations.get(id) ?? null;
+  }
+
+  /** Takes over what is stored. A conversation that we hold keeps being the same object. */
+  read() {
+    const text = readItem('local', STORE_KEY);
+    if (text === this.text) return;
+    this.text = text;
+    const { conversations, damaged } = text === null ? { conversations: [], damaged: false } : readConversations(text);
+    if (damaged) this.setAside(text);
+    const kept = new Map();
+    for (const one of conversations) {
+      const held = this.conversations.get(one.id);
+      if (held && held.updated < one.updated && !this.isBusy(one.id)) Object.assign(held, one);
+      kept.set(one.id, held ?? one);
+    }
+    if (this.unsaved) for (const [id, held] of this.conversations) if (!kept.has(id)) kept.set(id, held);
+    this.conversations = kept;
+  }
+
+  setAside(text) {
+    writeItem('local', STORE_KEY, null);
+    const older = itemKeys('local', ASIDE_KEY);
+    for (const key of older.slice(0, Math.max(0, older.length - MAX_ASIDE + 1))) writeItem('local', key, null);
+    writeItem('local', ASIDE_KEY + new Date().toISOString(), text);
+    this.text = null;
+    this.ondamage(text);
+  }
+
+  write() {
+    const text = JSON.stringify({ version: 1, conversations: [...this.conversations.values()] });
+    this.unsaved = !writeItem('local', STORE_KEY, text);
+    if (this.unsaved) this.onfull();
+    else this.text = text;
+  }
+
+  save(conversation) {
+    this.read();
+    this.conversations.set(conversation.id, conversation);
+    this.write();
+  }
+
+  remove(id) {
+    this.read();
+    this.conversations.delete(id);
+    this.write();
+  }
+
+  exported() {
+    this.read();
+    return JSON.stringify({ version: 1, conversations: this.list() }, null, 1);
+  }
+
+  /** Adds the conversations of an exported file; those that are here already are left as they are. How many were new, or null if it is no such file. */
+  importFrom(text) {
+    const { conversations, damaged } = readConversations(text);
+    if (damaged && conversations.length === 0) return null;
+    this.read();
+    let added = 0;
+    for (const one of conversations) {
+      const here = this.conversations.get(one.id);
+      if (here && JSON.stringify(checkedConversation(here).messages) === JSON.stringify(one.messages)) continue;
+      if (here) one.id = newId();
+      this.conversations.set(one.id, one);
+      added += 1;
+    }
+    this.write();
+    return added;
+  }
+}

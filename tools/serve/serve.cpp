@@ -1,0 +1,145 @@
+#include "tools/serve/serve.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "tools/serve/end_signals.h"
+#include "tools/serve/http/error_body.h"
+#include "tools/serve/page/page.h"
+#include "tools/terminal/messages.h"
+#include "tools/terminal/process.h"
+
+namespace cria::serve {
+namespace {
+
+constexpr std::chrono::milliseconds kLastAnswers{1000};  // for answers to go out after the grace
+constexpr std::chrono::milliseconds kLatestEnd{1900};    // after the grace, whatever still computes
+
+Route health_route(const std::atomic<bool>& ready) {
+  return {"GET", "/health",
+          [&ready](const std::shared_ptr<Exchange>& exchange) {
+            if (ready) return exchange->answer(200, kJsonType, R"({"status":"ok"})");
+            exchange->answer(503, kJsonType, error_body(503, "the model is being loaded", "loading"),
+                             {{"Retry-After", "1"}});
+          },
+          true};
+}
+
+Route metrics_route(const Metrics& metrics) {
+  return {"GET", "/metrics", [&metrics](const std::shared_ptr<Exchange>& exchange) {
+            exchange->answer(200, "text/plain; version=0.0.4; charset=utf-8", metrics.text());
+          }};
+}
+
+Route page_route() {
+  return {"GET", "/",
+          [](const std::shared_ptr<Exchange>& exchange) {
+            exchange->answer(200, "text/html; charset=utf-8", std::string(tools::chat_page()),
+                             {{"Content-Security-Policy", std::string(tools::chat_page_policy())},
+                              {"Referrer-Policy", "no-referrer"}});
+          },
+          true};
+}
+
+/// Ends the program if it takes longer: a step of a large model may.
+class Deadline {
+ public:
+  explicit Deadline(std::chrono::milliseconds most) : thread_([this, most] { watch(most); }) {}
+  ~Deadline() {
+    {
+      const std::lock_guard lock(mutex_);
+      over_ = true;
+    }
+    ended_.notify_all();
+    thread_.join();
+  }
+  Deadline(const Deadline&) = delete;
+  Deadline& operator=(const Deadline&) = delete;
+
+ private:
+  void watch(std::chrono::milliseconds most) {
+    std::unique_lock lock(mutex_);
+    if (!ended_.wait_for(lock, most, [this] { return over_; })) tools::exit_now(0);
+  }
+
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool over_ = false;
+  std::thread thread_;
+};
+
+/// What a second signal has to know: whether it interrupts anything.
+class Ending {
+ public:
+  void watch(const Server* server) {
+    const std::lock_guard lock(mutex_);
+    server_ = server;
+  }
+  void finish() {
+    const std::lock_guard lock(mutex_);
+    finished_ = true;
+  }
+  /// The exit code of a program that ends now.
+  int exit_code() {
+    const std::lock_guard lock(mutex_);
+    return finished_ || (server_ != nullptr && server_->all_answered()) ? 0 : 130;
+  }
+
+ private:
+  std::mutex mutex_;
+  const Server* server_ = nullptr;
+  bool finished_ = false;
+};
+
+void say_start(const Server& server, const Backend& backend, const ServeOptions& options) {
+  const LogOptions& log = options.server.log;
+  const auto say = [&log](const std::string& text) { tools::print_line(message_line(text, log)); };
+  if (!server.loopback() && options.server.access.keys.empty())
+    say("cria: warning: other machines can reach this server, and no API key is asked for (--api-key-file "
+        "FILE)");
+  if (log.texts) say("cria: note: the log has the texts of prompts and answers (--log-prompts)");
+  say("cria: serving " + backend.model_name() + " at " + server.url() + " (" + backend.summary() + ")");
+}
+
+/// Running answers have their grace; then all is answered that there is.
+void end(Server& server, Backend& backend, std::chrono::milliseconds grace) {
+  server.refuse();
+  backend.shut_down(grace);
+  if (server.wait_until_idle(grace + kLastAnswers / 2)) return;
+  server.fail_all();
+  server.wait_until_idle(kLastAnswers);
+}
+
+}  // namespace
+
+int serve(const ServeOptions& options, const std::function<std::unique_ptr<Backend>(Metrics&)>& load) {
+  std::atomic<bool> ready{false};
+  Metrics metrics;
+  // Before the model is there, there is nothing to end in order.
+  Ending ending;
+  EndSignals signals(
+      [&ready] {
+        if (!ready) tools::exit_now(0);
+      },
+      [&ending] { return ending.exit_code(); });
+  std::vector<Route> routes{health_route(ready), metrics_route(metrics)};
+  if (options.web) routes.push_back(page_route());
+  std::unique_ptr<Deadline> deadline;  // outlives what it watches
+  std::unique_ptr<Backend> backend;
+  Server server(options.server, routes, metrics, [](const std::string& line) { tools::print_line(line); });
+  backend = load(metrics);
+  for (Route& route : backend->routes()) routes.push_back(std::move(route));
+  server.set_routes(std::move(routes));
+  say_start(server, *backend, options);
+  ending.watch(&server);
+  ready = true;
+  signals.wait();
+  deadline = std::make_unique<Deadline>(options.grace + kLatestEnd);
+  end(server, *backend, options.grace);
+  ending.finish();
+  return 0;
+}
+
+}  // namespace cria::serve

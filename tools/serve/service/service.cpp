@@ -1,0 +1,231 @@
+#include "tools/serve/service/service.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "model/plural.h"
+#include "tools/terminal/terminal.h"
+
+namespace cria::serve {
+
+struct Service::Active {
+  Id id;
+  Job job;
+  Clock::time_point since;  // it waits, or runs
+  std::size_t next = 0;     // answers that have begun
+  std::size_t left = 0;     // answers that have not ended
+  std::vector<Scheduler::Id> running;
+  bool ended = false;
+
+  [[nodiscard]] bool begun() const { return next > 0; }
+};
+
+namespace {
+
+Failure shutting_down() { return {503, "shutting_down", "the server is shutting down"}; }
+
+Failure too_late(bool begun, std::chrono::milliseconds limit) {
+  const std::string seconds = counted(static_cast<std::size_t>(limit.count() + 999) / 1000, "second");
+  return {503, "timeout",
+          begun ? "the answer was not complete within " + seconds : "no slot was free within " + seconds};
+}
+
+}  // namespace
+
+Service::Service(const Model& model, const ServiceOptions& options, Metrics& metrics)
+    : options_(options),
+      metrics_(metrics),
+      engine_(model, options.engine),
+      scheduler_(std::make_unique<Scheduler>(engine_, options.scheduler)) {
+  metrics_.kv_positions.set(slots() * n_ctx());
+  thread_ = std::thread([this] { run(); });
+}
+
+Service::~Service() { stop(); }
+
+void Service::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    abandoned_ = closing_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+Service::Id Service::submit(Job job) {
+  const auto active = std::make_shared<Active>();
+  active->left = job.answers.size();
+  active->job = std::move(job);
+  active->since = Clock::now();
+  {
+    const std::lock_guard lock(mutex_);
+    if (closing_) throw shutting_down();
+    const std::size_t free = slots() - std::min(slots(), busy_slots_);
+    if (waiting_ >= options_.queue + free)
+      throw Failure{503, "queue_full", counted(waiting_, "request") + " wait already; try again later"};
+    ++waiting_;
+    active->id = ++last_id_;
+    inbox_.push_back(active);
+  }
+  changed_.notify_all();
+  return active->id;
+}
+
+void Service::cancel(Id id) {
+  {
+    const std::lock_guard lock(mutex_);
+    cancels_.push_back(id);
+  }
+  changed_.notify_all();
+}
+
+void Service::shut_down(std::chrono::milliseconds grace) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!closing_) end_of_grace_ = Clock::now() + grace;
+    closing_ = true;
+  }
+  changed_.notify_all();
+}
+
+void Service::wait_for_end() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return over_; });
+}
+
+std::string Service::summary() const {
+  const EngineMemory memory = engine_memory(model(), engine_.options());
+  return counted(slots(), "slot") + " of " + counted(n_ctx(), "token") + ", " +
+         tools::human_bytes(memory.kv) + " of keys and values";
+}
+
+void Service::run() {
+  while (take_orders()) {
+    end_late();
+    feed();
+    publish();
+    step();
+    forget_ended();
+    publish();
+  }
+  jobs_.clear();
+  scheduler_.reset();
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+  }
+  changed_.notify_all();
+}
+
+// Waits where there is nothing to do. False: it is over.
+bool Service::take_orders() {
+  std::vector<Id> cancels;
+  {
+    std::unique_lock lock(mutex_);
+    const bool idle = jobs_.empty() && scheduler_->active() == 0 && scheduler_->waiting() == 0;
+    if (idle) changed_.wait(lock, [this] { return !inbox_.empty() || closing_ || abandoned_; });
+    if (abandoned_ || (closing_ && idle && inbox_.empty())) return false;
+    jobs_.insert(jobs_.end(), inbox_.begin(), inbox_.end());
+    inbox_.clear();
+    cancels.swap(cancels_);
+  }
+  apply_cancels(cancels);
+  return true;
+}
+
+void Service::apply_cancels(const std::vector<Id>& ids) {
+  for (const ActivePointer& job : jobs_)
+    if (!job->ended && std::ranges::count(ids, job->id) != 0) drop(*job);
+}
+
+// Its answers end without a word.
+void Service::drop(Active& job) {
+  job.ended = true;
+  for (const Scheduler::Id id : job.running) scheduler_->cancel(id);
+}
+
+void Service::fail(Active& job, const Failure& failure) {
+  if (job.ended) return;
+  const auto call = std::exchange(job.job.on_failure, {});
+  drop(job);
+  if (call) call(failure);
+}
+
+void Service::end_late() {
+  const Clock::time_point now = Clock::now();
+  bool closing = false, grace_is_over = false;
+  {
+    const std::lock_guard lock(mutex_);
+    closing = closing_;
+    grace_is_over = closing_ && now >= end_of_grace_;
+  }
+  const auto limit = options_.request_timeout;
+  for (const ActivePointer& job : jobs_) {
+    if (grace_is_over || (closing && !job->begun())) fail(*job, shutting_down());
+    if (limit.count() != 0 && now - job->since > limit) fail(*job, too_late(job->begun(), limit));
+  }
+  forget_ended();
+}
+
+// As many answers as there are slots, in the order of arrival.
+void Service::feed() {
+  for (const ActivePointer& job : jobs_) {
+    while (!job->ended && job->next < job->job.answers.size()) {
+      if (scheduler_->active() + scheduler_->waiting() >= slots()) return;
+      begin_answer(job);
+    }
+  }
+}
+
+void Service::begin_answer(const ActivePointer& job) {
+  if (!job->begun()) {
+    job->since = Clock::now();
+    if (job->job.on_begin) job->job.on_begin();
+  }
+  const std::size_t index = job->next++;
+  AnswerRequest request = std::move(job->job.answers[index]);
+  job->job.answers[index].on_end = std::move(request.on_end);
+  request.on_end = [this, job, index](GenerateResult result, const std::optional<Error>& error) {
+    answer_ended(job, index, std::move(result), error);
+  };
+  job->running.push_back(scheduler_->add(std::move(request)));
+}
+
+void Service::answer_ended(const ActivePointer& job, std::size_t index, GenerateResult result,
+                           const std::optional<Error>& error) {
+  if (job->ended) return;
+  if (error) return fail(*job, {500, "internal_error", error->what()});
+  job->ended = --job->left == 0;
+  const auto call = std::exchange(job->job.answers[index].on_end, {});
+  if (call) call(std::move(result), std::nullopt);
+}
+
+void Service::step() {
+  try {
+    if (scheduler_->step()) metrics_.steps.add();
+  } catch (const std::exception& error) {  // no answer's own: none can go on
+    for (const ActivePointer& job : jobs_)
+      if (job->begun()) fail(*job, {500, "internal_error", error.what()});
+    scheduler_ = std::make_unique<Scheduler>(engine_, options_.scheduler);
+  }
+}
+
+void Service::forget_ended() {
+  std::erase_if(jobs_, [](const ActivePointer& job) { return job->ended; });
+}
+
+void Service::publish() {
+  const auto waiting =
+      static_cast<std::size_t>(std::ranges::count_if(jobs_, [](const auto& job) { return !job->begun(); }));
+  std::size_t in_inbox = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    in_inbox = inbox_.size();
+    waiting_ = waiting + in_inbox;
+    busy_slots_ = scheduler_->active() + scheduler_->waiting();
+  }
+  metrics_.requests_waiting.set(waiting + in_inbox);
+  metrics_.requests_running.set(jobs_.size() - waiting);
+}
+
+}  // namespace cria::serve

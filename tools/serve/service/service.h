@@ -1,0 +1,109 @@
+// The one thread that computes for `cria serve`: it owns the engine and its scheduler, and steps them while there is
+// work. Everybody else hands in jobs and takes them back.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/scheduler.h"
+#include "tools/serve/metrics.h"
+
+namespace cria::serve {
+
+struct ServiceOptions {
+  EngineOptions engine;  ///< n_ctx and sequences: the slots
+  SchedulerOptions scheduler;
+  std::size_t queue = 64;  ///< jobs that may wait
+  /// That a job may wait, and then run; 0: without end.
+  std::chrono::milliseconds request_timeout{600'000};
+};
+
+/// Why a job came to no end of its own.
+struct Failure {
+  int status;
+  std::string code, message;
+};
+
+/// The answers that one request asks for. Its calls are made by the thread that computes, and return at once.
+struct Job {
+  /// They begin in this order, as slots get free. An answer that ends with an error is a failure of the job.
+  std::vector<AnswerRequest> answers;
+  /// A step is about to work on it for the first time.
+  std::function<void()> on_begin;
+  /// In place of the ends of answers that have not ended. Sinks may still be called after it.
+  std::function<void(const Failure& failure)> on_failure;
+};
+
+class Service {
+ public:
+  using Id = std::uint64_t;
+
+  /// Allocates what the slots need; throws Error if the machine has not enough. The metrics outlive it.
+  Service(const Model& model, const ServiceOptions& options, Metrics& metrics);
+  ~Service();  ///< stop()
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
+
+  // From any thread:
+
+  /// Throws Failure "queue_full" or "shutting_down"; no call of the job is made then.
+  Id submit(Job job);
+  /// Ends a job within a step; its calls may still come until then. Nothing happens if it has ended.
+  void cancel(Id id);
+  /// Jobs that wait fail at once, those that run after so long. submit() fails from now on.
+  void shut_down(std::chrono::milliseconds grace);
+  /// Returns after shut_down(), when no job is left.
+  void wait_for_end();
+  /// Drops all that there is and computes no more; no call of a job is made after it.
+  void stop();
+
+  [[nodiscard]] const Model& model() const { return engine_.model(); }
+  [[nodiscard]] std::size_t n_ctx() const { return engine_.options().n_ctx; }
+  [[nodiscard]] std::size_t slots() const { return engine_.options().sequences; }
+  /// "4 slots of 512 tokens, 20 MiB of keys and values"
+  [[nodiscard]] std::string summary() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Active;
+  using ActivePointer = std::shared_ptr<Active>;
+
+  void run();
+  bool take_orders();
+  void apply_cancels(const std::vector<Id>& ids);
+  void end_late();
+  void feed();
+  void begin_answer(const ActivePointer& job);
+  void step();
+  void answer_ended(const ActivePointer& job, std::size_t index, GenerateResult result,
+                    const std::optional<Error>& error);
+  void drop(Active& job);
+  void fail(Active& job, const Failure& failure);
+  void forget_ended();
+  void publish();
+
+  const ServiceOptions options_;
+  Metrics& metrics_;
+  Engine engine_;
+  std::unique_ptr<Scheduler> scheduler_;  // touched by the thread alone, as are the jobs
+  std::vector<ActivePointer> jobs_;       // in the order of their arrival
+
+  std::mutex mutex_;  // of what follows
+  std::condition_variable changed_;
+  std::vector<ActivePointer> inbox_;
+  std::vector<Id> cancels_;
+  std::size_t waiting_ = 0, busy_slots_ = 0;
+  Id last_id_ = 0;
+  bool closing_ = false, abandoned_ = false, over_ = false;
+  Clock::time_point end_of_grace_;
+
+  std::thread thread_;
+};
+
+}  // namespace cria::serve
