@@ -2,13 +2,14 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace cria {
 
 using Json = nlohmann::json;
 
-HfKeys::HfKeys(const Json& json, const std::string& file, HfConfig& model_config, GgufWriter& writer)
-    : config(model_config), json_(&json), file_(&file), writer_(&writer) {}
+HfKeys::HfKeys(const Json& json, std::string file, HfConfig& model_config, GgufWriter& writer)
+    : config(model_config), json_(&json), file_(std::move(file)), writer_(&writer) {}
 
 HfKeys::HfKeys(const GgufFile& file, Keys& keys, HfConfig& model_config, nlohmann::ordered_json& out)
     : config(model_config), gguf_(&file), keys_(&keys), out_(&out) {}
@@ -20,7 +21,7 @@ const Json* HfKeys::find(std::string_view key) const {
 
 void HfKeys::fail(std::string_view key, const std::string& message) const {
   if (exporting()) keys_->fail(key, "cannot be said in config.json: " + message);
-  throw Error(*file_, message, "key " + std::string(key));
+  throw Error(file_, message, "key " + std::string(key));
 }
 
 std::uint32_t HfKeys::uint(std::string_view key, std::uint64_t high) const {

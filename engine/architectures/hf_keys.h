@@ -18,8 +18,8 @@ namespace cria {
 /// Everything throws Error naming the key: missing, of a wrong type, out of range. null counts as missing.
 class HfKeys {
  public:
-  /// Convert. All outlive this. file: the path of the JSON, for errors.
-  HfKeys(const nlohmann::json& json, const std::string& file, HfConfig& config, GgufWriter& writer);
+  /// Convert. All but file outlive this. file: the path of the JSON, for errors.
+  HfKeys(const nlohmann::json& json, std::string file, HfConfig& config, GgufWriter& writer);
   /// Export: `keys` of the GGUF file remember what was said in `out`.
   HfKeys(const GgufFile& file, Keys& keys, HfConfig& config, nlohmann::ordered_json& out);
 
@@ -113,7 +113,7 @@ class HfKeys {
   void say_windows(std::uint32_t period, std::uint32_t usual);
 
   const nlohmann::json* json_ = nullptr;
-  const std::string* file_ = nullptr;
+  std::string file_;
   GgufWriter* writer_ = nullptr;
   const GgufFile* gguf_ = nullptr;
   Keys* keys_ = nullptr;

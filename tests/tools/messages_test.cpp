@@ -9,6 +9,8 @@
 #include <regex>
 #include <sstream>
 
+#include "tests/tools/paths.h"
+
 namespace cria::test {
 namespace {
 
@@ -21,13 +23,13 @@ struct Source {
 std::vector<Source> sources() {
   std::vector<Source> all;
   for (const char* room : {"tools", "engine", "model", "tokenizer", "kernels"})
-    for (const auto& entry : fs::recursive_directory_iterator(fs::path(CRIA_SOURCE) / room)) {
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(project_root()) / room)) {
       const std::string extension = entry.path().extension().string();
       if (extension != ".cpp" && extension != ".h") continue;
       std::ifstream in(entry.path());
       std::stringstream text;
       text << in.rdbuf();
-      all.push_back({fs::relative(entry.path(), CRIA_SOURCE).string(), text.str()});
+      all.push_back({fs::relative(entry.path(), project_root()).string(), text.str()});
     }
   return all;
 }

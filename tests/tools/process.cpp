@@ -19,11 +19,13 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "tests/tools/paths.h"
+
 namespace cria::test {
 namespace {
 
 [[noreturn]] void become(std::vector<std::string> arguments, std::vector<std::string> environment,
-                         const char* program = CRIA_PROGRAM) {
+                         const char* program = program_path()) {
   std::vector<char*> argv;
   arguments.insert(arguments.begin(), program);
   argv.reserve(arguments.size() + 1);
@@ -121,7 +123,7 @@ Child::Child(Kind kind, std::vector<std::string> arguments, std::vector<std::str
     winsize size = {.ws_row = 40, .ws_col = 200, .ws_xpixel = 0, .ws_ypixel = 0};
     pid_ = forkpty(&descriptor_, nullptr, nullptr, &size);
     if (pid_ == 0)
-      become(std::move(arguments), std::move(environment), kind == Kind::Shell ? "bash" : CRIA_PROGRAM);
+      become(std::move(arguments), std::move(environment), kind == Kind::Shell ? "bash" : program_path());
     return;
   }
   int ends[2];

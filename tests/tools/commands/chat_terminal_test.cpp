@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "tests/tools/paths.h"
 #include "tests/tools/process.h"
 
 namespace cria::test {
@@ -144,7 +145,7 @@ TEST_F(ChatTerminal, CtrlZAndFgBringThePromptBack) {
   environment_.push_back("PS1=shell$ ");
   Child shell(Child::Kind::Shell, {"--norc", "--noprofile", "-i"}, environment_);
   ASSERT_TRUE(shell.wait_for("shell$ "));
-  shell.send("'" CRIA_PROGRAM "' chat --temp 0 -n 1\r");
+  shell.send("'" + std::string(program_path()) + "' chat --temp 0 -n 1\r");
   ASSERT_TRUE(shell.wait_for("> "));
   shell.send("half");
   ASSERT_TRUE(shell.wait_for("half"));

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "tests/tools/paths.h"
 #include "tests/tools/process.h"
 
 namespace cria::test {
@@ -91,7 +92,8 @@ TEST(Run, AContextAboveTheTrainingIsTold) {
 TEST(Run, NotesBeginALineOfTheirOwn) {
   const TempDirectory directory;
   const std::string both = directory.path("both");
-  const std::string command = "'" CRIA_PROGRAM "' run -v --temp 0 '" + kQuestion + "' > '" + both + "' 2>&1";
+  const std::string command =
+      "'" + std::string(program_path()) + "' run -v --temp 0 '" + kQuestion + "' > '" + both + "' 2>&1";
   ASSERT_EQ(std::system(command.c_str()), 0);
   EXPECT_NE(read_file(both).find(kAnswer + "\n8 tokens"), std::string::npos) << read_file(both);
 }
@@ -307,7 +309,7 @@ TEST(Run, NotesGoToStderr) {
 }
 
 TEST(Run, FullDiskIsAnError) {
-  const std::string command = std::string(CRIA_PROGRAM) + " run --raw -p ' The river' -n 4 > /dev/full 2> ";
+  const std::string command = std::string(program_path()) + " run --raw -p ' The river' -n 4 > /dev/full 2> ";
   const TempDirectory directory;
   const int status = std::system((command + directory.path("err")).c_str());
   EXPECT_EQ(WEXITSTATUS(status), 1);

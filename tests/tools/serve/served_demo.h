@@ -2,13 +2,15 @@
 #pragma once
 
 #include "model/vocabulary.h"
+#include "tests/tools/paths.h"
 #include "tests/tools/serve/fake_exchange.h"
 #include "tools/serve/api/api.h"
 
 namespace cria::serve::test {
 
 inline std::shared_ptr<const Model> demo_model() {
-  static const std::shared_ptr<const Model> model = Model::load(CRIA_SOURCE "/data/cria-demo-Q8_0.gguf");
+  static const std::shared_ptr<const Model> model =
+      Model::load(std::string(project_root()) + "/data/cria-demo-Q8_0.gguf");
   return model;
 }
 
