@@ -36,10 +36,15 @@ class Gemv {
   static void run(const Rows& rows, const std::byte* ahead, const Activations& x, std::size_t first,
                   Float8 (&acc)[T]) {
     for (auto& a : acc) a = V::zero_float();
+    add_blocks(rows, ahead, x, first, 0, x.cols / kBlockValues, acc);
+  }
+  /// Adds the products of the blocks [begin, end) of the rows.
+  CRIA_INLINE static void add_blocks(const Rows& rows, const std::byte* ahead, const Activations& x,
+                                     std::size_t first, std::size_t begin, std::size_t end,
+                                     Float8 (&acc)[T]) {
     const std::int8_t* q[T];  // where the tokens begin: not to be looked for again in every block
     for (int t = 0; t < T; ++t) q[t] = x.q + (first + t) * x.q_stride();
-    const std::size_t n = x.cols / kBlockValues;
-    for (std::size_t b = 0; b < n; ++b) {
+    for (std::size_t b = begin; b < end; ++b) {
       const std::byte* next = ahead + b * kRowGroup * W::kBytes;
       if constexpr (W::kSuper) {
         super_block(rows, kHeaderBytes<type> + b * W::kBytes, next, x, q, first, b, acc);
