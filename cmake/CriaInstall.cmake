@@ -29,6 +29,7 @@ install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 # The public interface, as it is named in the tree and as it is installed: #include <cria/session.h>.
 set(CRIA_PUBLIC_HEADERS
     engine/constrain/constraint.h=constraint.h
+    engine/constrain/constraint_error.h=constraint_error.h
     engine/engine.h=engine.h
     engine/scheduler.h=scheduler.h
     engine/session.h=session.h

@@ -36,6 +36,36 @@ void classify(Automaton& automaton) {
   }
 }
 
+// Of a graph, by node those that it leads to: one on a cycle, depth first.
+std::optional<RuleId> on_a_cycle(const std::vector<std::vector<RuleId>>& graph) {
+  enum : std::uint8_t { kNew, kOpen, kDone };
+  struct Visit {
+    RuleId node;
+    std::size_t next;
+  };
+  std::vector<std::uint8_t> mark(graph.size(), kNew);
+  std::vector<Visit> path;
+  for (std::size_t first = 0; first < graph.size(); ++first) {
+    if (mark[first] != kNew) continue;
+    path.push_back({static_cast<RuleId>(first), 0});
+    mark[first] = kOpen;
+    while (!path.empty()) {
+      Visit& visit = path.back();
+      if (visit.next == graph[visit.node].size()) {
+        mark[visit.node] = kDone;
+        path.pop_back();
+        continue;
+      }
+      const RuleId next = graph[visit.node][visit.next++];
+      if (mark[next] == kOpen) return next;
+      if (mark[next] == kDone) continue;
+      mark[next] = kOpen;
+      path.push_back({next, 0});
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 RuleId AutomatonBuilder::rule() {
@@ -89,15 +119,14 @@ void AutomatonBuilder::marker(NodeId from, const std::string& marker, NodeId to)
   edge(from, static_cast<Symbol>(256 + index), static_cast<Symbol>(256 + index), to);
 }
 
-std::optional<RuleId> AutomatonBuilder::left_recursive() const {
+// Those that have the empty text. `reached`: from a rule's start without reading.
+std::vector<bool> AutomatonBuilder::empty_rules() const {
   budget_.steps(4 * (n_nodes_ + calls_.size() + silents_.size()));
   const GroupedItems silents(n_nodes_, silents_, [](const Silent& s) { return s.from; });
   const GroupedItems calls(n_nodes_, calls_, [](const Call& c) { return c.from; });
   const GroupedItems callers(rules_.size(), calls_, [](const Call& c) { return c.rule; });
-  // What is reached from a rule's start without reading; `reached` is the rule whose it is.
-  std::vector<bool> reached(n_nodes_);
+  std::vector<bool> empty(rules_.size()), reached(n_nodes_);
   std::vector<NodeId> work;
-  std::vector<bool> empty(rules_.size());
   const auto reach = [&](NodeId n) {
     if (!reached[n]) work.push_back(n);
     reached[n] = true;
@@ -119,58 +148,38 @@ std::optional<RuleId> AutomatonBuilder::left_recursive() const {
     for (const std::uint32_t c : callers.of(ended))
       if (reached[calls_[c].from]) reach(calls_[c].to);
   }
-  // A cycle of nodes that are reached so: from a call into the called rule, and along what reads nothing.
-  enum : std::uint8_t { kNew, kOpen, kDone };
-  std::vector<std::uint8_t> state(n_nodes_, kNew);
-  struct Visit {
-    NodeId node;
-    std::size_t next;
-  };
-  // Rules' starts alone are the nodes of that graph: cycles within a rule are loops, not recursion.
-  std::vector<std::vector<RuleId>> into(rules_.size());
+  return empty;
+}
+
+// By rule: those that it may call before it has read anything. Cycles within a rule are loops, not recursion.
+std::vector<std::vector<RuleId>> AutomatonBuilder::first_calls() const {
+  const std::vector<bool> empty = empty_rules();
+  const GroupedItems silents(n_nodes_, silents_, [](const Silent& s) { return s.from; });
+  const GroupedItems calls(n_nodes_, calls_, [](const Call& c) { return c.from; });
+  std::vector<std::vector<RuleId>> called(rules_.size());
+  std::vector<bool> seen(n_nodes_);
   for (std::size_t r = 0; r < rules_.size(); ++r) {
-    std::vector<NodeId> todo{rules_[r].start};
-    std::vector<NodeId> seen{rules_[r].start};
-    state[rules_[r].start] = kOpen;
+    std::vector<NodeId> nodes{rules_[r].start};  // without reading; those from i on are pending
+    seen[rules_[r].start] = true;
     const auto see = [&](NodeId n) {
-      if (state[n] == kOpen) return;
-      state[n] = kOpen;
-      todo.push_back(n), seen.push_back(n);
+      if (!seen[n]) nodes.push_back(n);
+      seen[n] = true;
     };
-    while (!todo.empty()) {
-      const NodeId n = todo.back();
-      todo.pop_back();
-      budget_.steps();
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      const NodeId n = nodes[i];
+      budget_.steps(1 + calls.of(n).size());
       for (const std::uint32_t s : silents.of(n)) see(silents_[s].to);
       for (const std::uint32_t c : calls.of(n)) {
-        into[r].push_back(calls_[c].rule);
+        called[r].push_back(calls_[c].rule);
         if (empty[calls_[c].rule]) see(calls_[c].to);
       }
     }
-    for (const NodeId n : seen) state[n] = kNew;
+    for (const NodeId n : nodes) seen[n] = false;
   }
-  std::vector<std::uint8_t> mark(rules_.size(), kNew);
-  std::vector<Visit> path;
-  for (std::size_t r = 0; r < rules_.size(); ++r) {
-    if (mark[r] != kNew) continue;
-    path.push_back({static_cast<NodeId>(r), 0});
-    mark[r] = kOpen;
-    while (!path.empty()) {
-      Visit& visit = path.back();
-      if (visit.next == into[visit.node].size()) {
-        mark[visit.node] = kDone;
-        path.pop_back();
-        continue;
-      }
-      const RuleId next = into[visit.node][visit.next++];
-      if (mark[next] == kOpen) return next;
-      if (mark[next] == kDone) continue;
-      mark[next] = kOpen;
-      path.push_back({next, 0});
-    }
-  }
-  return std::nullopt;
+  return called;
 }
+
+std::optional<RuleId> AutomatonBuilder::left_recursive() const { return on_a_cycle(first_calls()); }
 
 // Those from which their rule's end can be reached, backwards from the ends.
 std::vector<bool> AutomatonBuilder::useful_nodes() const {

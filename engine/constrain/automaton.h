@@ -103,6 +103,8 @@ class AutomatonBuilder {
     RuleId rule;
   };
   [[nodiscard]] std::vector<bool> useful_nodes() const;
+  [[nodiscard]] std::vector<bool> empty_rules() const;
+  [[nodiscard]] std::vector<std::vector<RuleId>> first_calls() const;
 
   Budget& budget_;
   std::vector<Rule> rules_;

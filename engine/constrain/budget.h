@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "engine/constrain/constraint.h"
+#include "engine/constrain/constraint_error.h"
 
 namespace cria {
 

@@ -6,18 +6,10 @@
 #include <string>
 #include <string_view>
 
-#include "model/error.h"
+#include "engine/constrain/constraint_error.h"
 #include "tokenizer/chat/tool_call.h"
 
 namespace cria {
-
-/// A schema, grammar or expression that cannot be enforced, has no text at all, or costs too much to compile.
-class ConstraintError : public Error {
- public:
-  ConstraintError(std::string_view message, std::string_view where)
-      : Error("", message, where.empty() ? std::string() : "at " + std::string(where)), place(where) {}
-  std::string place;  ///< "/properties/a/not" in a schema ("" is all of it), "line 3, column 5" in a grammar
-};
 
 /// Which calls of tools an answer has to be.
 struct ToolChoice {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/constrain/constraint.h"
 #include "engine/constrain/token_masks.h"
 
 namespace cria {

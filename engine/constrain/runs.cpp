@@ -184,24 +184,24 @@ std::size_t Runs::memory() const {
 
 // Sets below a set are older than it: in ascending order all that a set needs is there.
 Runs::State Runs::copy(const Runs& from, State state, std::vector<State>& known) {
-  std::vector<State> todo{state};
-  while (!todo.empty()) {
-    const State next = todo.back();
+  std::vector<State> pending{state};
+  while (!pending.empty()) {
+    const State next = pending.back();
     if (next == kDead || known[next] != kDead) {
-      todo.pop_back();
+      pending.pop_back();
       continue;
     }
-    const std::size_t before = todo.size();
+    const std::size_t before = pending.size();
     std::vector<Entry> entries;
     const Set& set = from.sets_[next];
     for (std::uint32_t i = 0; i < set.count; ++i) {
       const Entry& e = from.entries_[set.first + i];
-      if (e.below != kDead && known[e.below] == kDead) todo.push_back(e.below);
+      if (e.below != kDead && known[e.below] == kDead) pending.push_back(e.below);
       entries.push_back({e.node, known[e.below]});
     }
-    if (todo.size() != before) continue;
+    if (pending.size() != before) continue;
     known[next] = intern(entries);
-    todo.pop_back();
+    pending.pop_back();
   }
   return known[state];
 }

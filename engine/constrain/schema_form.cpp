@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "engine/constrain/regex.h"
-#include "engine/constrain/schema_rules.h"
 #include "model/file/utf8.h"
 
 namespace cria {
@@ -136,20 +135,13 @@ SchemaForms::Alternatives SchemaForms::any_of(const SchemaJson& list, const std:
   return out;
 }
 
-// As anyOf where no value satisfies two of them.
+// As anyOf; that no value satisfies two of them is asked later, when no schema is being read.
 SchemaForms::Alternatives SchemaForms::one_of(const SchemaJson& list, const std::string& at) {
   Alternatives out = any_of(list, at);
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    for (std::size_t j = 0; j < i; ++j) {
-      const SchemaSet pair = united({number(list[j], at)}, {number(list[i], at)});
-      const std::set<std::uint32_t> outside = std::exchange(open_, {});
-      if (schema_has_value(*this, pair, budget_))
-        refuse("alternatives that do not exclude each other are not supported: " + std::to_string(j) +
-                   " and " + std::to_string(i),
-               at);
-      open_ = outside;
-    }
-  }
+  if (!one_ofs_.insert(&list).second) return out;
+  SchemaExclusion exclusion{at, {}};
+  for (const SchemaJson& one : list) exclusion.schemas.push_back({number(one, at)});
+  exclusive_.push_back(std::move(exclusion));
   return out;
 }
 

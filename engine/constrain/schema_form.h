@@ -44,6 +44,12 @@ struct SchemaAlternative {
   SchemaSet additional;  // members that are no properties
 };
 
+/// The alternatives of a oneOf: no value may satisfy two of them.
+struct SchemaExclusion {
+  std::string place;
+  std::vector<SchemaSet> schemas;
+};
+
 /// Throws ConstraintError with the place of what is not supported.
 class SchemaForms {
  public:
@@ -56,6 +62,8 @@ class SchemaForms {
   std::vector<SchemaAlternative> alternatives(const SchemaSet& set);
   bool satisfies(const SchemaJson& value, const SchemaSet& set);
   bool satisfies(const SchemaJson& value, const SchemaAlternative& alternative);
+  /// Of all that was read until now; to be held by whoever reads the schema.
+  [[nodiscard]] const std::vector<SchemaExclusion>& exclusive() const { return exclusive_; }
   /// "/properties/a" of the first of them.
   [[nodiscard]] std::string place(const SchemaSet& set) const;
 
@@ -90,7 +98,9 @@ class SchemaForms {
   std::vector<Subschema> schemas_;
   std::map<const SchemaJson*, std::uint32_t> numbers_;
   std::map<std::string, std::shared_ptr<const CharDfa>> patterns_;
-  std::set<std::uint32_t> open_;  // that are being read
+  std::set<std::uint32_t> open_;         // that are being read
+  std::set<const SchemaJson*> one_ofs_;  // that are in exclusive_
+  std::vector<SchemaExclusion> exclusive_;
 };
 
 /// What satisfies both.

@@ -6,6 +6,35 @@
 #include "model/file/json.h"
 
 namespace cria {
+namespace {
+
+// Whether a value satisfies them all.
+bool schema_has_value(SchemaForms& forms, const SchemaSet& set, Budget& budget) {
+  AutomatonBuilder builder(budget);
+  JsonText json(builder);
+  SchemaRules rules(forms, json);
+  const RuleId root = builder.rule();
+  rules.value(builder.start(root), set, builder.end(root));
+  rules.complete();
+  return builder.productive()[root];
+}
+
+// Throws ConstraintError where a value may satisfy two alternatives of a oneOf. Asking may read further ones.
+void check_exclusive(SchemaForms& forms, Budget& budget) {
+  for (std::size_t n = 0; n < forms.exclusive().size(); ++n) {
+    const SchemaExclusion one = forms.exclusive()[n];
+    for (std::size_t i = 0; i < one.schemas.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        if (!schema_has_value(forms, united(one.schemas[j], one.schemas[i]), budget)) continue;
+        const std::string pair = std::to_string(j) + " and " + std::to_string(i);
+        throw ConstraintError(
+            "schema: alternatives that do not exclude each other are not supported: " + pair, one.place);
+      }
+    }
+  }
+}
+
+}  // namespace
 
 void SchemaRules::value(NodeId from, const SchemaSet& set, NodeId to) {
   if (set.empty()) return json_.any_value(from, to);
@@ -169,16 +198,6 @@ void SchemaRules::further_members(NodeId from, const SchemaAlternative& one, Nod
   value(begin, one.additional, to);
 }
 
-bool schema_has_value(SchemaForms& forms, const SchemaSet& set, Budget& budget) {
-  AutomatonBuilder builder(budget);
-  JsonText json(builder);
-  SchemaRules rules(forms, json);
-  const RuleId root = builder.rule();
-  rules.value(builder.start(root), set, builder.end(root));
-  rules.complete();
-  return builder.productive()[root];
-}
-
 SchemaJson parse_schema(std::string_view text) {
   try {
     return parse_ordered_json(text, "schema", {.bytes = 256 << 10, .depth = 128});
@@ -197,6 +216,7 @@ std::shared_ptr<const Constraint> Constraint::json_schema(std::string_view schem
   const RuleId root = builder.rule();
   rules.value(builder.start(root), forms.root(), builder.end(root));
   rules.complete();
+  check_exclusive(forms, budget);
   rules.check_values();
   return make_constraint(builder, root, "schema");
 }

@@ -41,8 +41,6 @@ class SchemaRules {
   std::size_t completed_ = 0;
 };
 
-/// Whether a value satisfies them all.
-bool schema_has_value(SchemaForms& forms, const SchemaSet& set, Budget& budget);
 /// A schema's JSON. Throws ConstraintError for what is none.
 SchemaJson parse_schema(std::string_view text);
 

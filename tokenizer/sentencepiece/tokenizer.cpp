@@ -292,15 +292,15 @@ void SentencePieceTokenizer::merge_word(std::string_view word, Word& work) const
 
 /// The ids of a symbol: its token, the tokens that an unused one is made of, or bytes.
 void SentencePieceTokenizer::take_apart(Symbol symbol, Word& work) const {
-  std::vector<Symbol> todo{symbol};
-  while (!todo.empty()) {
-    const Symbol next = todo.back();
-    todo.pop_back();
+  std::vector<Symbol> pending{symbol};
+  while (!pending.empty()) {
+    const Symbol next = pending.back();
+    pending.pop_back();
     const std::string_view text = std::string_view(work.text).substr(next.begin, next.bytes);
     const TokenId id = texts_.texts().find(next.hash, text);
     if (id != TextTable::kNone && texts_.is_unused(id)) {
       if (const auto parts = work.parts.find(id); parts != work.parts.end()) {
-        todo.insert(todo.end(), {parts->second.second, parts->second.first});
+        pending.insert(pending.end(), {parts->second.second, parts->second.first});
         continue;
       }
     }

@@ -144,6 +144,8 @@ TEST(Schema, IsRefusedWithThePlace) {
       {R"({"type":"object","required":["a"],"additionalProperties":false})", "/"},
       {R"({"properties":["a"]})", "/properties"},
       {R"({"oneOf":[{"type":"string"},{"maxLength":3}]})", "/oneOf"},
+      {R"({"properties":{"a":{"items":{"oneOf":[{"const":1},{"type":"integer"}]}}}})",
+       "/properties/a/items/oneOf"},
       {R"({"type":"integer","minimum":1.2,"maximum":1.8})", "/"},
   };
   for (const auto& [schema, place] : cases) {
