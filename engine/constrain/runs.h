@@ -37,6 +37,14 @@ class Runs {
   /// The only byte that can follow, where the text is not whole and there is but one; else -1.
   [[nodiscard]] int only_byte(State state) const;
 
+  /// Calls it with the nodes on top of its stacks.
+  template <class F>
+  void for_nodes(State state, F&& f) const {
+    const Set& set = sets_[state];
+    for (std::uint32_t i = 0; i < set.count; ++i)
+      if (const NodeId node = entries_[set.first + i].node; node != kBottom) f(node);
+  }
+
   [[nodiscard]] const Automaton& automaton() const { return automaton_; }
   /// Bytes in use.
   [[nodiscard]] std::size_t memory() const;

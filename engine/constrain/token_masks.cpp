@@ -7,15 +7,10 @@ namespace {
 
 constexpr std::size_t kMostRunBytes = std::size_t{64} << 20, kMostMaskBytes = std::size_t{32} << 20;
 
-void allow(TokenBits& bits, TokenId token) {
-  const auto id = static_cast<std::size_t>(token);
-  bits[id / 64] |= std::uint64_t{1} << id % 64;
-}
-
 }  // namespace
 
 TokenMasks::TokenMasks(const Automaton& automaton, const TokenTrie& trie)
-    : trie_(trie), runs_(automaton), place_of_(trie_.vocabulary_size) {
+    : trie_(trie), runs_(automaton), path_(trie.deepest + 1U) {
   for (const auto& [id, text] : trie_.controls) {
     const auto found = std::ranges::find(automaton.markers, text);
     const auto symbol = found == automaton.markers.end()
@@ -23,43 +18,76 @@ TokenMasks::TokenMasks(const Automaton& automaton, const TokenTrie& trie)
                             : static_cast<Symbol>(256 + (found - automaton.markers.begin()));
     controls_.emplace_back(id, automaton.class_of[symbol]);
   }
-  parent_.resize(trie_.nodes.size());
-  std::size_t deepest = 0;
-  std::vector<std::uint32_t> path;
-  for (std::uint32_t n = 0; n + 1 < trie_.nodes.size(); ++n) {
-    const TokenTrie::Node& node = trie_.nodes[n];
-    deepest = std::max<std::size_t>(deepest, node.depth);
-    path.resize(node.depth + 1U);
-    path[node.depth] = n;
-    if (node.depth > 0) parent_[n] = path[node.depth - 1U];
-    for (std::uint32_t t = node.first_token; t < trie_.nodes[n + 1].first_token; ++t)
-      place_of_[static_cast<std::size_t>(trie_.tokens[t])] = n;
-  }
-  path_.resize(deepest + 1);
+  for (std::size_t kind = 0; kind < kPlainKinds; ++kind)
+    plain_edges_.emplace_back(automaton, static_cast<PlainKind>(kind));
 }
 
-// Of the whole trie. What a prefix cannot go on with, nothing below it can.
-void TokenMasks::walk(Runs::State& state, TokenBits& bits) {
+// What all stacks of a state do with a class of characters.
+PlainEdges::Reads TokenMasks::reads(PlainKind kind, Runs::State state) {
+  using Reads = PlainEdges::Reads;
+  PlainEdges& edges = plain_edges_[static_cast<std::size_t>(kind)];
+  Reads all = Reads::None;
+  runs_.for_nodes(state, [&](NodeId node) {
+    const Reads one = edges.of(node);
+    if (one == Reads::Mixed || (one == Reads::All && all == Reads::None)) all = one;
+  });
+  return all;
+}
+
+// Whether any text of plain characters leads back to the state.
+bool TokenMasks::loops_plainly(Runs::State state) {
+  if (state >= loops_.size()) loops_.resize(state + 1024, -1);
+  if (loops_[state] < 0)
+    loops_[state] = reads(PlainKind::Json, state) == PlainEdges::Reads::All &&
+                    runs_.next(state, runs_.automaton().class_of[kPlainByte]) == state;
+  return loops_[state] > 0;
+}
+
+// Of the trie's tokens, from a state of the chain on. What a prefix cannot go on with, nothing below it can.
+void TokenMasks::walk(const TextTrie& trie, std::size_t begin, TokenBits& bits) {
   const Automaton& automaton = runs_.automaton();
-  const std::vector<TokenTrie::Node>& nodes = trie_.nodes;
-  path_[0] = state;
+  const std::vector<TextTrie::Node>& nodes = trie.nodes;
+  const bool whole_vocabulary = &trie == &trie_;
+  path_[0] = chain_[begin];
   const auto end = static_cast<std::uint32_t>(nodes.size() - 1);
   std::uint32_t steps = 0;
   for (std::uint32_t n = 1; n < end;) {
-    const TokenTrie::Node& node = nodes[n];
+    const TextTrie::Node& node = nodes[n];
     const Runs::State next = runs_.next(path_[node.depth - 1U], automaton.class_of[node.byte]);
     if (next == Runs::kDead) {
       n = node.end;
       continue;
     }
     path_[node.depth] = next;
-    for (std::uint32_t t = node.first_token; t < nodes[n + 1].first_token; ++t) allow(bits, trie_.tokens[t]);
-    ++n;
+    const bool all_below = whole_vocabulary && trie_.plain_below[n] && loops_plainly(next);
+    const std::uint32_t after = all_below ? node.end : n + 1;
+    for (std::uint32_t t = node.first_token; t < nodes[after].first_token; ++t)
+      allow_token(bits, trie.tokens[t]);
+    n = after;
     if ((++steps & 0xFFF) != 0 || runs_.memory() < kMostRunBytes) continue;
-    std::vector<Runs::State*> in_use{&state};
+    std::vector<Runs::State*> in_use;
+    for (Runs::State& state : chain_) in_use.push_back(&state);
     for (std::size_t depth = 0; depth <= node.depth; ++depth) in_use.push_back(&path_[depth]);
     limit_memory(std::move(in_use));
   }
+}
+
+// Where all characters of a class are taken alike, as many as may come: the mask, from the state at the chain's
+// beginning on.
+bool TokenMasks::find_plain(PlainKind kind, TokenBits& bits) {
+  using Reads = PlainEdges::Reads;
+  if (reads(kind, chain_[0]) != Reads::All) return false;
+  std::size_t most = 0;
+  for (; most < PlainTokens::kMostChars; ++most) {
+    const Reads next = reads(kind, chain_[most]);
+    if (next == Reads::Mixed) return false;
+    if (next == Reads::None) break;
+    chain_[most + 1] = runs_.next(chain_[most], runs_.automaton().class_of[kPlainByte]);
+  }
+  const PlainTokens& tokens = trie_.plain_tokens(kind);
+  bits = tokens.whole[most];
+  for (std::size_t n = 0; n <= most; ++n) walk(tokens.rests[n], n, bits);
+  return true;
 }
 
 void TokenMasks::limit_memory(std::vector<Runs::State*> also) {
@@ -67,17 +95,24 @@ void TokenMasks::limit_memory(std::vector<Runs::State*> also) {
   for (Run* const run : live_)
     if (std::ranges::find(also, &run->state_) == also.end()) also.push_back(&run->state_);
   runs_.keep_only(also);
+  loops_.clear();
   kept_.clear();
   by_state_.clear();
 }
 
+// The first of the chain stays the state, also where states get other numbers.
 std::shared_ptr<const TokenBits> TokenMasks::find(Runs::State& state) {
   const auto bits = std::make_shared<TokenBits>((trie_.vocabulary_size + 63) / 64);
-  walk(state, *bits);
+  chain_.fill(Runs::kDead);
+  chain_[0] = state;
+  bool found = false;
+  for (std::size_t kind = 0; kind < kPlainKinds && !found; ++kind)
+    found = find_plain(static_cast<PlainKind>(kind), *bits);
+  if (!found) walk(trie_, 0, *bits);
   for (const auto& [id, symbol] : controls_)
-    if (runs_.next(state, symbol) != Runs::kDead) allow(*bits, id);
-  if (runs_.whole(state))
-    for (const TokenId id : trie_.ends) allow(*bits, id);
+    if (runs_.next(chain_[0], symbol) != Runs::kDead) allow_token(*bits, id);
+  if (runs_.whole(chain_[0]))
+    for (const TokenId id : trie_.ends) allow_token(*bits, id);
   return bits;
 }
 
@@ -100,15 +135,11 @@ std::shared_ptr<const TokenBits> TokenMasks::mask(Runs::State& state) {
 }
 
 Runs::State TokenMasks::after(Runs::State state, TokenId token) {
-  const auto id = static_cast<std::size_t>(token);
-  if (token < 0 || id >= place_of_.size()) return Runs::kDead;
+  if (token < 0 || static_cast<std::size_t>(token) >= trie_.vocabulary_size) return Runs::kDead;
+  const std::string_view text = trie_.text(token);
+  if (!text.empty()) return runs_.next(state, text);
   const auto control = std::ranges::find(controls_, token, &std::pair<TokenId, std::uint16_t>::first);
-  if (control != controls_.end()) return runs_.next(state, control->second);
-  std::string bytes;
-  for (std::uint32_t n = place_of_[id]; n != 0; n = parent_[n])
-    bytes += static_cast<char>(trie_.nodes[n].byte);
-  std::ranges::reverse(bytes);
-  return bytes.empty() ? Runs::kDead : runs_.next(state, bytes);
+  return control != controls_.end() ? runs_.next(state, control->second) : Runs::kDead;
 }
 
 TokenMasks::Run::Run(std::shared_ptr<TokenMasks> masks, std::shared_ptr<const TokenTrie> trie)

@@ -8,13 +8,10 @@
 #include <unordered_set>
 #include <vector>
 
+#include "engine/constrain/plain_tokens.h"
 #include "engine/constrain/runs.h"
-#include "engine/constrain/token_trie.h"
 
 namespace cria {
-
-/// Bit id % 64 of word id / 64.
-using TokenBits = std::vector<std::uint64_t>;
 
 /// Of one automaton and one vocabulary; for several threads.
 class TokenMasks {
@@ -54,7 +51,10 @@ class TokenMasks {
   };
   std::shared_ptr<const TokenBits> mask(Runs::State& state);
   std::shared_ptr<const TokenBits> find(Runs::State& state);
-  void walk(Runs::State& state, TokenBits& bits);
+  bool find_plain(PlainKind kind, TokenBits& bits);
+  [[nodiscard]] PlainEdges::Reads reads(PlainKind kind, Runs::State state);
+  bool loops_plainly(Runs::State state);
+  void walk(const TextTrie& trie, std::size_t begin, TokenBits& bits);
   [[nodiscard]] Runs::State after(Runs::State state, TokenId token);
   void limit_memory(std::vector<Runs::State*> also);
 
@@ -65,9 +65,11 @@ class TokenMasks {
   std::list<Kept> kept_;  // the last used first
   std::unordered_map<Runs::State, std::list<Kept>::iterator> by_state_;
   std::vector<std::pair<TokenId, std::uint16_t>> controls_;  // and the class of their symbol
+  // Of the mask that is being found: states after 0, 1, … plain characters, and those on a walk's path.
+  std::array<Runs::State, PlainTokens::kMostChars + 1> chain_{};
   std::vector<Runs::State> path_;
-  std::vector<std::uint32_t> place_of_;  // by token: its node in the trie, or 0
-  std::vector<std::uint32_t> parent_;    // by node of the trie
+  std::vector<PlainEdges> plain_edges_;  // by kind
+  std::vector<std::int8_t> loops_;       // by state: whether loops_plainly(); -1: not known
 };
 
 }  // namespace cria
