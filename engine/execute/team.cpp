@@ -8,7 +8,6 @@
 #include <cassert>
 #include <chrono>
 #include <exception>
-#include <thread>
 
 namespace cria {
 namespace {
@@ -64,15 +63,24 @@ struct Team::Link {
   explicit Link(Team& owner) : team(owner) {}
   Team& team;
   std::atomic<unsigned> references{1};  // the team, and workers that were called
-  std::atomic<unsigned> workers_inside{0};
+  std::atomic<unsigned> workers{0};     // called and not yet gone
+  std::atomic<unsigned> inside{0};      // of these, those who touch the team
   std::atomic<bool> closed{false};
 
   void start_worker() {
     (void)references.load(std::memory_order_acquire);  // what the caller built is seen, whatever oneTBB does
-    workers_inside.fetch_add(1);
+    inside.fetch_add(1);
     if (!closed.load()) team.join();
-    workers_inside.fetch_sub(1);  // the last touch of the team
+    leave(inside);  // the last touch of the team
+    leave(workers);
     release();
+  }
+  static void leave(std::atomic<unsigned>& count) {
+    if (count.fetch_sub(1) == 1) count.notify_all();
+  }
+  // Asleep: who yields instead on a busy machine is put behind everybody else, each time.
+  static void wait_for_none(const std::atomic<unsigned>& count) {
+    while (const unsigned left = count.load()) count.wait(left);
   }
   void release() {
     if (references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
@@ -90,9 +98,9 @@ Team::Team(unsigned max_threads)
 Team::~Team() {
   closing_ = true;
   wake_workers();
-  while (!arena_->refused && workers_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
+  if (!arena_->refused) Link::wait_for_none(link_->workers);
   link_->closed.store(true);
-  while (link_->workers_inside.load() != 0) std::this_thread::yield();
+  Link::wait_for_none(link_->inside);
   link_->release();
 }
 
@@ -105,8 +113,8 @@ Team::Evaluation Team::begin(unsigned threads) {
 
 void Team::call_workers() {
   const unsigned wanted = arena_->refused ? 1 : std::min(threads(), arena_->slots);
-  while (workers_.load(std::memory_order_relaxed) + 1 < wanted) {
-    workers_.fetch_add(1, std::memory_order_release);
+  while (link_->workers.load(std::memory_order_relaxed) + 1 < wanted) {
+    link_->workers.fetch_add(1, std::memory_order_release);
     link_->references.fetch_add(1, std::memory_order_release);
     try {
       // ThreadSanitizer does not see how oneTBB, which is not instrumented, hands the task over.
@@ -165,14 +173,12 @@ std::uint32_t Team::run_chunks(unsigned seat) {
 }
 
 void Team::join() {
-  (void)workers_.load(std::memory_order_acquire);  // what the caller built is seen, whatever oneTBB does
   for (unsigned seat = 1; seat < max_threads_; ++seat) {
     if (seats_[seat].taken.exchange(true, std::memory_order_acquire)) continue;
     serve_regions(seat);
     seats_[seat].taken.store(false, std::memory_order_release);
     break;
   }
-  workers_.fetch_sub(1, std::memory_order_release);
 }
 
 void Team::serve_regions(unsigned seat) {

@@ -90,9 +90,8 @@ class Team {  // NOLINT(*.Padding): what different threads write lies in differe
   std::unique_ptr<Seat[]> seats_;
   const unsigned max_threads_;
   std::atomic<unsigned> threads_{1};
-  std::atomic<unsigned> workers_{0};  // called and not yet gone
-  Link* link_;                        // outlives the team where a worker still has to come
-  std::atomic<int> caller_cpu_{-1};   // where the last evaluation began
+  Link* link_;                       // outlives the team where a worker still has to come
+  std::atomic<int> caller_cpu_{-1};  // where the last evaluation began
   std::atomic<bool> active_{false};
   std::atomic<bool> closing_{false};
   // Changes with every region: what sleeping workers wait for.
