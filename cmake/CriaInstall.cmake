@@ -1,24 +1,32 @@
-# What is installed: one library, its public headers, a CMake package (find_package(cria) gives the target cria::cria), a
-# pkg-config file, the program, the bundled model, and a unit for systemd.
+# What is installed: the library twice (for C++ and C, static; for C, shared), its public headers, a CMake package (find_package(cria)
+# gives the targets cria::cria and cria::c), pkg-config files, the program, the bundled model, and a unit for systemd.
 
-option(CRIA_SHARED "Install libcria as a shared library" ${BUILD_SHARED_LIBS})
-set(kind STATIC)
-if(CRIA_SHARED)
-  set(kind SHARED)
-endif()
+# The rooms are libraries for this build only; outside they are one. Their objects are compiled once for both forms of it.
+set(rooms $<TARGET_OBJECTS:cria_engine> $<TARGET_OBJECTS:cria_tokenizer> $<TARGET_OBJECTS:cria_model>
+          $<TARGET_OBJECTS:cria_kernels>)
 
-# The rooms are libraries for this build only; outside they are one.
-add_library(cria_library ${kind} $<TARGET_OBJECTS:cria_engine> $<TARGET_OBJECTS:cria_tokenizer> $<TARGET_OBJECTS:cria_model>
-                                 $<TARGET_OBJECTS:cria_kernels>)
+# libcria.a: everything.
+add_library(cria_library STATIC ${rooms})
 add_library(cria::cria ALIAS cria_library)
-set_target_properties(cria_library PROPERTIES EXPORT_NAME cria OUTPUT_NAME cria VERSION ${PROJECT_VERSION}
-                                              SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+set_target_properties(cria_library PROPERTIES EXPORT_NAME cria OUTPUT_NAME cria)
 target_compile_features(cria_library PUBLIC cxx_std_20)
 target_include_directories(cria_library INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 # By name, not by path: an installed static library links them wherever that machine keeps them.
 target_link_libraries(cria_library PRIVATE TBB::tbb pcre2-8 unistring $<BUILD_INTERFACE:cria_flags>)
 
-install(TARGETS cria_library EXPORT criaTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+# libcria.so: <cria/cria.h> alone. What it exports only grows, within a SONAME.
+add_library(cria_shared SHARED ${rooms})
+add_library(cria::c ALIAS cria_shared)
+set_target_properties(cria_shared PROPERTIES EXPORT_NAME c OUTPUT_NAME cria VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+                                             LINKER_LANGUAGE CXX LINK_DEPENDS ${PROJECT_SOURCE_DIR}/engine/c/exports.map)
+target_include_directories(cria_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_link_libraries(cria_shared PRIVATE TBB::tbb pcre2-8 unistring $<BUILD_INTERFACE:cria_flags>)
+if(CRIA_FUZZ)  # what counts the lines that fuzzing reaches is in programs alone
+  set_target_properties(cria_shared PROPERTIES EXCLUDE_FROM_ALL ON)
+endif()
+target_link_options(cria_shared PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/engine/c/exports.map)
+
+install(TARGETS cria_library cria_shared EXPORT criaTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS cria_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES data/cria-demo-Q8_0.gguf data/cria-demo.md DESTINATION ${CMAKE_INSTALL_DATADIR}/cria)
@@ -28,6 +36,7 @@ install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # The public interface, as it is named in the tree and as it is installed: #include <cria/session.h>.
 set(CRIA_PUBLIC_HEADERS
+    engine/c/cria.h=cria.h
     engine/constrain/constraint.h=constraint.h
     engine/constrain/constraint_error.h=constraint_error.h
     engine/engine.h=engine.h
@@ -52,12 +61,9 @@ install(FILES ${PROJECT_BINARY_DIR}/criaConfig.cmake ${PROJECT_BINARY_DIR}/criaC
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/cria)
 install(EXPORT criaTargets NAMESPACE cria:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/cria)
 
-# A static library leaves its own libraries to whoever links it.
-set(CRIA_PRIVATE_LIBS "-ltbb -lpcre2-8 -lunistring")
-set(CRIA_PC_LIBS "-lcria")
-if(NOT CRIA_SHARED)
-  string(APPEND CRIA_PC_LIBS " ${CRIA_PRIVATE_LIBS}")
-endif()
+# cria.pc: C++ and C, static; cria-c.pc: C, shared.
 file(RELATIVE_PATH CRIA_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)  # the package may be moved
-configure_file(cmake/cria.pc.in ${PROJECT_BINARY_DIR}/cria.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/cria.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(package cria cria-c)
+  configure_file(cmake/${package}.pc.in ${PROJECT_BINARY_DIR}/${package}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${package}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()

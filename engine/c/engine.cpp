@@ -1,0 +1,265 @@
+// The C interface: engines, sequences, logits, embeddings.
+#include <set>
+
+#include "engine/c/objects.h"
+#include "engine/model_parts.h"
+#include "engine/session/answering.h"
+
+namespace cria::c_api {
+namespace {
+
+EngineOptions engine_options(const cria_engine_options& given) {
+  EngineOptions options;
+  options.n_ctx = given.n_ctx;
+  if (given.n_batch != 0) options.n_batch = given.n_batch;
+  options.threads = given.threads;
+  options.threads_prefill = given.threads_prefill;
+  if (given.sequences != 0) options.sequences = given.sequences;
+  options.keep_prefixes = given.forget == 0;
+  options.positions = given.positions;
+  if (given.kv_type != nullptr) options.kv_type = parse_kv_type(given.kv_type);
+  return options;
+}
+
+const char* kv_name(KvType type) {
+  for (const char* const name : {"f16", "f32", "q8_0"})
+    if (parse_kv_type(name) == type) return name;
+  return "";
+}
+
+/// A slice that is being evaluated: its first tokens have been.
+struct Evaluation {
+  std::shared_ptr<SequenceObject> of;
+  std::span<const TokenId> tokens;
+  std::size_t first_wanted, done = 0, wanted_in_pass = 0;
+
+  /// What fits of the rest.
+  void add_to(Batch& batch) {
+    const std::size_t n = std::min(batch.room(), tokens.size() - done);
+    wanted_in_pass = 0;
+    if (n == 0) return;
+    const std::size_t first = std::min(n, first_wanted - std::min(first_wanted, done));
+    batch.add(*of->sequence, tokens.subspan(done, n), first);
+    wanted_in_pass = n - first;
+    done += n;
+  }
+};
+
+/// One pass; returns behind the last logits that it has written.
+float* pass(EngineObject& engine, std::span<Evaluation> slices, float* to) {
+  const EngineObject::Turn turn(engine);
+  Batch batch(engine.engine);
+  std::size_t wanted = 0;
+  for (Evaluation& slice : slices) {
+    slice.add_to(batch);
+    wanted += slice.wanted_in_pass;
+  }
+  batch.forward();
+  auto slice = slices.begin();
+  std::size_t left = slice->wanted_in_pass;  // rows of this slice
+  for_each_row(engine.engine, batch, 0, wanted, [&](std::size_t, std::span<const float> logits) {
+    while (left == 0) left = (++slice)->wanted_in_pass;
+    --left;
+    if (!all_finite(logits)) throw engine.engine.not_finite(*slice->of->sequence);
+    to = std::copy(logits.begin(), logits.end(), to);
+  });
+  return to;
+}
+
+void evaluate(std::span<Evaluation> slices, float* to) {
+  if (slices.empty()) return;
+  EngineObject& engine = *slices.front().of->engine;
+  const std::uint64_t cancels = engine.cancels();
+  const auto at_end = [](const Evaluation& slice) { return slice.done == slice.tokens.size(); };
+  while (!std::ranges::all_of(slices, at_end)) {
+    if (engine.cancels() != cancels) throw Failure(CRIA_ERROR_CANCELLED, "cancelled");
+    to = pass(engine, slices, to);
+  }
+}
+
+/// Rows of logits for an array of the caller's.
+void check_rows(const EngineObject& engine, std::size_t rows, const float* logits, std::size_t capacity,
+                std::size_t* count) {
+  const std::size_t n_vocab = engine.model->model->vocabulary_size();
+  if (rows > PTRDIFF_MAX / sizeof(float) / n_vocab) throw Failure(CRIA_ERROR_ARGUMENT, "too many logits");
+  required(count, "count") = rows * n_vocab;
+  if (*count > capacity)
+    throw Failure(CRIA_ERROR_ROOM, "room for " + std::to_string(*count) +
+                                       " logits is needed, there is room for " + std::to_string(capacity));
+  array(logits, *count, "logits");
+}
+
+void check_wanted(std::size_t first, std::size_t n) {
+  if (first > n) throw Failure(CRIA_ERROR_ARGUMENT, "logits are wanted from a token on that is not there");
+}
+
+/// Slices of different sequences of one engine.
+std::vector<Evaluation> evaluations(std::span<const cria_slice> slices) {
+  std::vector<Evaluation> out;
+  std::set<const SequenceObject*> seen;
+  for (const cria_slice& slice : slices) {
+    check_wanted(slice.first_wanted, slice.n_tokens);
+    auto of = object<SequenceObject>(slice.sequence.id);
+    if (!seen.insert(of.get()).second) throw Failure(CRIA_ERROR_ARGUMENT, "two slices of one sequence");
+    if (!out.empty() && out.front().of->engine != of->engine)
+      throw Failure(CRIA_ERROR_ARGUMENT, "sequences of different engines");
+    out.push_back({std::move(of), array(slice.tokens, slice.n_tokens, "tokens"), slice.first_wanted});
+  }
+  return out;
+}
+
+AnswerRequest embedding_request(std::span<const TokenId> tokens, std::int32_t pooling) {
+  if (pooling != CRIA_POOL_MEAN && pooling != CRIA_POOL_LAST)
+    throw Failure(CRIA_ERROR_ARGUMENT, "no such pooling");
+  AnswerRequest request;
+  request.prompt.assign(tokens.begin(), tokens.end());
+  request.embedding = pooling == CRIA_POOL_MEAN ? Pooling::Mean : Pooling::Last;
+  return request;
+}
+
+}  // namespace
+}  // namespace cria::c_api
+
+using namespace cria::c_api;
+
+cria_status cria_engine_create(cria_model model, const cria_engine_options* options, cria_engine* engine) {
+  return call([&] {
+    required(engine, "engine").id = 0;
+    auto of = object<ModelObject>(model.id);
+    const cria_engine_options given = taken(options);
+    std::shared_ptr<const cria::Model> draft;
+    if (given.draft.id != 0) draft = object<ModelObject>(given.draft.id)->model;
+    engine->id =
+        handle(std::make_shared<EngineObject>(std::move(of), engine_options(given), std::move(draft)));
+  });
+}
+
+cria_status cria_engine_free(cria_engine engine) {
+  return call([&] { removed<EngineObject>(engine.id)->cancel_all(); });
+}
+
+cria_status cria_engine_get_options(cria_engine engine, cria_engine_options* options) {
+  return call([&] {
+    const cria::EngineOptions& of = object<EngineObject>(engine.id)->engine.options();
+    cria_engine_options out{};
+    out.n_ctx = of.n_ctx;
+    out.n_batch = of.n_batch;
+    out.threads = of.threads;
+    out.threads_prefill = of.threads_prefill;
+    out.sequences = of.sequences;
+    out.forget = of.keep_prefixes ? 0 : 1;
+    out.positions = of.positions;
+    out.kv_type = kv_name(of.kv_type);
+    give(options, out, "options");
+  });
+}
+
+cria_status cria_engine_cancel(cria_engine engine) {
+  return call([&] { object<EngineObject>(engine.id)->cancel_all(); });
+}
+
+cria_status cria_engine_step(cria_engine engine, int32_t* busy) {
+  return call([&] {
+    const auto of = object<EngineObject>(engine.id);
+    const EngineObject::Turn turn(*of);
+    const bool worked = of->step();
+    if (busy != nullptr) *busy = worked ? 1 : 0;
+  });
+}
+
+cria_status cria_logits(cria_engine engine, const cria_token* tokens, size_t n_tokens, size_t first,
+                        float* logits, size_t capacity, size_t* count) {
+  return call([&] {
+    auto of = object<EngineObject>(engine.id);
+    check_wanted(first, n_tokens);
+    const auto all = array(tokens, n_tokens, "tokens");
+    check_rows(*of, n_tokens - first, logits, capacity, count);
+    Evaluation slice{std::make_shared<SequenceObject>(of, 0), all, first};
+    evaluate({&slice, 1}, logits);
+  });
+}
+
+cria_status cria_embed(cria_engine engine, const cria_token* tokens, size_t n_tokens, int32_t pooling,
+                       float* embedding, size_t capacity, size_t* count) {
+  return call([&] {
+    const auto of = object<EngineObject>(engine.id);
+    cria::AnswerRequest request = embedding_request(array(tokens, n_tokens, "tokens"), pooling);
+    const std::size_t n_embd = of->model->model->config().n_embd;
+    required(count, "count") = n_embd;
+    if (capacity < n_embd)
+      throw Failure(CRIA_ERROR_ROOM, "room for " + std::to_string(n_embd) +
+                                         " floats is needed, there is room for " + std::to_string(capacity));
+    required(embedding, "embedding");
+    const auto writing = std::make_shared<Writing>();
+    of->begin(std::move(request), writing);
+    of->finish(*writing);
+    const cria::GenerateResult& result = writing->result();
+    if (result.embedding.empty()) throw Failure(CRIA_ERROR_CANCELLED, "cancelled");
+    give_array(result.embedding, embedding, capacity, count);
+  });
+}
+
+cria_status cria_sequence_create(cria_engine engine, uint64_t scope, cria_sequence* sequence) {
+  return call([&] {
+    required(sequence, "sequence").id = 0;
+    sequence->id = handle(std::make_shared<SequenceObject>(object<EngineObject>(engine.id), scope));
+  });
+}
+
+cria_status cria_sequence_free(cria_sequence sequence) {
+  return call([&] { removed<SequenceObject>(sequence.id); });
+}
+
+cria_status cria_sequence_fork(cria_sequence sequence, cria_sequence* fork) {
+  return call([&] {
+    required(fork, "fork").id = 0;
+    const auto of = object<SequenceObject>(sequence.id);
+    std::shared_ptr<SequenceObject> forked;
+    {
+      const EngineObject::Turn turn(*of->engine);
+      cria::Sequence same = of->sequence->fork();
+      forked = std::make_shared<SequenceObject>(of->engine, std::move(same));
+    }
+    fork->id = handle(std::move(forked));
+  });
+}
+
+cria_status cria_sequence_truncate(cria_sequence sequence, size_t n, size_t* left) {
+  return call([&] {
+    const auto of = object<SequenceObject>(sequence.id);
+    const EngineObject::Turn turn(*of->engine);
+    const std::size_t kept = of->sequence->truncate(n);
+    if (left != nullptr) *left = kept;
+  });
+}
+
+cria_status cria_sequence_reuse(cria_sequence sequence, const cria_token* tokens, size_t n_tokens,
+                                size_t* left) {
+  return call([&] {
+    const auto of = object<SequenceObject>(sequence.id);
+    const auto wanted = array(tokens, n_tokens, "tokens");
+    const EngineObject::Turn turn(*of->engine);
+    const std::size_t known = of->sequence->reuse(wanted);
+    if (left != nullptr) *left = known;
+  });
+}
+
+cria_status cria_sequence_tokens(cria_sequence sequence, cria_token* tokens, size_t capacity, size_t* count) {
+  return call([&] {
+    const auto of = object<SequenceObject>(sequence.id);
+    const EngineObject::Turn turn(*of->engine);
+    give_array(of->sequence->tokens(), tokens, capacity, count);
+  });
+}
+
+cria_status cria_forward(const cria_slice* slices, size_t n_slices, float* logits, size_t capacity,
+                         size_t* count) {
+  return call([&] {
+    std::vector<Evaluation> all = evaluations(array(slices, n_slices, "slices"));
+    if (all.empty()) throw Failure(CRIA_ERROR_ARGUMENT, "no slices");
+    std::size_t rows = 0;
+    for (const Evaluation& slice : all) rows += slice.tokens.size() - slice.first_wanted;
+    check_rows(*all.front().of->engine, rows, logits, capacity, count);
+    evaluate(all, logits);
+  });
+}

@@ -1,0 +1,150 @@
+// Threads that share an engine: one computes, for all answers; the others wait for news of theirs.
+#include <algorithm>
+
+#include "engine/c/objects.h"
+
+namespace cria::c_api {
+
+void Writing::add(AnswerPart part, std::string_view text) {
+  const std::scoped_lock lock(mutex_);
+  if (pieces_.empty() || pieces_.back().part != part) pieces_.push_back({part, {}});
+  pieces_.back().text += text;
+}
+
+void Writing::end(GenerateResult result, const std::optional<Error>& error) {
+  const std::scoped_lock lock(mutex_);
+  result_ = std::move(result);
+  failed_ = error.has_value();
+  if (failed_) error_ = error->what();
+  ended_ = true;
+}
+
+std::optional<Writing::Piece> Writing::take() {
+  const std::scoped_lock lock(mutex_);
+  if (pieces_.empty()) return std::nullopt;
+  Piece first = std::move(pieces_.front());
+  pieces_.erase(pieces_.begin());
+  return first;
+}
+
+bool Writing::has_news() const {
+  const std::scoped_lock lock(mutex_);
+  return ended_ || !pieces_.empty();
+}
+
+bool Writing::ended() const {
+  const std::scoped_lock lock(mutex_);
+  return ended_;
+}
+
+const GenerateResult& Writing::result() const {
+  const std::scoped_lock lock(mutex_);
+  if (failed_) throw Error(error_);
+  return result_;
+}
+
+EngineObject::EngineObject(std::shared_ptr<ModelObject> of, const EngineOptions& options,
+                           std::shared_ptr<const Model> draft)
+    : model(std::move(of)), engine(*model->model, options), scheduler_(engine, {.draft = std::move(draft)}) {}
+
+EngineObject::Turn::Turn(EngineObject& engine) : Turn(engine, [] { return false; }) {}
+
+EngineObject::Turn::Turn(EngineObject& engine, const std::function<bool()>& enough) : engine_(engine) {
+  std::unique_lock lock(engine.mutex_);
+  engine.changed_.wait(lock, [&] { return !engine.busy_ || enough(); });
+  mine_ = !engine.busy_;
+  if (mine_) engine.busy_ = true;
+}
+
+EngineObject::Turn::~Turn() {
+  if (!mine_) return;
+  const std::scoped_lock lock(engine_.mutex_);
+  engine_.busy_ = false;
+  engine_.changed_.notify_all();
+}
+
+void EngineObject::begin(AnswerRequest request, const std::shared_ptr<Writing>& writing) {
+  // The scheduler has the answer alone: an engine that is freed takes along what is not at its end.
+  request.options.interrupt = &writing->interrupt;
+  request.sink = [writing](std::string_view text) { return writing->add(AnswerPart::Answer, text), true; };
+  request.options.on_thinking = [writing](std::string_view text) {
+    return writing->add(AnswerPart::Thinking, text), true;
+  };
+  request.on_end = [writing](GenerateResult result, const std::optional<Error>& error) {
+    writing->end(std::move(result), error);
+  };
+  const std::scoped_lock lock(mutex_);
+  begun_.emplace_back(std::move(request), writing);
+}
+
+void EngineObject::take_new() {
+  const std::scoped_lock lock(mutex_);
+  live_.reserve(live_.size() + begun_.size());
+  for (auto& [request, writing] : begun_) {
+    writing->id = scheduler_.add(std::move(request));
+    live_.push_back(writing);
+  }
+  begun_.clear();
+}
+
+bool EngineObject::step() {
+  take_new();
+  for (const auto& writing : live_)
+    if (writing->interrupt) scheduler_.cancel(writing->id);  // also one that waits
+  const bool worked = scheduler_.step(&stop_);
+  // A request to stop that comes between these is not lost: who asks for it has set the answer's own flag before.
+  stop_ = false;
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(live_, [](const auto& writing) { return writing->ended(); });
+  return worked;
+}
+
+void EngineObject::step_until(const std::function<bool()>& enough) {
+  while (!enough()) {
+    const Turn turn(*this, enough);
+    if (!turn || enough()) continue;
+    if (!step() && !enough()) throw std::logic_error("an answer that nobody writes");
+  }
+}
+
+void EngineObject::cancel(Writing& writing, bool breaking_off) {
+  writing.interrupt = true;
+  if (breaking_off && !writing.ended()) stop_ = true;
+  // Where nobody computes and nobody else waits, its place is free at once, without a pass.
+  std::unique_lock lock(mutex_);
+  const auto over = [](const auto& w) { return w->interrupt || w->ended(); };
+  if (busy_ || !std::ranges::all_of(live_, over) ||
+      !std::ranges::all_of(begun_, [&](const auto& b) { return over(b.second); }))
+    return;
+  if (live_.empty() && begun_.empty()) return;
+  busy_ = true;
+  lock.unlock();
+  try {
+    step();
+  } catch (...) {  // whoever computes next meets it again
+  }
+  lock.lock();
+  busy_ = false;
+  changed_.notify_all();
+}
+
+void EngineObject::cancel_all() {
+  const std::scoped_lock lock(mutex_);
+  ++cancels_;
+  for (const auto& writing : live_) writing->interrupt = true;
+  for (const auto& [request, writing] : begun_) writing->interrupt = true;
+  stop_ = true;
+}
+
+SequenceObject::SequenceObject(std::shared_ptr<EngineObject> of, std::uint64_t scope)
+    : engine(std::move(of)) {
+  const EngineObject::Turn turn(*engine);
+  sequence.emplace(engine->engine, scope);
+}
+
+SequenceObject::~SequenceObject() {
+  const EngineObject::Turn turn(*engine);
+  sequence.reset();
+}
+
+}  // namespace cria::c_api

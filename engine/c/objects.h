@@ -1,0 +1,172 @@
+// What the handles of the C interface stand for. All may be used by several threads.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/c/call.h"
+#include "engine/constrain/constraint.h"
+#include "engine/scheduler.h"
+
+namespace cria::c_api {
+
+struct ModelObject {
+  static constexpr HandleKind kKind = HandleKind::Model;
+  static constexpr const char* kName = "model";
+  explicit ModelObject(std::shared_ptr<const Model> m) : model(std::move(m)) {}
+  /// Parsed when first asked for. Throws Error.
+  std::shared_ptr<const ChatTemplate> chat_template();
+
+  const std::shared_ptr<const Model> model;
+
+ private:
+  std::mutex mutex_;
+  std::shared_ptr<const ChatTemplate> template_;
+};
+
+struct SamplerObject {
+  static constexpr HandleKind kKind = HandleKind::Sampler;
+  static constexpr const char* kName = "sampler";
+  SamplerObject(std::size_t n, SamplerOptions o) : n_vocab(n), options_(std::move(o)) {}
+  [[nodiscard]] SamplerOptions options() const;
+  /// Applies what change(options) does, or nothing if the result is out of range.
+  void change(const std::function<void(SamplerOptions& options)>& change);
+
+  const std::size_t n_vocab;
+
+ private:
+  mutable std::mutex mutex_;
+  SamplerOptions options_;
+};
+/// Those that a model's file names, else the usual ones.
+SamplerOptions default_sampler(const Model& model);
+
+struct ConstraintObject {
+  static constexpr HandleKind kKind = HandleKind::Constraint;
+  static constexpr const char* kName = "constraint";
+  std::shared_ptr<const Constraint> constraint;
+};
+
+/// An answer as the engine's steps leave it: written by whoever steps, read by whoever waits for it.
+class Writing {
+ public:
+  struct Piece {
+    AnswerPart part{};
+    std::string text;
+  };
+  /// For the request's callbacks.
+  void add(AnswerPart part, std::string_view text);
+  void end(GenerateResult result, const std::optional<Error>& error);
+
+  /// All text of one part that there is.
+  std::optional<Piece> take();
+  /// Whether take() has some, or it is at its end.
+  [[nodiscard]] bool has_news() const;
+  [[nodiscard]] bool ended() const;
+  /// After the end. Throws the error that ended it.
+  [[nodiscard]] const GenerateResult& result() const;
+
+  std::atomic<bool> interrupt = false;
+  Scheduler::Id id = 0;  // for the engine
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<Piece> pieces_;  // neighbours are of different parts
+  bool ended_ = false;
+  std::string error_;
+  bool failed_ = false;
+  GenerateResult result_;
+};
+
+class EngineObject {
+ public:
+  static constexpr HandleKind kKind = HandleKind::Engine;
+  static constexpr const char* kName = "engine";
+  EngineObject(std::shared_ptr<ModelObject> of, const EngineOptions& options,
+               std::shared_ptr<const Model> draft);
+
+  /// The right to compute on the engine; one thread has it at a time, and must not ask for it again.
+  class Turn {
+   public:
+    explicit Turn(EngineObject& engine);
+    /// Waits for that, or until enough() is true; then there may be no turn.
+    Turn(EngineObject& engine, const std::function<bool()>& enough);
+    ~Turn();
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    explicit operator bool() const { return mine_; }
+
+   private:
+    EngineObject& engine_;
+    bool mine_ = true;
+  };
+
+  /// Waits for no turn.
+  void begin(AnswerRequest request, const std::shared_ptr<Writing>& writing);
+  /// One pass for the answers; false: there was nothing to do. Within a turn.
+  bool step();
+  /// Steps until there is news of an answer; until it is at its end.
+  void write(const Writing& writing) {
+    step_until([&] { return writing.has_news(); });
+  }
+  void finish(const Writing& writing) {
+    step_until([&] { return writing.ended(); });
+  }
+  /// Ends an answer; breaking off: the pass that is being computed, too.
+  void cancel(Writing& writing, bool breaking_off);
+  /// All answers, and what asks for cancels().
+  void cancel_all();
+  /// Grows with each cancel_all().
+  [[nodiscard]] std::uint64_t cancels() const { return cancels_; }
+
+  const std::shared_ptr<ModelObject> model;
+  Engine engine;  ///< within a turn
+
+ private:
+  void take_new();
+  void step_until(const std::function<bool()>& enough);
+
+  Scheduler scheduler_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool busy_ = false;
+  std::atomic<bool> stop_ = false;
+  std::atomic<std::uint64_t> cancels_ = 0;
+  std::vector<std::pair<AnswerRequest, std::shared_ptr<Writing>>> begun_;  // since the last step
+  std::vector<std::shared_ptr<Writing>> live_;                             // that the scheduler has
+};
+
+struct SequenceObject {
+  static constexpr HandleKind kKind = HandleKind::Sequence;
+  static constexpr const char* kName = "sequence";
+  SequenceObject(std::shared_ptr<EngineObject> of, std::uint64_t scope);
+  SequenceObject(std::shared_ptr<EngineObject> of, Sequence&& s)
+      : engine(std::move(of)), sequence(std::move(s)) {}
+  ~SequenceObject();
+
+  const std::shared_ptr<EngineObject> engine;
+  std::optional<Sequence> sequence;  ///< within a turn
+};
+
+struct AnswerObject {
+  static constexpr HandleKind kKind = HandleKind::Answer;
+  static constexpr const char* kName = "answer";
+  explicit AnswerObject(std::shared_ptr<EngineObject> of) : engine(std::move(of)) {}
+  ~AnswerObject() { engine->cancel(*writing, false); }
+
+  const std::shared_ptr<EngineObject> engine;
+  const std::shared_ptr<Writing> writing = std::make_shared<Writing>();
+
+  std::mutex mutex;  // of what callers have pointers to
+  Writing::Piece piece;
+  std::vector<cria_tool_call> calls;
+  std::vector<cria_token_logprob> logprobs, top_logprobs;
+};
+
+}  // namespace cria::c_api

@@ -1,0 +1,505 @@
+// The C interface beside the C++ one: the same tokens, texts and bits; and what it refuses.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "engine/c/cria.h"
+#include "engine/constrain/constraint.h"
+#include "engine/scheduler.h"
+#include "tests/engine/demo.h"
+#include "tests/engine/random.h"
+
+namespace cria::test {
+namespace {
+
+constexpr cria_message kFrance[] = {{"user", "What is the capital of France?", nullptr}};
+
+/// A handle that is freed at the end.
+template <class H>
+struct Owned {
+  H handle{};
+  cria_status (*free)(H);
+  explicit Owned(cria_status (*f)(H)) : free(f) {}
+  ~Owned() {
+    if (handle.id != 0) free(handle);
+  }
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+};
+
+cria_model c_demo() {
+  static const cria_model model = [] {
+    cria_model m{};
+    EXPECT_EQ(cria_model_load(CRIA_DATA "/cria-demo-Q8_0.gguf", nullptr, &m), CRIA_OK) << cria_last_error();
+    return m;
+  }();
+  return model;
+}
+
+class CApi : public testing::Test {
+ protected:
+  CApi() {
+    cria_engine_options options = CRIA_STRUCT(cria_engine_options);
+    options.n_ctx = 256;
+    options.n_batch = 32;
+    options.sequences = 3;
+    options.kv_type = "f32";
+    EXPECT_EQ(cria_engine_create(c_demo(), &options, &engine.handle), CRIA_OK) << cria_last_error();
+    EXPECT_EQ(cria_sampler_create(c_demo(), &sampler.handle), CRIA_OK);
+  }
+
+  [[nodiscard]] cria_request chat() const {
+    cria_request request = CRIA_STRUCT(cria_request);
+    request.messages = kFrance;
+    request.n_messages = 1;
+    request.sampler = sampler.handle;
+    request.max_tokens = 20;
+    return request;
+  }
+
+  [[nodiscard]] cria_answer begin(const cria_request& request) const {
+    cria_answer answer{};
+    EXPECT_EQ(cria_answer_begin(engine.handle, &request, &answer), CRIA_OK) << cria_last_error();
+    return answer;
+  }
+
+  Owned<cria_engine> engine{cria_engine_free};
+  Owned<cria_sampler> sampler{cria_sampler_free};
+};
+
+/// All pieces, and the status behind the last.
+std::pair<std::string, cria_status> read_all(cria_answer answer) {
+  std::string text;
+  cria_piece piece = CRIA_STRUCT(cria_piece);
+  cria_status status = CRIA_OK;
+  while ((status = cria_answer_next(answer, &piece)) == CRIA_OK) text.append(piece.text, piece.text_size);
+  return {text, status};
+}
+
+GenerateResult cpp_answer(const SamplerOptions& sampler) {
+  Session session(demo_model(), {.n_ctx = 256, .n_batch = 32, .kv_type = parse_kv_type("f32")});
+  GenerateOptions options;
+  options.sampler = sampler;
+  options.max_tokens = 20;
+  options.logprobs = 2;
+  return session.chat({{"user", kFrance[0].content}}, options);
+}
+
+TEST_F(CApi, TellsOfModels) {
+  cria_model_info info = CRIA_STRUCT(cria_model_info);
+  ASSERT_EQ(cria_model_get_info(c_demo(), &info), CRIA_OK);
+  EXPECT_EQ(info.n_vocab, demo_model().vocabulary_size());
+  EXPECT_EQ(info.n_ctx, demo_model().context_length());
+  EXPECT_EQ(info.n_embd, demo_model().config().n_embd);
+  EXPECT_EQ(info.name, demo_model().name());
+  EXPECT_EQ(info.path, demo_model().path());
+  EXPECT_EQ(info.bos, demo_model().vocabulary().bos.value_or(-1));
+  EXPECT_STRNE(cria_version(), "");
+  EXPECT_STRNE(cria_isa(), "");
+}
+
+TEST_F(CApi, TokensAndTemplatesAreThoseOfCpp) {
+  const std::string text = "The river <|user|> rises\n";
+  std::size_t count = 0;
+  for (std::uint32_t flags = 0; flags <= (CRIA_SPECIAL | CRIA_MARKERS); ++flags) {
+    EXPECT_EQ(cria_tokenize(c_demo(), text.data(), text.size(), flags, nullptr, 0, &count), CRIA_ERROR_ROOM);
+    std::vector<cria_token> tokens(count);
+    ASSERT_EQ(cria_tokenize(c_demo(), text.data(), text.size(), flags, tokens.data(), count, &count),
+              CRIA_OK);
+    EXPECT_EQ(tokens, demo_model().tokenizer().encode(text, (flags & CRIA_SPECIAL) != 0,
+                                                      (flags & CRIA_MARKERS) != 0));
+    std::string back(100, ' ');
+    ASSERT_EQ(cria_detokenize(c_demo(), tokens.data(), tokens.size(), CRIA_SPECIAL, back.data(), 100, &count),
+              CRIA_OK);
+    back.resize(count);
+    EXPECT_EQ(back, demo_model().tokenizer().decode(tokens, true));
+  }
+  const auto chat_template = ChatTemplate::from_vocabulary(demo_model().vocabulary());
+  std::vector<cria_token> tokens(100);
+  ASSERT_EQ(cria_template_tokens(c_demo(), kFrance, 1, nullptr, tokens.data(), 100, &count), CRIA_OK);
+  tokens.resize(count);
+  EXPECT_EQ(tokens, chat_template.encode(demo_model().tokenizer(), {{"user", kFrance[0].content}}, {}));
+  std::string rendered(300, ' ');
+  ASSERT_EQ(cria_apply_template(c_demo(), kFrance, 1, nullptr, rendered.data(), 300, &count), CRIA_OK);
+  rendered.resize(count);
+  EXPECT_NE(rendered.find(kFrance[0].content), std::string::npos);
+  EXPECT_EQ(demo_model().tokenizer().encode(rendered, false, true),
+            std::vector(tokens.begin() + (tokens[0] == 1 ? 1 : 0), tokens.end()));
+  const cria_message whole = {"user", nullptr,
+                              R"({"role": "user", "content": "What is the capital of France?"})"};
+  std::string same(300, ' ');
+  ASSERT_EQ(cria_apply_template(c_demo(), &whole, 1, nullptr, same.data(), 300, &count), CRIA_OK)
+      << cria_last_error();
+  same.resize(count);
+  EXPECT_EQ(same, rendered);
+}
+
+TEST_F(CApi, AnswersAreThoseOfASession) {
+  SamplerOptions options;
+  options.temperature = 1.5F;
+  options.top_k = 7;
+  options.seed = 11;
+  ASSERT_EQ(cria_sampler_set(sampler.handle, "temperature", 1.5), CRIA_OK);
+  ASSERT_EQ(cria_sampler_set(sampler.handle, "top_k", 7), CRIA_OK);
+  ASSERT_EQ(cria_sampler_set_seed(sampler.handle, 11), CRIA_OK);
+  const GenerateResult expected = cpp_answer(options);
+  cria_request request = chat();
+  request.logprobs = 1;
+  request.top_logprobs = 2;
+  const cria_answer answer = begin(request);
+  EXPECT_EQ(read_all(answer), std::pair(expected.text, cria_status{CRIA_END}));
+  cria_result result = CRIA_STRUCT(cria_result);
+  ASSERT_EQ(cria_answer_result(answer, &result), CRIA_OK);
+  EXPECT_EQ(std::string(result.text, result.text_size), expected.text);
+  EXPECT_EQ(std::vector(result.tokens, result.tokens + result.n_tokens), expected.tokens);
+  EXPECT_EQ(result.stop_reason, static_cast<std::int32_t>(expected.reason));
+  ASSERT_EQ(result.n_logprobs, expected.logprobs.size());
+  ASSERT_EQ(result.n_top, 2U);
+  for (std::size_t i = 0; i < result.n_logprobs; ++i) {
+    EXPECT_EQ(result.logprobs[i].token, expected.logprobs[i].id);
+    EXPECT_EQ(result.logprobs[i].logprob, expected.logprobs[i].logprob);
+    EXPECT_EQ(result.top_logprobs[2 * i + 1].token, expected.logprobs[i].top[1].first);
+  }
+  EXPECT_EQ(cria_answer_free(answer), CRIA_OK);
+}
+
+TEST_F(CApi, LogitsAreThoseOfASessionToTheBit) {
+  const std::vector<TokenId>& tokens = demo_tokens();  // two passes
+  const std::vector<float> expected =
+      all_logits(demo_model(), {.n_ctx = 64, .kv_type = parse_kv_type("f32")}, tokens);
+  const std::size_t n_vocab = demo_model().vocabulary_size();
+  std::vector<float> logits(expected.size());
+  std::size_t count = 0;
+  ASSERT_EQ(cria_logits(engine.handle, tokens.data(), tokens.size(), 0, logits.data(), logits.size(), &count),
+            CRIA_OK);
+  EXPECT_EQ(count, expected.size());
+  EXPECT_TRUE(same_bytes(logits, expected));
+  // Two sequences at once: one from a fork that has read the beginning, one from the start, with the last tokens wanted.
+  cria_sequence one{}, other{}, fork{};
+  ASSERT_EQ(cria_sequence_create(engine.handle, 1, &one), CRIA_OK);
+  ASSERT_EQ(cria_sequence_create(engine.handle, 2, &other), CRIA_OK);
+  const cria_slice beginning{one, tokens.data(), 20, 20};
+  ASSERT_EQ(cria_forward(&beginning, 1, nullptr, 0, &count), CRIA_OK) << cria_last_error();
+  EXPECT_EQ(count, 0U);
+  ASSERT_EQ(cria_sequence_fork(one, &fork), CRIA_OK);
+  const cria_slice both[] = {{fork, tokens.data() + 20, 44, 40}, {other, tokens.data(), 64, 61}};
+  ASSERT_EQ(cria_forward(both, 2, logits.data(), logits.size(), &count), CRIA_OK) << cria_last_error();
+  ASSERT_EQ(count, 7 * n_vocab);
+  const std::span all(expected);
+  EXPECT_TRUE(same_bytes({logits.begin(), logits.begin() + 4 * static_cast<std::ptrdiff_t>(n_vocab)},
+                         copy(all.last(4 * n_vocab))));
+  EXPECT_TRUE(same_bytes({logits.begin() + 4 * static_cast<std::ptrdiff_t>(n_vocab),
+                          logits.begin() + 7 * static_cast<std::ptrdiff_t>(n_vocab)},
+                         copy(all.last(3 * n_vocab))));
+  std::size_t left = 0;
+  ASSERT_EQ(cria_sequence_truncate(other, 10, &left), CRIA_OK);
+  EXPECT_EQ(left, 10U);
+  ASSERT_EQ(cria_sequence_reuse(one, tokens.data(), tokens.size(), &left), CRIA_OK);
+  EXPECT_EQ(left, 64U);  // what its fork has read
+  std::vector<cria_token> held(64);
+  ASSERT_EQ(cria_sequence_tokens(one, held.data(), held.size(), &count), CRIA_OK);
+  EXPECT_EQ(held, tokens);
+  cria_sequence fourth{};
+  EXPECT_EQ(cria_sequence_create(engine.handle, 0, &fourth), CRIA_ERROR_DATA);
+  EXPECT_NE(std::string(cria_last_error()).find("too many sequences"), std::string::npos);
+  for (const cria_sequence sequence : {one, other, fork}) EXPECT_EQ(cria_sequence_free(sequence), CRIA_OK);
+  EXPECT_EQ(cria_sequence_truncate(one, 0, nullptr), CRIA_ERROR_HANDLE);
+}
+
+TEST_F(CApi, EmbeddingsAreThoseOfTheEngine) {
+  Engine cpp(demo_model(), {.n_ctx = 256, .kv_type = parse_kv_type("f32")});
+  for (const auto& [c, pooling] :
+       {std::pair(CRIA_POOL_MEAN, Pooling::Mean), std::pair(CRIA_POOL_LAST, Pooling::Last)}) {
+    const std::vector<TokenId>& tokens = demo_tokens();
+    std::vector<float> embedding(demo_model().config().n_embd);
+    std::size_t count = 0;
+    EXPECT_EQ(cria_embed(engine.handle, tokens.data(), tokens.size(), c, embedding.data(), 1, &count),
+              CRIA_ERROR_ROOM);
+    ASSERT_EQ(cria_embed(engine.handle, tokens.data(), tokens.size(), c, embedding.data(), count, &count),
+              CRIA_OK);
+    EXPECT_TRUE(same_bytes(embedding, embed(cpp, {&tokens, 1}, pooling)[0]));
+  }
+}
+
+TEST_F(CApi, AnAnswerKeepsToItsConstraint) {
+  Owned<cria_constraint> regex(cria_constraint_free), schema(cria_constraint_free),
+      grammar(cria_constraint_free);
+  ASSERT_EQ(cria_constraint_regex("[A-Z][a-z]{2,9}!", &regex.handle), CRIA_OK);
+  ASSERT_EQ(cria_constraint_json_schema(R"({"type": "integer"})", &schema.handle), CRIA_OK);
+  ASSERT_EQ(cria_constraint_grammar("root ::= \"yes\" | \"no\"", &grammar.handle), CRIA_OK);
+  std::int32_t accepts = -1, begins = -1;
+  ASSERT_EQ(cria_constraint_check(schema.handle, "12", 2, &accepts, &begins), CRIA_OK);
+  EXPECT_EQ(accepts, 1);
+  ASSERT_EQ(cria_constraint_check(grammar.handle, "ye", 2, &accepts, &begins), CRIA_OK);
+  EXPECT_EQ(accepts, 0);
+  EXPECT_EQ(begins, 1);
+  cria_request request = chat();
+  request.constraint = regex.handle;
+  const cria_answer answer = begin(request);
+  EXPECT_TRUE(Constraint::regex("[A-Z][a-z]{2,9}!")->accepts(read_all(answer).first));
+  EXPECT_EQ(cria_answer_free(answer), CRIA_OK);
+  cria_constraint none{};
+  EXPECT_EQ(cria_constraint_regex("(", &none), CRIA_ERROR_CONSTRAINT);
+  EXPECT_EQ(none.id, 0U);
+}
+
+TEST_F(CApi, CancelledAnswersEndInterrupted) {
+  ASSERT_EQ(cria_sampler_set(sampler.handle, "temperature", 0), CRIA_OK);
+  cria_request request = chat();
+  request.max_tokens = 0;
+  request.ignore_eos = 1;
+  const cria_answer by_itself = begin(request), by_engine = begin(request), waiting = begin(request),
+                    fourth = begin(request);
+  cria_piece piece = CRIA_STRUCT(cria_piece);
+  ASSERT_EQ(cria_answer_next(by_itself, &piece), CRIA_OK);
+  EXPECT_EQ(cria_answer_cancel(by_itself), CRIA_OK);
+  cria_result result = CRIA_STRUCT(cria_result);
+  ASSERT_EQ(cria_answer_result(by_itself, &result), CRIA_OK);
+  EXPECT_EQ(result.stop_reason, CRIA_STOP_INTERRUPTED);
+  EXPECT_LT(result.n_tokens, 20U);
+  EXPECT_EQ(cria_answer_free(waiting), CRIA_OK);
+  EXPECT_EQ(cria_engine_cancel(engine.handle), CRIA_OK);
+  for (const cria_answer answer : {by_engine, fourth}) {
+    ASSERT_EQ(cria_answer_result(answer, &result), CRIA_OK);
+    EXPECT_EQ(result.stop_reason, CRIA_STOP_INTERRUPTED);
+  }
+  // The engine goes on with what is asked for now, and has its sequences back.
+  cria_sequence sequences[3];
+  for (cria_sequence& sequence : sequences)
+    ASSERT_EQ(cria_sequence_create(engine.handle, 0, &sequence), CRIA_OK) << cria_last_error();
+  for (const cria_sequence sequence : sequences) EXPECT_EQ(cria_sequence_free(sequence), CRIA_OK);
+  for (const cria_answer answer : {by_itself, by_engine, fourth})
+    EXPECT_EQ(cria_answer_free(answer), CRIA_OK);
+  SamplerOptions greedy_options;
+  greedy_options.temperature = 0;
+  const cria_answer after = begin(chat());
+  EXPECT_EQ(read_all(after).first, cpp_answer(greedy_options).text);
+  EXPECT_EQ(cria_answer_free(after), CRIA_OK);
+}
+
+TEST_F(CApi, PollingAndStepsGiveTheSameText) {
+  ASSERT_EQ(cria_sampler_set(sampler.handle, "temperature", 0), CRIA_OK);
+  const cria_answer polled = begin(chat()), pulled = begin(chat());
+  cria_piece piece = CRIA_STRUCT(cria_piece);
+  std::string text;
+  std::int32_t busy = 1;
+  for (cria_status status = CRIA_AGAIN; status >= 0 && status != CRIA_END;) {
+    status = cria_answer_poll(polled, &piece);
+    if (status == CRIA_OK) text.append(piece.text, piece.text_size);
+    if (status == CRIA_AGAIN && cria_engine_step(engine.handle, &busy) != CRIA_OK) break;
+  }
+  EXPECT_EQ(read_all(pulled).first, text);
+  EXPECT_NE(text.find("Paris"), std::string::npos);
+  ASSERT_EQ(cria_engine_step(engine.handle, &busy), CRIA_OK);
+  EXPECT_EQ(busy, 0);
+  for (const cria_answer answer : {polled, pulled}) EXPECT_EQ(cria_answer_free(answer), CRIA_OK);
+}
+
+TEST_F(CApi, ThreadsShareAnEngine) {
+  std::vector<std::string> expected, got(3);
+  for (std::uint64_t seed = 0; seed < got.size(); ++seed) {
+    SamplerOptions options;
+    options.temperature = 1;
+    options.seed = seed;
+    expected.push_back(cpp_answer(options).text);
+  }
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < got.size(); ++i)
+    threads.emplace_back([this, i, &got] {
+      Owned<cria_sampler> own(cria_sampler_free);
+      EXPECT_EQ(cria_sampler_create(c_demo(), &own.handle), CRIA_OK);
+      EXPECT_EQ(cria_sampler_set(own.handle, "temperature", 1), CRIA_OK);
+      EXPECT_EQ(cria_sampler_set_seed(own.handle, i), CRIA_OK);
+      cria_request request = chat();
+      request.sampler = own.handle;
+      const cria_answer answer = begin(request);
+      got[i] = read_all(answer).first;
+      EXPECT_EQ(cria_answer_free(answer), CRIA_OK);
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(got, expected);
+}
+
+TEST_F(CApi, HandlesMayBeFreedInAnyOrder) {
+  Owned<cria_model> model(cria_model_free);
+  ASSERT_EQ(cria_model_load(CRIA_DATA "/cria-demo-Q8_0.gguf", nullptr, &model.handle), CRIA_OK);
+  Owned<cria_engine> own(cria_engine_free);
+  cria_engine_options options = CRIA_STRUCT(cria_engine_options);
+  options.n_ctx = 128;
+  ASSERT_EQ(cria_engine_create(model.handle, &options, &own.handle), CRIA_OK);
+  ASSERT_EQ(cria_model_free(model.handle), CRIA_OK);
+  EXPECT_EQ(cria_model_free(std::exchange(model.handle, {})), CRIA_ERROR_HANDLE);
+  cria_answer answer{};
+  const cria_request request = chat();
+  ASSERT_EQ(cria_answer_begin(own.handle, &request, &answer), CRIA_OK);
+  ASSERT_EQ(cria_engine_free(own.handle), CRIA_OK);
+  EXPECT_EQ(cria_engine_free(std::exchange(own.handle, {})), CRIA_ERROR_HANDLE);
+  cria_result result = CRIA_STRUCT(cria_result);
+  ASSERT_EQ(cria_answer_result(answer, &result), CRIA_OK) << cria_last_error();
+  EXPECT_EQ(result.stop_reason, CRIA_STOP_INTERRUPTED);
+  EXPECT_EQ(cria_answer_free(answer), CRIA_OK);
+  EXPECT_EQ(cria_answer_free(answer), CRIA_ERROR_HANDLE);
+}
+
+TEST_F(CApi, RefusesWrongArguments) {
+  cria_model model{};
+  EXPECT_EQ(cria_model_load("no/such/file.gguf", nullptr, &model), CRIA_ERROR_DATA);
+  EXPECT_NE(std::string(cria_last_error()).find("no/such/file.gguf"), std::string::npos);
+  EXPECT_EQ(cria_model_load(nullptr, nullptr, &model), CRIA_ERROR_ARGUMENT);
+  EXPECT_EQ(cria_model_load("x", nullptr, nullptr), CRIA_ERROR_ARGUMENT);
+  EXPECT_EQ(cria_sampler_set(sampler.handle, "heat", 1), CRIA_ERROR_ARGUMENT);
+  EXPECT_EQ(cria_sampler_set(sampler.handle, "temperature", -1), CRIA_ERROR_DATA);
+  EXPECT_EQ(cria_sampler_set(sampler.handle, "top_k", 1.5), CRIA_ERROR_DATA);
+  EXPECT_EQ(cria_sampler_set(sampler.handle, "top_k", std::numeric_limits<double>::quiet_NaN()),
+            CRIA_ERROR_DATA);
+  EXPECT_EQ(cria_sampler_set_steps(sampler.handle, "top_k;top_k"), CRIA_ERROR_DATA);
+  EXPECT_EQ(cria_sampler_set_bias(sampler.handle, 1 << 20, 1), CRIA_ERROR_DATA);
+  EXPECT_EQ(cria_sampler_set({engine.handle.id}, "top_k", 1), CRIA_ERROR_HANDLE);
+  const TokenId bad = -1;
+  std::size_t count = 0;
+  std::vector<float> logits(demo_model().vocabulary_size());
+  EXPECT_EQ(cria_logits(engine.handle, &bad, 1, 0, logits.data(), logits.size(), &count), CRIA_ERROR_DATA);
+  EXPECT_EQ(cria_logits(engine.handle, &bad, 1, 2, logits.data(), logits.size(), &count),
+            CRIA_ERROR_ARGUMENT);
+  EXPECT_EQ(cria_logits(engine.handle, nullptr, 1, 0, logits.data(), logits.size(), &count),
+            CRIA_ERROR_ARGUMENT);
+  cria_answer answer{};
+  cria_request request = chat();
+  request.text = "";
+  EXPECT_EQ(cria_answer_begin(engine.handle, &request, &answer), CRIA_ERROR_ARGUMENT);
+  const std::string endless(5000, 'x');
+  const cria_message message{"user", endless.c_str(), nullptr};
+  request = chat();
+  request.messages = &message;
+  EXPECT_EQ(cria_answer_begin(engine.handle, &request, &answer), CRIA_ERROR_CONTEXT);
+  request = CRIA_STRUCT(cria_request);
+  request.tokens = &bad;
+  request.n_tokens = 1;
+  answer = begin(request);
+  EXPECT_EQ(read_all(answer).second, CRIA_ERROR_DATA);
+  EXPECT_EQ(cria_answer_free(answer), CRIA_OK);
+}
+
+// A program that was compiled with a header of another version.
+TEST_F(CApi, StructsMayGrow) {
+  struct Newer {
+    cria_engine_options known;
+    std::uint64_t added[2];
+  } newer = {CRIA_STRUCT(cria_engine_options), {}};
+  newer.known.size = sizeof(Newer);
+  newer.known.n_ctx = 128;
+  Owned<cria_engine> own(cria_engine_free);
+  ASSERT_EQ(cria_engine_create(c_demo(), &newer.known, &own.handle), CRIA_OK) << cria_last_error();
+  newer.added[1] = 77;
+  ASSERT_EQ(cria_engine_get_options(own.handle, &newer.known), CRIA_OK);
+  EXPECT_EQ(newer.known.n_ctx, 128U);
+  EXPECT_STREQ(newer.known.kv_type, "f16");
+  EXPECT_EQ(newer.added[1], 0U);
+  newer.known.kv_type = "f16";
+  newer.added[1] = 1;
+  cria_engine none{};
+  EXPECT_EQ(cria_engine_create(c_demo(), &newer.known, &none), CRIA_ERROR_ARGUMENT);
+  cria_engine_options older = CRIA_STRUCT(cria_engine_options);
+  older.size = offsetof(cria_engine_options, n_batch);
+  older.n_batch = 99;
+  ASSERT_EQ(cria_engine_get_options(own.handle, &older), CRIA_OK);
+  EXPECT_EQ(older.n_ctx, 128U);
+  EXPECT_EQ(older.n_batch, 99U);  // not its own
+  older.size = 0;
+  EXPECT_EQ(cria_engine_get_options(own.handle, &older), CRIA_ERROR_ARGUMENT);
+}
+
+// Calls in no order, with handles that are valid, freed, of another kind or no handles at all.
+TEST_F(CApi, AnyOrderOfCallsIsSafe) {
+  Random random(3);
+  std::vector<std::uint64_t> ids = {0, ~std::uint64_t{0}, c_demo().id, engine.handle.id, sampler.handle.id};
+  const auto any = [&] { return ids[random.next() % ids.size()]; };
+  const auto keep = [&](std::uint64_t id) {
+    if (ids.size() < 40)
+      ids.push_back(id);
+    else
+      ids[5 + random.next() % 35] = id;
+  };
+  std::vector<float> floats(70000);
+  std::vector<cria_token> tokens = {1, 3, 321, 15, 4048, -1};
+  std::size_t count = 0;
+  for (int i = 0; i < 1500; ++i) {
+    cria_answer answer{};
+    cria_sequence sequence{};
+    cria_piece piece = CRIA_STRUCT(cria_piece);
+    cria_result result = CRIA_STRUCT(cria_result);
+    cria_request request = chat();
+    request.max_tokens = static_cast<std::int64_t>(1 + random.next() % 3);
+    request.sampler = {any()};
+    const cria_slice slices[] = {{{any()}, tokens.data(), random.next() % 7, random.next() % 4},
+                                 {{any()}, tokens.data(), 2, 1}};
+    switch (random.next() % 16) {
+      case 0:
+        cria_answer_begin({any()}, &request, &answer);
+        break;
+      case 1:
+        cria_answer_next({any()}, &piece);
+        break;
+      case 2:
+        cria_answer_poll({any()}, &piece);
+        break;
+      case 3:
+        cria_answer_result({any()}, &result);
+        break;
+      case 4:
+        cria_answer_cancel({any()});
+        break;
+      case 5:
+        cria_answer_free({any()});
+        break;
+      case 6:
+      case 7:
+        cria_sequence_create({any()}, random.next() % 2, &sequence);
+        break;
+      case 8:
+        cria_sequence_fork({any()}, &sequence);
+        break;
+      case 9:
+        cria_sequence_truncate({any()}, random.next() % 9, nullptr);
+        break;
+      case 10:
+        cria_sequence_free({any()});
+        break;
+      case 11:
+        cria_sequence_reuse({any()}, tokens.data(), 5, nullptr);
+        break;
+      case 12:
+        cria_engine_step({any()}, nullptr);
+        break;
+      case 13:
+        cria_engine_cancel({any()});
+        break;
+      case 14:
+        cria_logits({any()}, tokens.data(), random.next() % 7, random.next() % 7, floats.data(),
+                    floats.size(), &count);
+        break;
+      default:
+        cria_forward(slices, 1 + random.next() % 2, floats.data(), floats.size(), &count);
+        break;
+    }
+    if (answer.id != 0) keep(answer.id);
+    if (sequence.id != 0) keep(sequence.id);
+    if (i % 500 == 499) {  // the engine is gone; what stands on it is not
+      cria_engine next{};
+      EXPECT_EQ(cria_engine_free(engine.handle), CRIA_OK);
+      cria_engine_options options = CRIA_STRUCT(cria_engine_options);
+      options.n_ctx = 128;
+      options.sequences = 2;
+      ASSERT_EQ(cria_engine_create(c_demo(), &options, &next), CRIA_OK);
+      engine.handle = next;
+      ids[3] = next.id;
+    }
+  }
+  for (const std::uint64_t id : ids) {
+    cria_answer_free({id});
+    cria_sequence_free({id});
+  }
+}
+
+}  // namespace
+}  // namespace cria::test
