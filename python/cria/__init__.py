@@ -1,0 +1,15 @@
+"""cria: LLaMA-family language models from GGUF files on CPUs.
+
+    model = cria.Model("model.gguf")
+    for piece in model.chat("What is the capital of France?", stream=True):
+        print(piece, end="")
+"""
+
+from ._answer import Answer, Stream, ToolCall
+from ._engine import Engine, Sequence
+from ._library import Error, isa
+from ._library import version as __version__
+from ._model import Model
+from ._options import Constraint
+
+__all__ = ["Answer", "Constraint", "Engine", "Error", "Model", "Sequence", "Stream", "ToolCall", "isa"]

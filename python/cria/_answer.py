@@ -1,0 +1,156 @@
+"""Answers: while they are written, and when they are."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import dataclasses
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Callable, List, Optional, Tuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _library as lib
+
+if TYPE_CHECKING:
+    from ._engine import Engine
+
+T = TypeVar("T")
+_STOP_REASONS = ("end", "stop", "length", "context", "cancelled")
+
+
+@dataclasses.dataclass(frozen=True)
+class ToolCall:
+    id: str
+    name: str
+    arguments: str  #: JSON as the model wrote it
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    text: str
+    thinking: str  #: what the model wrote before it
+    stop_reason: str  #: "end", "stop" (a stop text), "length", "context" (it is full) or "cancelled"
+    stop: str  #: the stop text met
+    tokens: npt.NDArray[np.int32]  #: of thinking, answer and calls
+    tool_calls: List[ToolCall]
+    #: Of each token of the answer, where they were asked for: (token, its log-probability, [(token, log-probability) of the likeliest]).
+    logprobs: List[Tuple[int, float, List[Tuple[int, float]]]]
+    prompt_tokens: int  #: evaluated for it
+    cached_tokens: int  #: of the prompt, known before
+    prompt_seconds: float
+    decode_seconds: float
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def interruptible(compute: Callable[[], T], cancel: Callable[[], None]) -> T:
+    """compute(), in a thread of its own where this is the main one: Ctrl-C is heard at once, and cancels."""
+    if threading.current_thread() is not threading.main_thread():
+        return compute()
+    done: List[T] = []
+    failed: List[BaseException] = []
+
+    def run() -> None:
+        try:
+            done.append(compute())
+        except BaseException as error:  # for the main thread
+            failed.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        thread.join()
+    except BaseException:
+        cancel()
+        thread.join()
+        raise
+    if failed:
+        raise failed[0]
+    return done[0]
+
+
+def _text(address: Optional[int], size: int) -> str:
+    return ctypes.string_at(address, size).decode(errors="replace") if address else ""
+
+
+class Stream(lib.Owner):
+    """The pieces of an answer as they are written: an iterator, also an asynchronous one. Closing it, or leaving a `with`, ends the
+    answer; so does Ctrl-C."""
+
+    def __init__(self, engine: Engine, request: lib.Request) -> None:
+        super().__init__("answer", lib.created("answer_begin", engine._handle, ctypes.byref(request)))
+        self._engine = engine  # its handle is not to be freed
+        self._seconds = 1.0  # that the last piece took
+
+    def __iter__(self) -> Stream:
+        return self
+
+    def __next__(self) -> str:
+        while True:
+            piece = self._next()
+            if piece is None:
+                raise StopIteration
+            if piece[0] == 0 and piece[1]:
+                return piece[1]
+
+    def _next(self) -> Optional[Tuple[int, str]]:
+        start = time.perf_counter()
+        # A thread for each piece would cost more than a small model takes for it.
+        slow = self._seconds > 0.01
+        out = interruptible(self._pull, self.cancel) if slow else self._pull()
+        self._seconds = time.perf_counter() - start
+        return out
+
+    def _pull(self) -> Optional[Tuple[int, str]]:
+        piece = lib.Piece()
+        if lib.call("answer_next", self._handle, ctypes.byref(piece)) == lib.END:
+            return None
+        return piece.part, _text(piece.text, piece.text_size)
+
+    def __aiter__(self) -> Stream:
+        return self
+
+    async def __anext__(self) -> str:
+        try:
+            piece = await asyncio.get_running_loop().run_in_executor(None, next, self, None)
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+        if piece is None:
+            raise StopAsyncIteration
+        return piece
+
+    def cancel(self) -> None:
+        """Ends the answer, from any thread; what has been written is its result()."""
+        lib.call("answer_cancel", self._handle)
+
+    def result(self) -> Answer:
+        """All of it, when it is written."""
+        result = lib.Result()
+        interruptible(lambda: lib.call("answer_result", self._handle, ctypes.byref(result)), self.cancel)
+        return _answer(result)
+
+
+def _answer(r: lib.Result) -> Answer:
+    def pair(of: Any) -> Tuple[int, float]:
+        return of.token, of.logprob
+
+    top = [[pair(r.top_logprobs[i * r.n_top + k]) for k in range(r.n_top)] for i in range(r.n_logprobs)]
+    calls = [r.tool_calls[i] for i in range(r.n_tool_calls)]
+    return Answer(
+        text=_text(r.text, r.text_size),
+        thinking=_text(r.thinking, r.thinking_size),
+        stop_reason=_STOP_REASONS[r.stop_reason],
+        stop=r.stop.decode(errors="replace"),
+        tokens=np.array(r.tokens[: r.n_tokens], dtype=np.int32),
+        tool_calls=[ToolCall(*(part.decode(errors="replace") for part in (c.id, c.name, c.arguments))) for c in calls],
+        logprobs=[(*pair(r.logprobs[i]), top[i]) for i in range(r.n_logprobs)],
+        prompt_tokens=r.prompt_tokens,
+        cached_tokens=r.cached_tokens,
+        prompt_seconds=r.prompt_seconds,
+        decode_seconds=r.decode_seconds,
+    )

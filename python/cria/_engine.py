@@ -1,0 +1,219 @@
+"""Engines: threads and memory, many answers and sequences at once."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any, Iterable, List, Mapping, Optional, Sequence as Many, Tuple, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _library as lib
+from ._answer import Answer, Stream, interruptible
+from ._options import Messages, Sampler, TokenIds, constraint, message_array, token_array, variables_text
+
+if TYPE_CHECKING:
+    from ._model import Model
+
+Prompt = Union[str, TokenIds]
+_POOLINGS = {"mean": 0, "last": 1}
+
+
+class Sequence(lib.Owner):
+    """Tokens at positions 0, 1, 2 … whose keys and values the engine holds."""
+
+    def __init__(self, engine: Engine, handle: lib.Handle) -> None:
+        super().__init__("sequence", handle)
+        self.engine = engine
+
+    @property
+    def tokens(self) -> npt.NDArray[np.int32]:
+        return _int_array("sequence_tokens", self._handle, guess=self.engine.n_ctx)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def fork(self) -> Sequence:
+        """Another with the same tokens, at no cost until one of them goes on."""
+        return Sequence(self.engine, lib.created("sequence_fork", self._handle))
+
+    def truncate(self, n: int) -> int:
+        """Forgets what follows the first n tokens; how many are left."""
+        left = ctypes.c_size_t()
+        lib.call("sequence_truncate", self._handle, n, ctypes.byref(left))
+        return left.value
+
+    def reuse(self, tokens: TokenIds) -> int:
+        """Becomes the longest beginning of these tokens that the engine knows; how many those are."""
+        _array, pointer, n = token_array(tokens)
+        left = ctypes.c_size_t()
+        lib.call("sequence_reuse", self._handle, pointer, n, ctypes.byref(left))
+        return left.value
+
+
+class Engine(lib.Owner):
+    """Answers of one engine are written together, in one pass over the weights; `sequences` of them at a time, the others wait. For any
+    number of threads."""
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        n_ctx: int = 0,
+        n_batch: int = 0,
+        threads: int = 0,
+        threads_prefill: int = 0,
+        sequences: int = 1,
+        positions: int = 0,
+        kv_type: str = "f16",
+        keep_prefixes: bool = True,
+        draft: Optional[Model] = None,
+    ) -> None:
+        """n_ctx: positions of a sequence, 0: as the model was trained, at most 4096. positions: of all together, 0: n_ctx of each."""
+        options = lib.EngineOptions(
+            n_ctx=n_ctx,
+            n_batch=n_batch,
+            threads=threads,
+            threads_prefill=threads_prefill,
+            sequences=sequences,
+            positions=positions,
+            kv_type=lib.c_string(kv_type),
+            forget=0 if keep_prefixes else 1,
+        )
+        if draft is not None:
+            options.draft = draft._handle
+        super().__init__("engine", lib.created("engine_create", model._handle, ctypes.byref(options)))
+        self.model = model
+        lib.call("engine_get_options", self._handle, ctypes.byref(options))
+        self.n_ctx: int = options.n_ctx
+
+    def stream(
+        self,
+        *,
+        messages: Optional[Messages] = None,
+        prompt: Optional[Prompt] = None,
+        variables: Optional[Mapping[str, Any]] = None,
+        tools: Optional[Many[Mapping[str, Any]]] = None,
+        max_tokens: int = 0,
+        stop: Iterable[str] = (),
+        schema: Any = None,
+        grammar: Optional[str] = None,
+        regex: Optional[str] = None,
+        ignore_eos: bool = False,
+        speculate: bool = True,
+        logprobs: Optional[int] = None,
+        scope: int = 0,
+        **sampling: Any,
+    ) -> Stream:
+        """Begins an answer to a conversation (messages) or to a text or tokens that go on (prompt). max_tokens: 0: no limit. schema,
+        grammar, regex: what the answer has to be. logprobs: with log-probabilities, and of so many of the likeliest tokens. sampling:
+        seed, temperature, top_k, top_p, min_p and what else `cria run` knows; logit_bias as {token: bias}."""
+        stops = list(stop)
+        request = lib.Request(
+            max_tokens=max_tokens,
+            stop=lib.texts(stops),
+            n_stop=len(stops),
+            ignore_eos=int(ignore_eos),
+            no_speculation=int(not speculate),
+            logprobs=int(logprobs is not None),
+            top_logprobs=logprobs or 0,
+            scope=scope,
+        )
+        if messages is not None:
+            request.messages, request.n_messages = message_array(messages)
+            request.variables = variables_text(variables, tools)
+        if isinstance(prompt, str):
+            text = prompt.encode()
+            request.text, request.text_size = text, len(text)
+        elif prompt is not None:
+            array, request.tokens, request.n_tokens = token_array(prompt)
+        form = constraint(schema, grammar, regex)
+        if form is not None:
+            request.constraint = form._handle
+        with Sampler(self.model._handle, sampling) as sampler:
+            request.sampler = sampler._handle
+            return Stream(self, request)
+
+    def chat(self, messages: Messages, *, stream: bool = False, **options: Any) -> Any:
+        """The answer to a conversation: [{"role": …, "content": …}, …], or a text of the user's. stream: an iterator of its pieces.
+        options: as of stream()."""
+        answer = self.stream(messages=messages, **options)
+        return answer if stream else _all_of(answer)
+
+    def generate(self, prompt: Prompt, *, stream: bool = False, **options: Any) -> Any:
+        """How a text, or tokens, go on. options: as of stream()."""
+        answer = self.stream(prompt=prompt, **options)
+        return answer if stream else _all_of(answer)
+
+    def batch(self, requests: Iterable[Union[Messages, Mapping[str, Any]]], **options: Any) -> List[Answer]:
+        """Many answers at once, in the order of the requests: conversations, or dicts with the arguments of stream(), which
+        go before the options here. Each has the text that it has alone."""
+        streams: List[Stream] = []
+        try:
+            for request in requests:
+                own = dict(request) if isinstance(request, Mapping) else {"messages": request}
+                streams.append(self.stream(**{**options, **own}))
+            return [stream.result() for stream in streams]
+        finally:
+            for stream in streams:
+                stream.close()
+
+    def logits(self, tokens: TokenIds, first: int = 0) -> npt.NDArray[np.float32]:
+        """What follows each of tokens[first:]: [len(tokens) - first, n_vocab]."""
+        _array, pointer, n = token_array(tokens)
+        out = np.empty((max(0, n - first), self.model.n_vocab), dtype=np.float32)
+        self._compute("logits", self._handle, pointer, n, first, *_room(out))
+        return out
+
+    def embed(self, text: Union[Prompt, List[str]], pooling: str = "mean") -> npt.NDArray[np.float32]:
+        """A vector of length 1, [n_embd], of a text or its tokens; of a list of texts [len(text), n_embd]. pooling: "mean" or "last"."""
+        many = isinstance(text, list) and all(isinstance(one, str) for one in text)
+        out = np.empty((len(text) if many else 1, self.model.n_embd), dtype=np.float32)
+        for row, one in zip(out, text if many else [text]):
+            tokens = self.model.tokenize(one) if isinstance(one, str) else one
+            _array, pointer, n = token_array(tokens)
+            self._compute("embed", self._handle, pointer, n, _POOLINGS[pooling], *_room(row))
+        return out if many else out[0]
+
+    def sequence(self, scope: int = 0) -> Sequence:
+        return Sequence(self, lib.created("sequence_create", self._handle, scope))
+
+    def forward(self, slices: Many[Tuple[Sequence, TokenIds, int]]) -> npt.NDArray[np.float32]:
+        """Tokens of several sequences, evaluated together and appended to them: (sequence, tokens, first token whose logits are
+        wanted). The logits of all that are wanted, in that order: [wanted, n_vocab]."""
+        arrays = [token_array(tokens) for _, tokens, _ in slices]
+        c_slices = (lib.Slice * max(1, len(slices)))()
+        for to, (sequence, _, first), (_array, pointer, n) in zip(c_slices, slices, arrays):
+            to.sequence, to.tokens, to.n_tokens, to.first_wanted = sequence._handle, pointer, n, first
+        wanted = sum(max(0, s.n_tokens - s.first_wanted) for s in c_slices)
+        out = np.empty((wanted, self.model.n_vocab), dtype=np.float32)
+        self._compute("forward", c_slices, len(slices), *_room(out))
+        return out
+
+    def cancel(self) -> None:
+        """Ends all that it computes now, from any thread."""
+        lib.call("engine_cancel", self._handle)
+
+    def _compute(self, function: str, *arguments: Any) -> None:
+        interruptible(lambda: lib.call(function, *arguments), self.cancel)
+
+
+def _all_of(stream: Stream) -> Answer:
+    with stream:
+        return stream.result()
+
+
+def _room(array: npt.NDArray[np.float32]) -> Tuple[Any, int, Any]:
+    """An array as the library fills it: where it is, how large, and a place for a count."""
+    return array.ctypes.data_as(lib.Floats), array.size, ctypes.byref(ctypes.c_size_t())
+
+
+def _int_array(function: str, *arguments: Any, guess: int) -> npt.NDArray[np.int32]:
+    array, n = lib.fill(
+        function,
+        *arguments,
+        make=lambda size: np.empty(size, dtype=np.int32),
+        as_pointer=lambda a: a.ctypes.data_as(lib.Tokens),
+        guess=guess,
+    )
+    return array[:n]

@@ -1,0 +1,285 @@
+"""libcria.so as ctypes sees it: structs, functions, and errors as exceptions. See <cria/cria.h>.
+
+While a function computes, other threads of Python run: ctypes releases the interpreter's lock."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pathlib
+import weakref
+from ctypes import POINTER, Structure, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_uint32, c_uint64
+from typing import Any, Callable, Optional
+
+STATUSES = {
+    -1: "data",
+    -2: "argument",
+    -3: "handle",
+    -4: "room",
+    -5: "memory",
+    -6: "context",
+    -7: "constraint",
+    -8: "cancelled",
+    -9: "internal",
+}
+OK, END, AGAIN, ERROR_ROOM = 0, 1, 2, -4
+
+
+class Error(Exception):
+    """Whatever went wrong in the library. kind: "data" (a bad file, a value out of range), "argument", "handle" (closed already),
+    "memory", "context" (no room for the conversation), "constraint", "cancelled" or "internal"."""
+
+    def __init__(self, message: str, kind: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Handle(Structure):
+    _fields_ = [("id", c_uint64)]
+
+
+class _Sized(Structure):
+    """A struct that begins with its size, which is set."""
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(size=ctypes.sizeof(self), **values)
+
+
+Floats = POINTER(c_float)
+Tokens = POINTER(c_int32)
+Texts = POINTER(c_char_p)
+
+
+class ModelOptions(_Sized):
+    _fields_ = [
+        ("size", c_size_t),
+        ("no_mmap", c_int32),
+        ("mlock", c_int32),
+        ("loras", Texts),
+        ("lora_scales", Floats),
+        ("n_loras", c_size_t),
+    ]
+
+
+class ModelInfo(_Sized):
+    _fields_ = [
+        ("size", c_size_t),
+        ("path", c_char_p),
+        ("name", c_char_p),
+        ("n_vocab", c_uint32),
+        ("n_ctx", c_uint32),
+        ("n_embd", c_uint32),
+        ("has_chat_template", c_int32),
+        ("bos", c_int32),
+        ("eos", c_int32),
+    ]
+
+
+class Message(Structure):
+    _fields_ = [("role", c_char_p), ("content", c_char_p), ("json", c_char_p)]
+
+
+class EngineOptions(_Sized):
+    _fields_ = [
+        ("size", c_size_t),
+        ("n_ctx", c_uint32),
+        ("n_batch", c_uint32),
+        ("threads", c_uint32),
+        ("threads_prefill", c_uint32),
+        ("sequences", c_uint32),
+        ("forget", c_int32),
+        ("positions", c_uint64),
+        ("kv_type", c_char_p),
+        ("draft", Handle),
+    ]
+
+
+class Request(_Sized):
+    _fields_ = [
+        ("size", c_size_t),
+        ("messages", POINTER(Message)),
+        ("n_messages", c_size_t),
+        ("variables", c_char_p),
+        ("text", c_char_p),
+        ("text_size", c_size_t),
+        ("tokens", Tokens),
+        ("n_tokens", c_size_t),
+        ("sampler", Handle),
+        ("constraint", Handle),
+        ("max_tokens", c_int64),
+        ("stop", Texts),
+        ("n_stop", c_size_t),
+        ("ignore_eos", c_int32),
+        ("no_speculation", c_int32),
+        ("logprobs", c_int32),
+        ("top_logprobs", c_uint32),
+        ("scope", c_uint64),
+    ]
+
+
+class Piece(_Sized):
+    _fields_ = [("size", c_size_t), ("part", c_int32), ("text", ctypes.c_void_p), ("text_size", c_size_t)]
+
+
+class TokenLogprob(Structure):
+    _fields_ = [("token", c_int32), ("logprob", c_float)]
+
+
+class ToolCall(Structure):
+    _fields_ = [("id", c_char_p), ("name", c_char_p), ("arguments", c_char_p)]
+
+
+class Result(_Sized):
+    _fields_ = [
+        ("size", c_size_t),
+        ("stop_reason", c_int32),
+        ("text", ctypes.c_void_p),
+        ("text_size", c_size_t),
+        ("thinking", ctypes.c_void_p),
+        ("thinking_size", c_size_t),
+        ("stop", c_char_p),
+        ("tokens", Tokens),
+        ("n_tokens", c_size_t),
+        ("tool_calls", POINTER(ToolCall)),
+        ("n_tool_calls", c_size_t),
+        ("logprobs", POINTER(TokenLogprob)),
+        ("top_logprobs", POINTER(TokenLogprob)),
+        ("n_logprobs", c_size_t),
+        ("n_top", c_size_t),
+        ("prompt_tokens", c_size_t),
+        ("cached_tokens", c_size_t),
+        ("prompt_seconds", c_double),
+        ("decode_seconds", c_double),
+    ]
+
+
+class Slice(Structure):
+    _fields_ = [("sequence", Handle), ("tokens", Tokens), ("n_tokens", c_size_t), ("first_wanted", c_size_t)]
+
+
+_Count = POINTER(c_size_t)
+_FUNCTIONS = {
+    "model_load": [c_char_p, POINTER(ModelOptions), POINTER(Handle)],
+    "model_free": [Handle],
+    "model_get_info": [Handle, POINTER(ModelInfo)],
+    "tokenize": [Handle, c_char_p, c_size_t, c_uint32, Tokens, c_size_t, _Count],
+    "detokenize": [Handle, Tokens, c_size_t, c_uint32, c_char_p, c_size_t, _Count],
+    "apply_template": [Handle, POINTER(Message), c_size_t, c_char_p, c_char_p, c_size_t, _Count],
+    "template_tokens": [Handle, POINTER(Message), c_size_t, c_char_p, Tokens, c_size_t, _Count],
+    "sampler_create": [Handle, POINTER(Handle)],
+    "sampler_free": [Handle],
+    "sampler_set": [Handle, c_char_p, c_double],
+    "sampler_set_seed": [Handle, c_uint64],
+    "sampler_set_steps": [Handle, c_char_p],
+    "sampler_set_bias": [Handle, c_int32, c_float],
+    "sampler_set_dry_breakers": [Handle, Texts, c_size_t],
+    "constraint_json_schema": [c_char_p, POINTER(Handle)],
+    "constraint_grammar": [c_char_p, POINTER(Handle)],
+    "constraint_regex": [c_char_p, POINTER(Handle)],
+    "constraint_check": [Handle, c_char_p, c_size_t, POINTER(c_int32), POINTER(c_int32)],
+    "constraint_free": [Handle],
+    "engine_create": [Handle, POINTER(EngineOptions), POINTER(Handle)],
+    "engine_free": [Handle],
+    "engine_get_options": [Handle, POINTER(EngineOptions)],
+    "engine_cancel": [Handle],
+    "answer_begin": [Handle, POINTER(Request), POINTER(Handle)],
+    "answer_free": [Handle],
+    "answer_next": [Handle, POINTER(Piece)],
+    "answer_cancel": [Handle],
+    "answer_result": [Handle, POINTER(Result)],
+    "logits": [Handle, Tokens, c_size_t, c_size_t, Floats, c_size_t, _Count],
+    "embed": [Handle, Tokens, c_size_t, c_int32, Floats, c_size_t, _Count],
+    "sequence_create": [Handle, c_uint64, POINTER(Handle)],
+    "sequence_free": [Handle],
+    "sequence_fork": [Handle, POINTER(Handle)],
+    "sequence_truncate": [Handle, c_size_t, _Count],
+    "sequence_reuse": [Handle, Tokens, c_size_t, _Count],
+    "sequence_tokens": [Handle, Tokens, c_size_t, _Count],
+    "forward": [POINTER(Slice), c_size_t, Floats, c_size_t, _Count],
+}
+
+
+def _open() -> ctypes.CDLL:
+    beside = pathlib.Path(__file__).with_name("libcria.so.0")
+    name = os.environ.get("CRIA_LIBRARY") or (str(beside) if beside.exists() else "libcria.so.0")
+    try:
+        library = ctypes.CDLL(name)
+    except OSError as error:
+        raise ImportError(f"{error}; install libcria, or name its libcria.so in CRIA_LIBRARY") from error
+    for function, arguments in _FUNCTIONS.items():
+        f = getattr(library, "cria_" + function)
+        f.argtypes = arguments
+        f.restype = c_int32
+    for function in ("last_error", "version", "isa"):
+        getattr(library, "cria_" + function).restype = c_char_p
+    return library
+
+
+_library = _open()
+version: str = _library.cria_version().decode()
+
+
+def isa() -> str:
+    """The instruction set that the kernels use on this machine."""
+    return str(_library.cria_isa().decode())
+
+
+def call(function: str, *arguments: Any) -> int:
+    """Its status, 0 or above. Raises Error."""
+    status: int = getattr(_library, "cria_" + function)(*arguments)
+    if status < 0:
+        raise Error(_library.cria_last_error().decode(errors="replace"), STATUSES.get(status, "internal"))
+    return status
+
+
+def fill(function: str, *arguments: Any, make: Callable[[int], Any], as_pointer: Callable[[Any], Any], guess: int) -> Any:
+    """An array that a function fills: (array, how many)."""
+    count = c_size_t()
+    array = make(guess)
+    f = getattr(_library, "cria_" + function)
+    status = f(*arguments, as_pointer(array), guess, ctypes.byref(count))
+    if status == ERROR_ROOM and count.value > guess:
+        array = make(count.value)
+        call(function, *arguments, as_pointer(array), count.value, ctypes.byref(count))
+    elif status < 0:
+        raise Error(_library.cria_last_error().decode(errors="replace"), STATUSES.get(status, "internal"))
+    return array, count.value
+
+
+class Owner:
+    """What holds a handle, and frees it with itself or when asked to."""
+
+    def __init__(self, kind: str, handle: Handle) -> None:
+        self._handle = handle
+        self._free = weakref.finalize(self, getattr(_library, f"cria_{kind}_free"), handle)
+
+    def close(self) -> None:
+        """Frees it; every later call is an Error."""
+        self._free()
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
+def created(function: str, *arguments: Any) -> Handle:
+    handle = Handle()
+    call(function, *arguments, ctypes.byref(handle))
+    return handle
+
+
+def texts(values: Any) -> Any:
+    """An array of C strings, or None."""
+    encoded = [c_string(value) for value in values]
+    return (c_char_p * len(encoded))(*encoded) if encoded else None
+
+
+def c_string(value: Optional[str]) -> Optional[bytes]:
+    if value is None:
+        return None
+    data = os.fsencode(value) if isinstance(value, os.PathLike) else value.encode()
+    if b"\0" in data:
+        raise ValueError("embedded null character")
+    return data
