@@ -195,11 +195,13 @@ void Scheduler::State::guess() {
     of_prompts += r->answering.begun() ? r->answering.missing() : r->answer.text().size();
   for (const auto& r : running) {
     r->draft.clear();
+    r->agree = 0;
     writers += r->answering.decoding() ? 1 : 0;
   }
   const std::size_t all = std::min(options.prompt_tokens, batch.room() - std::min(batch.room(), writers));
   std::size_t left = all - std::min(all, of_prompts);
-  DraftControl::Pass pass{writers + all - left, static_cast<double>(writers)};
+  const std::size_t certain = writers + all - left;
+  DraftControl::Pass pass{certain, static_cast<double>(writers), certain};
   guesses.clear();
   for (std::size_t i = 0; i < n; ++i) {
     Running& r = *running[(turn + i) % n];

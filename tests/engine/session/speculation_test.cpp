@@ -178,37 +178,104 @@ TEST(Speculation, LooksUpTheLatestLongestOccurrence) {
   EXPECT_EQ(draft, (std::vector<TokenId>{6, 6}));
 }
 
-TEST(Speculation, GuessesAsFarAsItPays) {
+// A machine with made-up times, on which an answer is written.
+struct MadeUpMachine {
   DraftControl control;
-  EXPECT_EQ(control.length(5), 0U) << "no pass has been measured";
-  control.spent(1);
-  control.passed(0, 0, 0, 0.010);
-  EXPECT_GT(control.length(20), 0U);
-  EXPECT_EQ(control.length(0), 0U);
-  DraftControl dear = control;  // each token of a pass costs as much as a pass
-  for (int i = 0; i < 40; ++i)
-    if (const std::size_t n = dear.length(20); n > 0)
-      dear.passed(20, n, 0, 0.010 * static_cast<double>(n + 1));
-  EXPECT_EQ(dear.length(20), 0U);
-  DraftControl cheap = control;
-  for (int i = 0; i < 40; ++i)
-    if (const std::size_t n = cheap.length(20); n > 0) cheap.passed(20, n, n, 0.011);
-  EXPECT_GT(cheap.length(20), 10U);
+  double first = 0.3,
+         each = 0.1;     // what a pass costs for more than one token, and for each: in passes of one
+  double disturbed = 1;  // how much longer everything takes now
+  std::size_t agree = 6;
+
+  [[nodiscard]] double cost(std::size_t guesses) const {
+    return guesses == 0 ? 1 : 1 + first + each * static_cast<double>(guesses);
+  }
+  /// A pass of so many guesses, all of them right or none. Returns how many they were.
+  std::size_t pass(bool right) {
+    const std::size_t n = control.length(agree);
+    control.passed(agree, n, right ? n : 0, 0.010 * disturbed * cost(n));
+    return n;
+  }
+  /// Writes so many tokens. Returns in how many passes.
+  std::size_t write(std::size_t tokens, bool right) {
+    std::size_t passes = 0;
+    for (std::size_t written = 0; written < tokens; ++passes)
+      written += right ? pass(true) + 1 : (pass(false), 1);
+    return passes;
+  }
+};
+
+TEST(Speculation, GuessesAsFarAsItPays) {
+  MadeUpMachine cheap;
+  EXPECT_EQ(cheap.pass(true), 0U) << "no pass has been measured";
+  EXPECT_LE(cheap.write(60, true), 20U);
+  EXPECT_GT(cheap.control.length(20), 8U);
+  EXPECT_EQ(cheap.control.length(0), 0U) << "nothing speaks for the guess";
+  MadeUpMachine dear;  // each token costs as much as a pass
+  dear.first = 0;
+  dear.each = 1;
+  std::size_t guessed = 0;
+  for (int i = 0; i < 200; ++i) guessed += dear.pass(false);
+  EXPECT_LE(guessed, 10U);
 }
 
-// What wrong guesses cost stays within a fiftieth of the time.
-TEST(Speculation, LosesLittle) {
-  DraftControl control;
-  double seconds = 0, lost = 0;
-  for (int i = 0; i < 2000; ++i) {
-    const std::size_t n = control.length(6);
-    const double pass = 0.010 * (1 + 0.3 * static_cast<double>(n));
-    control.passed(n == 0 ? 0 : 6, n, 0, pass);
-    seconds += 0.010;
-    lost += pass - 0.010;
+TEST(Speculation, ASlowMomentIsOutvoted) {
+  MadeUpMachine machine;
+  machine.write(300, true);
+  machine.disturbed = 20;
+  machine.pass(true);
+  machine.disturbed = 1;
+  EXPECT_LE(machine.write(64, true), 9U) << "as many at a time as before";
+  for (const std::size_t until : {3, 4, 5, 8}) {  // the first guesses are the slow ones
+    MadeUpMachine young;
+    young.write(until, true);
+    young.disturbed = 20;
+    young.pass(true);
+    young.disturbed = 1;
+    EXPECT_LE(young.write(96, true), 40U) << until;
+    EXPECT_LE(young.write(64, true), 12U) << until;
   }
-  EXPECT_LE(lost, 0.03 * seconds);
-  EXPECT_GT(lost, 0);
+}
+
+TEST(Speculation, ADisturbedMachineChangesNoRatio) {
+  MadeUpMachine machine;
+  machine.write(300, true);
+  for (const double disturbed : {3.0, 1.0, 5.0, 1.0}) {
+    machine.disturbed = disturbed;
+    EXPECT_LE(machine.write(150, true), 30U) << disturbed;
+  }
+  machine.first = 0;  // from now on a pass of many tokens costs a pass for each
+  machine.each = 1;
+  machine.write(300, true);
+  double spent = 0;
+  for (int i = 0; i < 300; ++i) {
+    const std::size_t n = machine.pass(false);
+    spent += machine.cost(n) - 1;
+  }
+  EXPECT_LE(spent, 0.06 * 300) << "what was earned may be lost, no more";
+}
+
+TEST(Speculation, WrongGuessesAreForgotten) {
+  MadeUpMachine machine;
+  machine.write(500, false);
+  EXPECT_LE(machine.write(100, true), 80U);
+  EXPECT_LE(machine.write(64, true), 14U);
+}
+
+// What wrong guesses cost stays within a small part of the time.
+TEST(Speculation, LosesLittle) {
+  for (const double each : {0.1, 0.3, 1.0}) {
+    MadeUpMachine machine;
+    machine.each = each;
+    for (const int passes : {128, 2000}) {
+      double lost = 0;
+      for (int i = 0; i < passes; ++i) {
+        const std::size_t n = machine.pass(false);
+        lost += machine.cost(n) - 1;
+      }
+      EXPECT_LE(lost, (passes == 128 ? 0.04 : 0.025) * passes) << each;
+      EXPECT_GT(lost, 0) << "it was tried";
+    }
+  }
 }
 
 TEST(Speculation, ADraftModelHasTheSameVocabulary) {
