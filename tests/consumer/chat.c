@@ -1,4 +1,5 @@
 /* A conversation in the terminal: chat MODEL. Ctrl-C stops an answer, an empty line or the end of input the program. */
+#define _POSIX_C_SOURCE 200809L
 #include <cria/cria.h>
 #include <pthread.h>
 #include <signal.h>
@@ -59,7 +60,7 @@ int main(int argc, char** argv) {
   pthread_sigmask(SIG_BLOCK, &signals, NULL);
   check(cria_model_load(argc > 1 ? argv[1] : "model.gguf", NULL, &model));
   check(cria_engine_create(model, NULL, &engine));
-  pthread_create(&waiting, NULL, wait_for_interrupts, &signals);
+  if (pthread_create(&waiting, NULL, wait_for_interrupts, &signals) == 0) pthread_detach(waiting);
   while (fputs("> ", stdout), fflush(stdout), fgets(line, sizeof line, stdin) != NULL && line[0] != '\n') {
     line[strcspn(line, "\n")] = '\0';
     say("user", line);
