@@ -112,6 +112,7 @@ struct ChatOptions {
 
 struct GenerateResult {
   StopReason reason = StopReason::EndOfGeneration;
+  bool end_token = false;  ///< a token that ends generation was drawn: one more than `tokens`
   std::string text;                  ///< the answer: all that the sink was given
   std::string reasoning;             ///< what the model thought before it: all that on_thinking was given
   std::vector<ToolCall> tool_calls;  ///< in their order; they are no part of the text

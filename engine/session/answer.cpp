@@ -113,8 +113,10 @@ void Answer::take(std::span<const float> logits) {
   const TokenMask allowed = constraint_.mask();
   if (constraint_.stuck()) return end(StopReason::Length);  // the vocabulary has no such text
   const TokenId token = sampler_.next(logits, text_, allowed);
-  if (std::ranges::count(model_.vocabulary().end_of_generation, token) != 0)
+  if (std::ranges::count(model_.vocabulary().end_of_generation, token) != 0) {
+    result_.end_token = true;
     return end(StopReason::EndOfGeneration);
+  }
   constraint_.drawn(token, output_);
   push(token, logits);
   constraint_.shown(token, output_);

@@ -40,8 +40,7 @@ Json token_logprobs_json(const Tokenizer& tokenizer, const TokenLogprobs& token)
 
 AnswerUsage AnswerUsage::of(const GenerateResult& result) {
   return {result.prompt_tokens + result.cached_tokens, result.cached_tokens,
-          result.tokens.size() + (result.reason == StopReason::EndOfGeneration ? 1 : 0),
-          result.reasoning_tokens};
+          result.tokens.size() + (result.end_token ? 1 : 0), result.reasoning_tokens};
 }
 
 Json usage_json(const AnswerUsage& usage) {

@@ -84,6 +84,7 @@ TEST(Chat, EndsAtEndOfGeneration) {
   Text out;
   const GenerateResult result = session.chat({{"user", "hello"}}, greedy(), out.sink());
   EXPECT_EQ(result.reason, StopReason::EndOfGeneration);
+  EXPECT_TRUE(result.end_token);
   EXPECT_EQ(out.text, "Hello! How can I help you?");
   const auto& ends = demo_model().vocabulary().end_of_generation;
   for (const TokenId token : result.tokens) EXPECT_EQ(std::count(ends.begin(), ends.end(), token), 0);

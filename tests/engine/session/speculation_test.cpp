@@ -125,6 +125,8 @@ TEST(Speculation, ForcedTextIsADraft) {
   options.speculate = Speculate::Off;
   const Spoken want = speak_with(demo_model(), nullptr, prompt, options);
   EXPECT_NE(want.result.text.find("The end."), std::string::npos) << want.result.text;
+  EXPECT_EQ(want.result.reason, StopReason::EndOfGeneration);
+  EXPECT_FALSE(want.result.end_token);  // nothing could follow: none was drawn
   options.speculate = Speculate::Lookup;
   const Spoken got = speak_with(demo_model(), nullptr, prompt, options);
   expect_same(got, want);
