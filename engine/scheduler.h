@@ -75,6 +75,8 @@ class Scheduler {
   /// Answers that are being read or written, and that wait.
   [[nodiscard]] std::size_t active() const noexcept;
   [[nodiscard]] std::size_t waiting() const noexcept;
+  /// Of the context, that active answers hold. What is kept for others is not among them.
+  [[nodiscard]] std::size_t positions() const noexcept;
 
  private:
   struct State;

@@ -378,4 +378,10 @@ bool Scheduler::step(const std::atomic<bool>* stop) {
 std::size_t Scheduler::active() const noexcept { return state_->running.size(); }
 std::size_t Scheduler::waiting() const noexcept { return state_->queue.size(); }
 
+std::size_t Scheduler::positions() const noexcept {
+  std::size_t n = 0;
+  for (const auto& r : state_->running) n += r->sequence.tokens().size();
+  return n;
+}
+
 }  // namespace cria

@@ -254,7 +254,8 @@ TEST(ServeAnswers, AConversationThatATemplateRefuses) {
 Json endless(const char* text) { return question(text, {{"ignore_eos", true}, {"stream", true}}); }
 
 void wait_until_idle(const ServedDemo& demo) {
-  while (demo.metrics().requests_running.value() + demo.metrics().requests_waiting.value() > 0)
+  const Metrics& now = demo.metrics();
+  while (now.requests_running.value() + now.requests_waiting.value() + now.kv_positions_used.value() > 0)
     std::this_thread::yield();
 }
 
@@ -289,6 +290,7 @@ TEST(ServeQueue, ClosedConnectionsFreeTheirSlots) {
     std::vector<std::shared_ptr<FakeExchange>> all;
     for (int i = 0; i < 12; ++i) all.push_back(demo.ask(kChatPath, endless(kStory)));
     all.front()->wait_for_events(3);
+    EXPECT_GT(demo.metrics().kv_positions_used.value(), 0U);
     for (const auto& one : all) one->close();
     wait_until_idle(demo);
   }

@@ -226,6 +226,7 @@ void Service::publish() {
   }
   metrics_.requests_waiting.set(waiting + in_inbox);
   metrics_.requests_running.set(jobs_.size() - waiting);
+  metrics_.kv_positions_used.set(scheduler_->positions());
 }
 
 }  // namespace cria::serve
