@@ -56,6 +56,7 @@ nlohmann::ordered_json json_of(const RequestLine& line, const RequestRecord& rec
   json["total_ms"] = milliseconds(line.seconds);
   if (const auto speed = rate(line, record)) json["tokens_per_second"] = std::round(*speed * 10) / 10;
   json["finish"] = line.cancelled ? "cancelled" : record.finish;
+  if (!record.error.empty()) json["error"] = record.error;
   if (options.texts) {
     json["prompt"] = record.prompt_text;
     json["answer"] = record.answer_text;
@@ -114,6 +115,7 @@ std::string request_line(const RequestLine& line, const RequestRecord& record, c
   if (const auto speed = rate(line, record)) out += " speed=" + short_number(*speed) + "/s";
   const std::string finish = line.cancelled ? "cancelled" : escaped_text(record.finish);
   if (!finish.empty()) out += " " + finish;
+  if (!record.error.empty()) out += " error: \"" + escaped_text(record.error) + "\"";
   if (options.texts && !(record.prompt_text.empty() && record.answer_text.empty()))
     out += " prompt: \"" + escaped_text(record.prompt_text) + "\" answer: \"" +
            escaped_text(record.answer_text) + "\"";

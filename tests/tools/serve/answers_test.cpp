@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "tests/tools/serve/served_demo.h"
+#include "tools/serve/api/embeddings.h"
 
 namespace cria::serve::test {
 namespace {
@@ -247,6 +248,14 @@ TEST(ServeAnswers, AConversationThatATemplateRefuses) {
   EXPECT_EQ(longer->status(), 400);
   EXPECT_EQ(longer->json()["error"]["code"], "context_length_exceeded");
   EXPECT_NE(longer->json()["error"]["message"].get<std::string>().find("511"), std::string::npos);
+}
+
+TEST(ServeAnswers, WhatWentWrongWithinIsForTheLog) {
+  FakeExchange broken("/v1/completions", ""), refused("/v1/completions", "");
+  fail(broken, {500, "internal_error", "no room"});
+  EXPECT_EQ(broken.record().error, "no room");
+  fail(refused, {503, "queue_full", "try again"});
+  EXPECT_EQ(refused.record().error, "");
 }
 
 // ------------------------------------------------------------ the queue

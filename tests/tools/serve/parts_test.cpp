@@ -260,6 +260,16 @@ TEST(ServeLog, TellsWhatIsKnown) {
   EXPECT_EQ(json.find('\n'), std::string::npos);
 }
 
+TEST(ServeLog, TellsWhatWentWrong) {
+  RequestRecord record;
+  record.error = "no\nroom";
+  const RequestLine line{"id", "127.0.0.1", "POST", "/v1/completions", 500, 1, false};
+  EXPECT_TRUE(request_line(line, record, {}).ends_with(" error: \"no\\x0Aroom\""))
+      << request_line(line, record, {});
+  EXPECT_NE(request_line(line, record, {true, false}).find(R"("error":"no\nroom")"), std::string::npos);
+  EXPECT_EQ(request_line(line, {}, {}).find("error"), std::string::npos);
+}
+
 TEST(ServeErrors, OneLineWhateverIsTold) {
   EXPECT_EQ(
       error_body(400, "a\nb\"\xFF", "invalid_value", "n[0]"),

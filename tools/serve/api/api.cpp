@@ -44,6 +44,7 @@ Route Api::post_route(const char* path, Answerer answerer) {
       } catch (const RequestError& error) {
         refuse(*exchange, error);
       } catch (const std::exception& error) {
+        exchange->record().error = error.what();
         exchange->fail(500, error_body(500, error.what(), "internal_error"));
       }
     });

@@ -46,6 +46,7 @@ struct RequestRecord {
   /// Seconds from `arrived` to the first step that worked on it, and to its first token.
   std::optional<double> waited, first_token;
   std::string finish;  ///< "stop", "length", "tool_calls" …; "" where there is no such thing
+  std::string error;   ///< what went wrong within the server (a status of 500): for the log alone
   std::string prompt_text, answer_text;  ///< for --log-prompts alone; else left empty
 };
 
