@@ -7,10 +7,6 @@ namespace {
 
 constexpr std::size_t kMostConstraints = 64;  // that are kept
 
-[[noreturn]] void refuse_constraint(const char* code, const std::string& path, const ConstraintError& error) {
-  throw RequestError(code, path, "\"" + path + "\": " + error.what());
-}
-
 }  // namespace
 
 Constraints::Pointer Constraints::find(const std::string& key, const std::function<Pointer()>& compile) {
@@ -40,25 +36,18 @@ Constraints::Pointer Constraints::of_tools(const ToolFields& tools, CallForm for
     try {
       return Constraint::tool_calls(choice);
     } catch (const ConstraintError& error) {
-      refuse_constraint("invalid_schema", "tools" + error.place, error);
+      const std::string path = "tools" + error.place;
+      throw RequestError("invalid_schema", path, "\"" + path + "\": " + error.what());
     }
   });
 }
 
 Constraints::Pointer Constraints::of(const CompletionRequest& request, CallForm form) {
-  using Kind = ConstraintFields::Kind;
   const ConstraintFields& wanted = request.constraint;
   if (request.tools.demanded()) return of_tools(request.tools, form);
-  if (wanted.kind == Kind::None) return nullptr;
-  if (wanted.kind == Kind::JsonObject) return find("object", [] { return Constraint::any_object(); });
-  const bool grammar = wanted.kind == Kind::Grammar;
-  return find((grammar ? "grammar " : "schema ") + wanted.text, [&] {
-    try {
-      return grammar ? Constraint::gbnf(wanted.text) : Constraint::json_schema(wanted.text);
-    } catch (const ConstraintError& error) {
-      refuse_constraint(grammar ? "invalid_grammar" : "invalid_schema", wanted.path, error);
-    }
-  });
+  if (wanted.kind == ConstraintFields::Kind::None) return nullptr;
+  return find("text " + std::to_string(static_cast<int>(wanted.kind)) + " " + wanted.text,
+              [&] { return tools::compile(wanted); });
 }
 
 }  // namespace cria::serve

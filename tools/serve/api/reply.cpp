@@ -131,7 +131,7 @@ void Reply::on_end(std::size_t index, GenerateResult result) {
     last["logprobs"] = nullptr;
     last["finish_reason"] = tools::finish_reason(choice.result);
     begin_choice(index);
-    send(index, std::move(last));
+    send(std::move(last));
   }
   if (left_ > 0) return;
   record();
@@ -163,7 +163,7 @@ void Reply::begin_choice(std::size_t index) {
     return;
   }
   first["finish_reason"] = nullptr;
-  send(index, std::move(first));
+  send(std::move(first));
 }
 
 void Reply::send_text(std::size_t index, std::string text) {
@@ -179,16 +179,15 @@ void Reply::send_text(std::size_t index, std::string text) {
   chunk["logprobs"] =
       wants_logprobs() ? logprobs(choice, choice.tokens.take(choice.sent)) : RequestJson(nullptr);
   chunk["finish_reason"] = nullptr;
-  send(index, std::move(chunk));
+  send(std::move(chunk));
 }
 
 void Reply::send_delta(std::size_t index, RequestJson delta) {
   begin_choice(index);
-  send(index,
-       {{"index", index}, {"delta", std::move(delta)}, {"logprobs", nullptr}, {"finish_reason", nullptr}});
+  send({{"index", index}, {"delta", std::move(delta)}, {"logprobs", nullptr}, {"finish_reason", nullptr}});
 }
 
-void Reply::send(std::size_t, RequestJson choice) {
+void Reply::send(RequestJson choice) {
   RequestJson chunk = head(true);
   chunk["choices"] = RequestJson::array({std::move(choice)});
   if (request_.include_usage) chunk["usage"] = nullptr;

@@ -59,7 +59,7 @@ class Reply : public std::enable_shared_from_this<Reply> {
   void send_text(std::size_t index, std::string text);
   void send_rest(std::size_t index);
   void begin_choice(std::size_t index);
-  void send(std::size_t index, RequestJson choice);
+  void send(RequestJson choice);
   void send_delta(std::size_t index, RequestJson delta);
   void end_stream();
   void answer_whole();
