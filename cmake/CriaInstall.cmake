@@ -30,7 +30,7 @@ install(TARGETS cria_library cria_shared EXPORT criaTargets ARCHIVE DESTINATION 
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS cria_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES data/cria-demo-Q8_0.gguf data/cria-demo.md DESTINATION ${CMAKE_INSTALL_DATADIR}/cria)
-configure_file(packaging/cria-serve.service.in ${PROJECT_BINARY_DIR}/cria-serve.service @ONLY)
+configure_file(cmake/cria-serve.service.in ${PROJECT_BINARY_DIR}/cria-serve.service @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/cria-serve.service DESTINATION lib/systemd/system)
 install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 

@@ -7,11 +7,11 @@
 #include "tools/serve/http/error_body.h"
 #include "tools/serve/http/head_scanner.h"
 #include "tools/serve/http/message_parser.h"
+#include "tools/serve/http/request_log.h"
 #include "tools/serve/http/response.h"
 #include "tools/serve/http/route_table.h"
 #include "tools/serve/http/target.h"
 #include "tools/serve/metrics.h"
-#include "tools/serve/request_log.h"
 
 namespace cria::serve {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "tools/serve/http/access.h"
 #include "tools/serve/http/exchange.h"
+#include "tools/serve/http/request_log.h"
 #include "tools/serve/metrics.h"
-#include "tools/serve/request_log.h"
 
 namespace cria::serve {
 

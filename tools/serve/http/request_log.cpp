@@ -1,4 +1,4 @@
-#include "tools/serve/request_log.h"
+#include "tools/serve/http/request_log.h"
 
 #include <chrono>
 #include <cmath>
