@@ -24,9 +24,9 @@ class RawClient {
   void reset();
 
   /// Everything until the server closes, or nothing comes for so long.
-  std::string read_all(std::chrono::milliseconds silence = std::chrono::seconds(10));
+  std::string read_all(std::chrono::milliseconds silence = std::chrono::seconds(60));
   /// Until what has come ends with, or holds, `text`; what has come by then.
-  std::string read_until(std::string_view text, std::chrono::milliseconds silence = std::chrono::seconds(10));
+  std::string read_until(std::string_view text, std::chrono::milliseconds silence = std::chrono::seconds(60));
   /// Whether the server closes within that time; what comes before is dropped.
   bool is_closed_within(std::chrono::milliseconds time);
 

@@ -10,7 +10,7 @@ namespace cria::serve::test {
 
 inline std::shared_ptr<const Model> demo_model() {
   static const std::shared_ptr<const Model> model =
-      Model::load(std::string(project_root()) + "/data/cria-demo-Q8_0.gguf");
+      Model::load(std::string(cria::test::project_root()) + "/data/cria-demo-Q8_0.gguf");
   return model;
 }
 
