@@ -102,7 +102,8 @@ struct GenerateOptions {
 struct ChatOptions {
   std::shared_ptr<const ChatTemplate> chat_template;  ///< null: the model's own
   /// A JSON object of what else the template may ask for: documents … Only where there are "tools", calls of
-  /// tools are told from the answer's text.
+  /// tools are told from the answer's text; they are held to the tools' schemas, as Constraint::tool_calls()
+  /// has it, unless the answer has another constraint.
   std::string variables;
   std::optional<CallForm> calls;  ///< the form of calls; default: known from the template
   bool drop_oldest = false;       ///< a conversation that outgrows the context loses its oldest exchanges
@@ -112,7 +113,7 @@ struct ChatOptions {
 
 struct GenerateResult {
   StopReason reason = StopReason::EndOfGeneration;
-  bool end_token = false;  ///< a token that ends generation was drawn: one more than `tokens`
+  bool end_token = false;            ///< a token that ends generation was drawn: one more than `tokens`
   std::string text;                  ///< the answer: all that the sink was given
   std::string reasoning;             ///< what the model thought before it: all that on_thinking was given
   std::vector<ToolCall> tool_calls;  ///< in their order; they are no part of the text

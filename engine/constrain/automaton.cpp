@@ -112,11 +112,17 @@ void AutomatonBuilder::text(NodeId from, std::string_view text, NodeId to) {
 
 void AutomatonBuilder::marker(NodeId from, const std::string& marker, NodeId to) {
   text(from, marker, to);
+  control(from, marker, to);
+}
+
+Symbol AutomatonBuilder::control(NodeId from, const std::string& marker, NodeId to) {
   auto found = std::ranges::find(markers_, marker);
   if (found == markers_.end()) found = markers_.insert(found, marker);
   const auto index = static_cast<std::size_t>(found - markers_.begin());
   if (index >= Automaton::kMostMarkers) throw Error("too many markers");
-  edge(from, static_cast<Symbol>(256 + index), static_cast<Symbol>(256 + index), to);
+  const auto symbol = static_cast<Symbol>(256 + index);
+  edge(from, symbol, symbol, to);
+  return symbol;
 }
 
 // Those that have the empty text. `reached`: from a rule's start without reading.

@@ -78,6 +78,8 @@ class AutomatonBuilder {
   void text(NodeId from, std::string_view text, NodeId to);
   /// A text that may be written in bytes or be one control token.
   void marker(NodeId from, const std::string& text, NodeId to);
+  /// That control token alone. Returns its symbol.
+  Symbol control(NodeId from, const std::string& text, NodeId to);
 
   /// A rule that may call itself before it has read anything.
   [[nodiscard]] std::optional<RuleId> left_recursive() const;

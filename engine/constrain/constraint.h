@@ -5,18 +5,20 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/constrain/constraint_error.h"
 #include "tokenizer/chat/tool_call.h"
 
 namespace cria {
 
-/// Which calls of tools an answer has to be.
+/// Which calls of tools an answer has to be, or may hold.
 struct ToolChoice {
   CallForm form = CallForm::None;
   std::string tools;  ///< a JSON array of {"type": "function", "function": {"name", "parameters", "strict"}}
   std::string name;   ///< one call of this tool; "": of any
-  bool parallel = true;  ///< several calls
+  bool parallel = true;    ///< several calls
+  bool free_text = false;  ///< text comes before them, or stands alone: anything that does not begin a call
 };
 /// Whether answers can be held to calls of this form.
 bool can_require_calls(CallForm form);
@@ -43,8 +45,10 @@ class Constraint {
   static std::shared_ptr<const Constraint> regex(std::string_view expression);
 
   /// Calls of tools, with arguments by their parameters' schemas. A tool whose schema is not supported takes any JSON
-  /// object; ConstraintError with its place ("[1].function.parameters") if it is `strict`, or no object's.
-  static std::shared_ptr<const Constraint> tool_calls(const ToolChoice& choice);
+  /// object; ConstraintError with its place ("[1].function.parameters") if it is `strict`, or no object's. loose: gets
+  /// a line for each tool that takes any object, "NAME: why".
+  static std::shared_ptr<const Constraint> tool_calls(const ToolChoice& choice,
+                                                      std::vector<std::string>* loose = nullptr);
 
   /// Whether a text is whole, and whether one that is whole begins with it.
   [[nodiscard]] bool accepts(std::string_view text) const;

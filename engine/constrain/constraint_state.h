@@ -12,11 +12,16 @@
 namespace cria {
 
 struct Constraint::State {
-  /// calls: the text has calls of tools in it, which the answer's reader takes out.
-  State(Automaton compiled, bool with_calls) : automaton(std::move(compiled)), calls(with_calls) {}
+  /// Of tools: the answer's reader takes them out of the text.
+  enum class Calls : std::uint8_t {
+    None,
+    Only,
+    AfterText,  ///< of any kind; until one begins, the text is whole everywhere
+  };
+  State(Automaton compiled, Calls in_it) : automaton(std::move(compiled)), calls(in_it) {}
 
   const Automaton automaton;
-  const bool calls;
+  const Calls calls;
 
   /// The same object for the same trie, for as long as that lives.
   std::shared_ptr<TokenMasks> masks(const std::shared_ptr<const TokenTrie>& trie);
@@ -27,7 +32,8 @@ struct Constraint::State {
 };
 
 /// From the builder's rule. Throws ConstraintError where no text is whole; what: "schema", "grammar", ….
-std::shared_ptr<const Constraint> make_constraint(const AutomatonBuilder& builder, RuleId root,
-                                                  std::string_view what, bool calls = false);
+std::shared_ptr<const Constraint> make_constraint(
+    const AutomatonBuilder& builder, RuleId root, std::string_view what,
+    Constraint::State::Calls calls = Constraint::State::Calls::None);
 
 }  // namespace cria

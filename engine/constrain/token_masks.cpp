@@ -164,6 +164,11 @@ bool TokenMasks::Run::accept(TokenId token) {
   return true;
 }
 
+void TokenMasks::Run::restart() {
+  const std::scoped_lock lock(masks_->mutex_);
+  state_ = masks_->runs_.start();
+}
+
 bool TokenMasks::Run::whole() const {
   const std::scoped_lock lock(masks_->mutex_);
   return masks_->runs_.whole(state_);

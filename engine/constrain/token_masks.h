@@ -32,6 +32,8 @@ class TokenMasks {
     std::shared_ptr<const TokenBits> mask();
     /// False, and nothing else happens, where the token is none of the mask's.
     bool accept(TokenId token);
+    /// Back to where the text has not begun.
+    void restart();
     [[nodiscard]] bool whole() const;
     [[nodiscard]] bool finished() const;
     /// The text that must follow, at most so many bytes.

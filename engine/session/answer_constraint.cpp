@@ -1,6 +1,8 @@
 #include "engine/session/answer_constraint.h"
 
 #include <algorithm>
+#include <bit>
+#include <numeric>
 
 #include "engine/constrain/constraint_state.h"
 #include "engine/model_parts.h"
@@ -28,8 +30,13 @@ AnswerConstraint::AnswerConstraint(const Model& model, const GenerateOptions& op
   if (!options.constraint) return;
   trie_ = model.token_trie();
   Constraint::State& state = options.constraint->state();
-  verbatim_ = !state.calls;
+  verbatim_ = state.calls == Constraint::State::Calls::None;
+  free_text_ = state.calls == Constraint::State::Calls::AfterText;
   run_.emplace(state.masks(trie_), trie_);
+  if (free_text_) {
+    phase_ = options.thinking_opened ? Phase::Free : Phase::Inside;
+    return;
+  }
   if (!format_.thinks()) {
     phase_ = verbatim_ ? Phase::Begin : Phase::Inside;
     return;
@@ -46,6 +53,7 @@ TokenMask AnswerConstraint::checked(TokenMask mask) {
 
 TokenMask AnswerConstraint::mask() {
   if (!run_) return {};
+  if (free_text_) return text_mask();
   if (phase_ == Phase::Free) {
     bits_.assign((trie_->vocabulary_size + 63) / 64, ~std::uint64_t{0});
     if (const std::size_t rest = trie_->vocabulary_size % 64; rest != 0)
@@ -58,6 +66,20 @@ TokenMask AnswerConstraint::mask() {
   bits_ = *inside_;
   open_masks();
   return checked(bits_);
+}
+
+// Outside of calls all tokens may come but those that hold the marker of a call and something that no call goes on with.
+TokenMask AnswerConstraint::text_mask() {
+  if (phase_ == Phase::Free) return {};
+  inside_ = run_->mask();
+  if (!run_->whole()) return checked(*inside_);
+  bits_ = *inside_;
+  const auto unknown = tokenizer_.vocabulary().unk;
+  if (unknown && static_cast<std::size_t>(*unknown) < trie_->vocabulary_size) set_bit(bits_, *unknown, true);
+  const auto allowed = std::accumulate(
+      bits_.begin(), bits_.end(), std::size_t{0},
+      [](std::size_t n, std::uint64_t word) { return n + static_cast<std::size_t>(std::popcount(word)); });
+  return allowed == trie_->vocabulary_size ? TokenMask{} : TokenMask{bits_};
 }
 
 // Beside what the constraint begins with: the marker that opens thinking, line breaks after it.
@@ -114,6 +136,12 @@ void AnswerConstraint::drawn(TokenId token, AnswerOutput& output) {
 
 // Whether thinking has ended.
 void AnswerConstraint::shown(TokenId token, const AnswerOutput& output) {
+  if (run_ && free_text_) {
+    const bool thought = phase_ == Phase::Free;
+    phase_ = output.thinking() ? Phase::Free : Phase::Inside;
+    if (thought && phase_ == Phase::Inside) run_->restart();
+    return;
+  }
   if (!run_ || phase_ != Phase::Free || !output.answer_next()) return;
   phase_ = Phase::Begin;
   const bool block = format_.kind == AnswerFormat::Kind::Block;

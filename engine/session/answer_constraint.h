@@ -34,6 +34,7 @@ class AnswerConstraint {
     Begin,  ///< thinking may open, or the answer begin
     Inside,
   };
+  TokenMask text_mask();
   void open_masks();
   void add_text_openers(std::string_view text);
   TokenMask checked(TokenMask mask);
@@ -43,6 +44,7 @@ class AnswerConstraint {
   std::shared_ptr<const TokenTrie> trie_;
   std::optional<TokenMasks::Run> run_;
   bool verbatim_ = false;
+  bool free_text_ = false;  // text, until a call begins; then the phase says only whether it is thinking
   Phase phase_ = Phase::Inside;
   bool may_open_ = false;        // in Begin
   std::string opening_;          // what is left of a marker that has begun

@@ -2,7 +2,18 @@
 
 #include <utility>
 
+#include "engine/constrain/constraint_state.h"
+
 namespace cria {
+
+AnswerOutput::AnswerOutput(const Tokenizer& tokenizer, const GenerateOptions& options, const TextSink& sink)
+    : tokenizer_(tokenizer),
+      options_(options),
+      sink_(sink),
+      reader_(tokenizer, options.format, options.thinking_opened),
+      scanner_(options.stop),
+      only_calls_(options.constraint && options.constraint->state().calls == Constraint::State::Calls::Only) {
+}
 
 void AnswerOutput::begin_verbatim() {
   reader_.finish(reader_sink());
@@ -29,7 +40,8 @@ void AnswerOutput::finish(GenerateResult& result) {
   if (verbatim_) {
     show(verbatim_->finish(), text_, sink_);
   } else if (scanner_.found().empty()) {
-    reader_.finish(reader_sink());
+    cut_ = result.reason != StopReason::EndOfGeneration;
+    reader_.finish(reader_sink(), cut_);
     show(scanner_.finish(), text_, sink_);
   }
   result.text = std::move(text_);
@@ -56,7 +68,8 @@ void AnswerOutput::take(ToolCall call) {
 
 void AnswerOutput::take(AnswerPart part, std::string_view text) {
   if (part == AnswerPart::Thinking) show(text, reasoning_, options_.on_thinking);
-  if (part == AnswerPart::Answer) show(scanner_.push(text), text_, sink_);
+  const bool part_of_call = cut_ && only_calls_;
+  if (part == AnswerPart::Answer && !part_of_call) show(scanner_.push(text), text_, sink_);
 }
 
 void AnswerOutput::show(std::string_view piece, std::string& all, const TextSink& sink) {

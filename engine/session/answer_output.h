@@ -11,12 +11,7 @@ namespace cria {
 class AnswerOutput {
  public:
   /// Options and sink must outlive it.
-  AnswerOutput(const Tokenizer& tokenizer, const GenerateOptions& options, const TextSink& sink)
-      : tokenizer_(tokenizer),
-        options_(options),
-        sink_(sink),
-        reader_(tokenizer, options.format, options.thinking_opened),
-        scanner_(options.stop) {}
+  AnswerOutput(const Tokenizer& tokenizer, const GenerateOptions& options, const TextSink& sink);
 
   /// Room for the text of so many tokens, most of them short.
   void reserve(std::size_t tokens) { text_.reserve(8 * tokens); }
@@ -31,6 +26,7 @@ class AnswerOutput {
   [[nodiscard]] bool refused() const { return refused_; }
   /// Whether what comes next is the answer, or white space before it.
   [[nodiscard]] bool answer_next() const { return reader_.answer_next(); }
+  [[nodiscard]] bool thinking() const { return reader_.thinking(); }
   /// Whether the last token belongs to the answer, as far as can be told.
   [[nodiscard]] bool in_answer() const { return in_answer_; }
 
@@ -50,7 +46,9 @@ class AnswerOutput {
   std::vector<ToolCall> calls_;
   std::size_t reasoning_tokens_ = 0;
   std::size_t answer_tokens_ = 0, not_answer_ = 0;  // the first of those turned out to open the thinking
+  const bool only_calls_;                           // the constraint has no text beside them
   bool in_answer_ = false, refused_ = false;
+  bool cut_ = false;  // the answer was to go on
 };
 
 }  // namespace cria

@@ -1,4 +1,5 @@
 // Conversations: messages to prompt, and what is left out of one that outgrows the context.
+#include "engine/constrain/constraint.h"
 #include "engine/scheduler.h"
 #include "engine/session/state.h"
 #include "model/file/hash.h"
@@ -43,6 +44,17 @@ void drop_oldest(std::vector<ChatMessage>& messages, std::size_t count) {
   messages.erase(first, first + static_cast<std::ptrdiff_t>(count));
 }
 
+// Text that holds calls of the offered tools, if it holds any; null: nothing is known of their form.
+std::shared_ptr<const Constraint> well_formed_calls(const AnswerFormat& format) {
+  if (format.tools.empty() || !can_require_calls(format.calls)) return nullptr;
+  try {
+    return Constraint::tool_calls({format.calls, format.tools, "", true, true});
+  } catch (
+      const std::exception&) {  // tools that are none, or whose parameters are no schema: the model's to see
+    return nullptr;
+  }
+}
+
 // One conversation on its way to become a prompt.
 class Chat {
  public:
@@ -75,6 +87,7 @@ class Chat {
     GenerateOptions options = wanted;
     options.format = template_.answer_format(how_.variables);
     if (how_.calls && !options.format.tools.empty()) options.format.calls = *how_.calls;
+    if (!options.constraint) options.constraint = well_formed_calls(options.format);
     options.call_key = text_hash(prompt.text) ^ wanted.sampler.seed.value_or(0);
     options.thinking_opened = options.format.opened_by(prompt.text);
     options.stop.insert(options.stop.end(), template_.stops().begin(), template_.stops().end());

@@ -25,14 +25,14 @@ void AnswerReader::push(TokenId token, const Sink& sink) {
     splitter_.push_control(control, split);
 }
 
-void AnswerReader::finish(const Sink& sink) {
+void AnswerReader::finish(const Sink& sink, bool cut) {
   const auto split = [&](AnswerPart part, std::string_view text, std::string_view receiver) {
     take(part, text, receiver, sink);
   };
   splitter_.push(decoder_.finish(), split);
   splitter_.finish(split);
   end_message(sink);
-  scanner_.finish(scanner_sink(sink));
+  scanner_.finish(scanner_sink(sink), cut);
 }
 
 CallScanner::Sink AnswerReader::scanner_sink(const Sink& sink) {

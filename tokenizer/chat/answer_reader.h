@@ -19,8 +19,9 @@ class AnswerReader {
   AnswerReader(const Tokenizer& tokenizer, const AnswerFormat& format, bool opened);
 
   void push(TokenId token, const Sink& sink);
-  /// What is still held back, at the end of the answer.
-  void finish(const Sink& sink);
+  /// What is still held back, at the end of the answer. cut: it was to go on; a call between markers that has begun is
+  /// dropped then.
+  void finish(const Sink& sink, bool cut = false);
   [[nodiscard]] bool thinking() const { return splitter_.thinking(); }
   /// Whether what comes next is the answer, or white space before it.
   [[nodiscard]] bool answer_next() const { return splitter_.answer_next(); }

@@ -20,7 +20,8 @@ void CallScanner::push(std::string_view text, const Sink& sink) {
   }
 }
 
-void CallScanner::finish(const Sink& sink) {
+void CallScanner::finish(const Sink& sink, bool cut) {
+  cut_ = cut;
   while (step(sink, true)) {
   }
 }
@@ -126,6 +127,10 @@ std::optional<std::size_t> CallScanner::call_end() {
 bool CallScanner::call(const Sink& sink, bool ended) {
   const auto end = call_end();
   if (!end && !ended) return false;
+  if (!end && cut_ && !marker_.empty()) {
+    pending_.clear();
+    return false;
+  }
   const std::vector<ToolCall> calls =
       end ? parse_calls(facts_->form, std::string_view(pending_).substr(0, *end), tools_)
           : std::vector<ToolCall>();
@@ -151,7 +156,9 @@ bool CallScanner::after(bool ended) {
     if (facts_->form != CallForm::Llama) state_ = State::Text;
     return true;
   }
-  if (!ended && (rest.empty() || separator.starts_with(rest)) && !separator.empty()) return false;
+  const bool begun = (rest.empty() || separator.starts_with(rest)) && !separator.empty();
+  if (begun && cut_) pending_.clear();
+  if (begun && (cut_ || !ended)) return false;
   if (facts_->form == CallForm::Llama) {
     pending_ = rest;
     if (pending_.starts_with('{'))

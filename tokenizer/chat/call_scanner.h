@@ -23,8 +23,8 @@ class CallScanner {
   CallScanner(CallForm form, std::string tools);
 
   void push(std::string_view text, const Sink& sink);
-  /// What is still held back, at the end of the answer.
-  void finish(const Sink& sink);
+  /// What is still held back, at the end of the answer. cut: it was to go on; a call that has begun is dropped then.
+  void finish(const Sink& sink, bool cut = false);
   /// Whether a control token, as it is written, is a part of a marker.
   [[nodiscard]] bool names(std::string_view control) const;
   [[nodiscard]] bool in_call() const { return state_ == State::Call; }
@@ -57,6 +57,7 @@ class CallScanner {
   JsonEnd end_;              // of the call
   std::size_t json_at_ = 0;  // where its JSON begins
   bool drop_space_ = false;  // a call has just ended
+  bool cut_ = false;
 };
 
 }  // namespace cria

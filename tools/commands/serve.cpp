@@ -14,6 +14,7 @@
 #include "tools/options/find_model.h"
 #include "tools/options/sampling.h"
 #include "tools/serve/model_backend.h"
+#include "tools/terminal/messages.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {
@@ -98,6 +99,9 @@ std::unique_ptr<serve::Backend> open_backend(const ServeCommand& options, serve:
   api.strict_model = options.strict_model;
   api.pooling = options.pooling == "last" ? Pooling::Last : Pooling::Mean;
   api.log_prompts = options.serve.server.log.texts;
+  api.note = [log = options.serve.server.log](const std::string& text) {
+    print_line(serve::message_line(serve::escaped_text(text), log));
+  };
   return std::make_unique<serve::ModelBackend>(
       serve::ServedModel::of(model, std::move(chat_template), call_form_named(options.tool_format),
                              options.alias),

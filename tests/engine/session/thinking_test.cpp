@@ -112,7 +112,8 @@ TEST(Thinking, ChannelsAreControlTokens) {
 TEST(Thinking, CallsComeAfterIt) {
   const auto model =
       scripted_file("{{ messages[0].content }}{{ tools }}<|im_start|>{# <think> <tool_call> #}",
-                    {"<think>", "hm", "</think>", "<tool_call>", R"({"name": "f"})", "</tool_call>"})
+                    {"<think>", "hm", "</think>", "<tool_call>", "\n", R"({"name": "f", "arguments": )", "{}",
+                     "}\n", "</tool_call>"})
           .load();
   Session session(*model, {});
   ChatOptions how;
@@ -128,7 +129,8 @@ TEST(Thinking, CallsComeAfterIt) {
   EXPECT_EQ(result.tool_calls[0].arguments, "{}");
   EXPECT_EQ(heard, result.tool_calls);
   how.variables = "";
-  EXPECT_EQ(session.chat({{"user", "hi"}}, options, {}, how).text, R"(<tool_call>{"name": "f"}</tool_call>)");
+  EXPECT_EQ(session.chat({{"user", "hi"}}, options, {}, how).text,
+            "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>");
 }
 
 // A message to a tool, in gpt-oss's commentary.

@@ -21,7 +21,7 @@ void PrintTo(const Heard& heard, std::ostream* out) {
 }
 
 /// The text in one piece, byte by byte, and in random pieces: always the same.
-Heard scan(CallForm form, std::string_view text, const std::string& tools = "") {
+Heard scan(CallForm form, std::string_view text, const std::string& tools = "", bool cut = false) {
   Heard whole;
   std::mt19937 random(7);
   for (int round = -1; round < 20; ++round) {
@@ -38,7 +38,7 @@ Heard scan(CallForm form, std::string_view text, const std::string& tools = "") 
       scanner.push(text.substr(at, n), sink);
       at += n;
     }
-    scanner.finish(sink);
+    scanner.finish(sink, cut);
     if (round < 0) whole = heard;
     EXPECT_EQ(heard, whole) << text;
   }
@@ -73,6 +73,21 @@ TEST(CallScanner, WhatIsNoCallIsText) {
         "<tool_call>[1]</tool_call>", "<tool_call>{\"name\":\"f\",\"arguments\":[1]}</tool_call>"})
     EXPECT_EQ(scan(CallForm::Hermes, text), (Heard{text, {}})) << text;
   EXPECT_EQ(scan(CallForm::None, "<tool_call>{\"name\":\"f\"}</tool_call>").calls.size(), 0U);
+}
+
+TEST(CallScanner, ACallThatIsCutIsDropped) {
+  const std::string call = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>",
+                    text = "a < b " + call;
+  const std::size_t marker = text.find("<tool_call>") + std::string_view("<tool_call>").size(),
+                    whole = text.rfind('\n');
+  for (std::size_t n = marker; n < text.size(); ++n) {
+    const Heard heard = scan(CallForm::Hermes, text.substr(0, n), "", true);
+    EXPECT_EQ(heard.text, "a < b") << n;
+    EXPECT_EQ(heard.calls.size(), n < whole ? 0U : 1U) << n;
+  }
+  EXPECT_EQ(scan(CallForm::Hermes, "a <to", "", true).text, "a <to");  // nobody can tell
+  EXPECT_EQ(scan(CallForm::Hermes, "a <tool_call>\n{", "", false).text, "a <tool_call>\n{");
+  EXPECT_EQ(scan(CallForm::Glm, "a <tool_call>f<arg_key>k", "", true).text, "a");
 }
 
 TEST(CallScanner, Mistral) {

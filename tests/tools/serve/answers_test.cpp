@@ -1,6 +1,7 @@
 // Answers and streams: their parts, their order, and that both say the same.
 #include <gtest/gtest.h>
 
+#include <mutex>
 #include <thread>
 
 #include "tests/tools/serve/served_demo.h"
@@ -217,6 +218,39 @@ TEST(ServeAnswers, CallsThatAreDemanded) {
   EXPECT_EQ(error["param"], "tools[0].function.parameters");
 }
 
+// Where the model is free to call, a tool that cannot be enforced is said once; a strict one is refused.
+TEST(ServeAnswers, CallsThatAreNotEnforced) {
+  std::vector<std::string> notes;
+  std::mutex mutex;
+  ApiOptions api;
+  api.note = [&](const std::string& text) {
+    const std::lock_guard lock(mutex);
+    notes.push_back(text);
+  };
+  ServedDemo demo({}, api);
+  const Json odd =
+      Json::parse(R"({"type":"function","function":{"name":"odd","parameters":{"type":"object","not":{}}}})");
+  Json body = question("What is the capital of Norway?", {{"tools", {odd}}, {"max_tokens", 20}});
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(demo.answer(kChatPath, body)->status(), 200);
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_NE(notes[0].find("odd: "), std::string::npos) << notes[0];
+  body["tools"][0]["function"]["strict"] = true;
+  EXPECT_EQ(demo.answer(kChatPath, body)->json()["error"]["param"], "tools[0].function.parameters");
+}
+
+// A call that is cut shows nothing of itself.
+TEST(ServeAnswers, CallsThatAreCut) {
+  ServedDemo demo;
+  const Json tool = {{"type", "function"}, {"function", {{"name", "switch_light"}}}};
+  Json body = question("Light, please.", {{"tools", {tool}}, {"tool_choice", "required"}});
+  for (int n = 1; n < 16; ++n) {
+    body["max_tokens"] = n;
+    const Json choice = demo.answer(kChatPath, body)->json()["choices"][0];
+    EXPECT_EQ(choice["finish_reason"], "length");
+    EXPECT_EQ(choice["message"]["content"], "") << n;
+  }
+}
+
 TEST(ServeAnswers, TokensTemplatesAndEmbeddings) {
   ServedDemo demo;
   for (const std::string text : {"Hello world", "  two  spaces ", "é😀水", ""}) {
@@ -260,6 +294,7 @@ TEST(ServeAnswers, WhatWentWrongWithinIsForTheLog) {
 
 // ------------------------------------------------------------ the queue
 
+constexpr std::uint32_t kLongest = 1 << 16;  // no answer gets there while a test looks elsewhere
 Json endless(const char* text) { return question(text, {{"ignore_eos", true}, {"stream", true}}); }
 
 void wait_until_idle(const ServedDemo& demo) {
@@ -271,6 +306,7 @@ void wait_until_idle(const ServedDemo& demo) {
 TEST(ServeQueue, OneMoreThanMayWaitIsRefused) {
   ServiceOptions options;
   options.engine.sequences = 2;
+  options.engine.n_ctx = kLongest;
   options.queue = 1;
   ServedDemo demo(options);
   std::vector<std::shared_ptr<FakeExchange>> running;
@@ -309,7 +345,7 @@ TEST(ServeQueue, ClosedConnectionsFreeTheirSlots) {
 
 TEST(ServeQueue, ShuttingDown) {
   ServiceOptions options;
-  options.engine.n_ctx = 4096;
+  options.engine.n_ctx = kLongest;
   ServedDemo demo(options);
   std::vector<std::shared_ptr<FakeExchange>> running;
   for (int i = 0; i < 4; ++i) {
@@ -332,7 +368,7 @@ TEST(ServeQueue, ShuttingDown) {
 
 TEST(ServeQueue, WhoeverTakesTooLong) {
   ServiceOptions options;
-  options.engine.n_ctx = 1 << 16;
+  options.engine.n_ctx = kLongest;
   options.request_timeout = std::chrono::milliseconds(100);
   ServedDemo demo(options);
   Json body = question(kStory, {{"ignore_eos", true}});

@@ -26,6 +26,7 @@ Api::Api(ServedModel model, Service& service, ApiOptions options)
     : model_(std::move(model)),
       service_(service),
       options_(std::move(options)),
+      constraints_([this](const std::string& text) { options_.note(text); }),
       workers_(std::make_unique<boost::asio::thread_pool>(2)) {}
 
 Api::~Api() { workers_->join(); }

@@ -22,6 +22,8 @@ struct ApiOptions {
   bool strict_model = false;        ///< requests for a model of another name are refused
   Pooling pooling = Pooling::Mean;  ///< of embeddings
   bool log_prompts = false;         ///< texts are put into the record
+  /// Gets lines for the log that belong to no request, from any thread.
+  std::function<void(const std::string&)> note = [](const std::string&) {};
 };
 
 class Api {

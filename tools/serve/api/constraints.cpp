@@ -26,15 +26,22 @@ Constraints::Pointer Constraints::find(const std::string& key, const std::functi
 }
 
 Constraints::Pointer Constraints::of_tools(const ToolFields& tools, CallForm form) {
-  if (!can_require_calls(form))
+  if (!can_require_calls(form)) {
+    if (!tools.demanded()) return nullptr;
     tools::refuse_unsupported("tool_choice",
                               "calls of this model's form cannot be required; \"auto\" leaves them to it");
-  const ToolChoice choice{form, tools.tools.dump(), tools.name, tools.parallel};
+  }
+  const ToolChoice choice{form, tools.tools.dump(), tools.name, tools.parallel, !tools.demanded()};
   const std::string key = "tools " + std::to_string(static_cast<int>(form)) +
-                          (choice.parallel ? " " : " one ") + choice.name + " " + choice.tools;
+                          (choice.parallel ? " " : " one ") + (choice.free_text ? "auto " : "") +
+                          choice.name + " " + choice.tools;
   return find(key, [&] {
     try {
-      return Constraint::tool_calls(choice);
+      std::vector<std::string> loose;
+      Pointer made = Constraint::tool_calls(choice, &loose);
+      for (const std::string& tool : loose)
+        note_("cria: note: arguments of a tool may be any object, as its schema cannot be enforced: " + tool);
+      return made;
     } catch (const ConstraintError& error) {
       const std::string path = "tools" + error.place;
       throw RequestError("invalid_schema", path, "\"" + path + "\": " + error.what());
@@ -44,7 +51,7 @@ Constraints::Pointer Constraints::of_tools(const ToolFields& tools, CallForm for
 
 Constraints::Pointer Constraints::of(const CompletionRequest& request, CallForm form) {
   const ConstraintFields& wanted = request.constraint;
-  if (request.tools.demanded()) return of_tools(request.tools, form);
+  if (request.tools.offered()) return of_tools(request.tools, form);
   if (wanted.kind == ConstraintFields::Kind::None) return nullptr;
   return find("text " + std::to_string(static_cast<int>(wanted.kind)) + " " + wanted.text,
               [&] { return tools::compile(wanted); });

@@ -17,6 +17,9 @@ class Constraints {
  public:
   using Pointer = std::shared_ptr<const Constraint>;
 
+  /// note: gets a line for the log, once for each that is compiled.
+  explicit Constraints(std::function<void(const std::string&)> note) : note_(std::move(note)) {}
+
   /// Null: anything. form: how tools are called. Throws RequestError "invalid_schema" or "invalid_grammar" with the field.
   Pointer of(const CompletionRequest& request, CallForm form);
 
@@ -29,6 +32,7 @@ class Constraints {
     std::string key;
     Pointer constraint;
   };
+  const std::function<void(const std::string&)> note_;
   std::mutex mutex_;
   std::list<Entry> entries_;  // the latest first
 };
