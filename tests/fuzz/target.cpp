@@ -7,26 +7,12 @@
 namespace cria::fuzz {
 
 std::span<const Target> targets() {
-  static const Target all[] = {kArchitecture,
-                               kChatTemplate,
-                               kCommandLine,
-                               kConversation,
-                               kEdit,
-                               kGguf,
-                               kHfConfig,
-                               kHfDirectory,
-                               kImportance,
-                               kJinja,
-                               kKernels,
-                               kMapping,
-                               kModel,
-                               kRequest,
-                               kRewrite,
-                               kSafetensors,
-                               kSentencePieceModel,
-                               kSession,
-                               kTokenizer,
-                               kTokenizerJson,
+  static const Target all[] = {kArchitecture, kChatTemplate, kCommandLine,   kConversation,
+                               kEdit,         kGbnf,         kGguf,          kHfConfig,
+                               kHfDirectory,  kImportance,   kJinja,         kJsonSchema,
+                               kKernels,      kMapping,      kModel,         kRegularExpression,
+                               kRequest,      kRewrite,      kSafetensors,   kSentencePieceModel,
+                               kSession,      kTokenizer,    kTokenizerJson, kToolCalls,
                                kVocabulary};
   return all;
 }
