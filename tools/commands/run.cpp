@@ -5,11 +5,14 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "engine/scheduler.h"
+#include "engine/session/speculation.h"
 #include "model/plural.h"
 #include "tools/commands/commands.h"
 #include "tools/options/chat_template.h"
 #include "tools/options/common.h"
 #include "tools/options/conversation.h"
+#include "tools/options/find_model.h"
 #include "tools/options/sampling.h"
 #include "tools/report/answer_json.h"
 #include "tools/report/generation.h"
@@ -27,7 +30,7 @@ struct RunOptions {
   TextInput prompt;
   TemplateVariables variables;
   std::string messages, system, chat_template, session_file;
-  std::size_t logprobs = 0;
+  std::size_t logprobs = 0, choices = 0;  ///< choices: answers to the prompt; 0: one, as it is written
   bool chat = false, raw = false, escapes = false, with_logprobs = false, json = false, stream_json = false;
   bool show_thinking = false;
 };
@@ -166,11 +169,11 @@ bool notes_follow_answer() {
 }
 
 /// What there is to say of an answer once it is out.
-void print_notes(const GenerateResult& result, const Session& session, const RunOptions& options) {
+void print_notes(const GenerateResult& result, const RunOptions& options) {
   std::vector<std::string> notes;
   if (result.reason == StopReason::ContextFull)
     notes.push_back("cria: the answer ends here: the context of " +
-                    counted(session.options().n_ctx, "token") +
+                    counted(options.model.session.n_ctx, "token") +
                     " is full (-c N makes it larger, --context-shift forgets the oldest tokens)");
   const bool silent = result.text.empty() && result.tool_calls.empty();
   if (silent && !result.reasoning.empty())
@@ -188,6 +191,105 @@ void print_notes(const GenerateResult& result, const Session& session, const Run
   for (const std::string& note : notes) print_line(note);
 }
 
+/// Several answers to one prompt, at once on one engine, told apart by their seeds: each has the bytes that its seed
+/// gives alone.
+class Choices {
+ public:
+  Choices(const RunOptions& options, const Model& model, Prompt& prompt, const GenerateOptions& wanted)
+      : options_(options), model_(model), prompt_(prompt), wanted_(wanted), ended_(options.choices) {}
+
+  void answer() {
+    std::shared_ptr<const Model> draft;
+    if (!options_.model.draft.empty()) draft = Model::load(find_model(options_.model.draft));
+    Engine engine(model_, engine_options(draft.get()));
+    Scheduler scheduler(engine, {.draft = draft});
+    const AnswerRequest request = question(engine.options().n_ctx);
+    for (std::size_t i = 0; i < ended_.size(); ++i) {
+      AnswerRequest one = choice(request, i);
+      if (i == 0) one.options.progress = reading_progress();
+      one.on_end = [this, i](GenerateResult result, const std::optional<Error>& error) {
+        ended_[i] = {std::move(result), error, true};
+      };
+      scheduler.add(std::move(one));
+    }
+    while (scheduler.step(wanted_.interrupt)) show_ended();
+    show_ended();
+    if (options_.json)
+      write_stdout(all_.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+    flush_stdout();
+  }
+
+ private:
+  struct Ended {
+    GenerateResult result;
+    std::optional<Error> error;
+    bool has = false;
+  };
+
+  /// Room for all at once where the machine has it, else for fewer at a time.
+  EngineOptions engine_options(const Model* draft) const {
+    const SessionOptions& session = options_.model.session;
+    EngineOptions wanted;
+    wanted.n_ctx = session.n_ctx;
+    wanted.rope_ctx = session.rope_ctx;
+    wanted.n_batch = session.n_batch;
+    wanted.threads = session.threads;
+    wanted.threads_prefill = session.threads_prefill;
+    wanted.kv_type = parse_kv_type(options_.model.kv_type);
+    wanted.sequences = static_cast<std::uint32_t>(std::min<std::size_t>(options_.choices, 32));
+    wanted.positions = std::uint64_t{wanted.n_ctx} * wanted.sequences;
+    for (;; wanted.positions = std::max<std::uint64_t>(wanted.n_ctx, wanted.positions / 2)) {
+      const EngineMemory memory = engine_memory(model_, wanted);
+      const std::size_t kv = memory.kv + (draft != nullptr ? draft_memory(*draft, wanted).kv : 0);
+      if (kv <= memory.available / 2 || wanted.positions == wanted.n_ctx) return wanted;
+    }
+  }
+
+  AnswerRequest question(std::size_t n_ctx) const {
+    if (prompt_.how.chat_template) return chat_request(model_, n_ctx, prompt_.messages, wanted_, prompt_.how);
+    AnswerRequest request;
+    request.prompt = prompt_.tokens;
+    request.options = wanted_;
+    return request;
+  }
+
+  /// In the order of their seeds.
+  void show_ended() {
+    for (; shown_ < ended_.size() && ended_[shown_].has; ++shown_) {
+      Ended& one = ended_[shown_];
+      if (one.error) throw Error(*one.error);
+      show(one.result, *wanted_.sampler.seed + shown_);
+      one.result = {};
+    }
+  }
+
+  void show(const GenerateResult& result, std::uint64_t seed) {
+    const AnswerFacts facts{model_, seed, prompt_.how.chat_template != nullptr};
+    if (options_.json) {
+      for (std::string& note : prompt_.notes) say_note(note);
+      all_.push_back(answer_json(result, facts));
+    } else {
+      if (shown_ != 0) write_stdout(last_ends_line_ ? "---\n" : "\n---\n");
+      RunOutput output(options_, facts, prompt_.notes);
+      if (!result.reasoning.empty()) output.show(AnswerPart::Thinking, result.reasoning);
+      if (!result.text.empty()) output.show(AnswerPart::Answer, result.text);
+      for (const ToolCall& call : result.tool_calls) output.show(call);
+      output.finish(result);
+      last_ends_line_ = is_terminal(stdout) || result.text.ends_with('\n') || !result.tool_calls.empty();
+    }
+    print_notes(result, options_);
+  }
+
+  const RunOptions& options_;
+  const Model& model_;
+  Prompt& prompt_;
+  const GenerateOptions& wanted_;
+  std::vector<Ended> ended_;
+  std::size_t shown_ = 0;
+  bool last_ends_line_ = false;
+  nlohmann::ordered_json all_ = nlohmann::ordered_json::array();
+};
+
 int run(RunOptions options) {
   GenerateOptions wanted = options.sampling.resolve();
   wanted.interrupt = &catch_interrupts();
@@ -198,6 +300,11 @@ int run(RunOptions options) {
   if (options.model.session.n_ctx == 0) {
     options.model.session.rope_ctx = model->config().n_ctx_train;
     options.model.session.n_ctx = context_for(*model, token_count(*model, prompt), wanted.max_tokens);
+  }
+  if (options.choices != 0) {
+    warn_of_long_context(*model, options.model);
+    Choices(options, *model, prompt, wanted).answer();
+    return *wanted.interrupt ? interrupted_exit() : 0;
   }
   const auto session = open_session(*model, options.model);
   warn_of_long_context(*model, options.model);
@@ -216,7 +323,7 @@ int run(RunOptions options) {
   const GenerateResult result = answer(*session, prompt, wanted, sink_of(AnswerPart::Answer));
   output.finish(result);
   if (!options.session_file.empty()) session->save(options.session_file);
-  print_notes(result, *session, options);
+  print_notes(result, options);
   print_profile(*session, options.model);
   return result.reason == StopReason::Interrupted ? interrupted_exit() : 0;
 }
@@ -270,10 +377,11 @@ void add_run(CLI::App& app) {
                      "from where it differs");
   CLI::Option* const json =
       command->add_flag("--json", options->json, "a JSON object with text, tokens and speed at the end");
-  command
-      ->add_flag("--stream-json", options->stream_json,
-                 "a JSON object in a line for every piece of the answer, at the end that of --json")
-      ->excludes(json);
+  CLI::Option* const stream =
+      command
+          ->add_flag("--stream-json", options->stream_json,
+                     "a JSON object in a line for every piece of the answer, at the end that of --json")
+          ->excludes(json);
   CLI::Option* const logprobs =
       command
           ->add_option("--logprobs", options->logprobs,
@@ -283,6 +391,16 @@ void add_run(CLI::App& app) {
   add_model_options(*command, options->model);
   command->add_flag("--context-shift", options->model.session.context_shift,
                     "when the context is full, forget the oldest half and go on");
+  CLI::Option* const choices =
+      command
+          ->add_option(
+              "--choices-of", options->choices,
+              "so many answers, with SEED, SEED+1 and so on, each as its seed gives it alone: the prompt is "
+              "read once; a line of --- parts them, with --json they are an array")
+          ->type_name("K")
+          ->check(range(1, 1024));
+  for (const char* const other : {"--context-shift", "--session", "--profile"}) choices->excludes(other);
+  choices->excludes(stream);
   options->sampling.add_to(*command);
   options->sampling.add_constraint_to(*command);
   add_speculation_options(*command, options->model, options->sampling.generate);
@@ -294,6 +412,7 @@ void add_run(CLI::App& app) {
       "  cria run -e \"Write one line.\\nThen another.\" --seed 7\n"
       "  cria run -m qwen3.gguf \"How many days has a leap year?\" --no-think\n"
       "  cria run -m qwen3.gguf \"Is it raining in Rome?\" --tools tools.json --json\n"
+      "  cria run \"Tell me a story.\" --temp 1 --seed 1 --choices-of 4\n"
       "  cria run --messages talk.json --json --logprobs 3");
   on_run(command, [options, logprobs] {
     options->with_logprobs = logprobs->count() > 0;

@@ -67,6 +67,40 @@ TEST(Run, EscapesAreReadWhereTheyAreWanted) {
   EXPECT_NE(prompt_tokens({R"(a\nb\nc\n)"}), prompt_tokens({"-e", R"(a\nb\nc\n)"}));
 }
 
+// Several answers from one prompt: each is its seed's, whatever is written beside it.
+TEST(Run, ChoicesAreThoseOfTheirSeeds) {
+  const std::vector<std::string> ask = {"run", "Tell me a story.", "--temp", "1", "-n", "24"};
+  const auto with = [&ask](std::vector<std::string> more) {
+    more.insert(more.begin(), ask.begin(), ask.end());
+    return cria(more);
+  };
+  const auto all = nlohmann::json::parse(with({"--seed", "5", "--choices-of", "3", "--json"}).out);
+  ASSERT_EQ(all.size(), 3U);
+  std::string text;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const std::string seed = std::to_string(5 + i);
+    const auto alone = nlohmann::json::parse(with({"--seed", seed, "--json"}).out);
+    for (const char* const key : {"text", "tokens", "stop_reason", "seed", "choices"})
+      EXPECT_EQ(all[i].at(key), alone.at(key)) << seed << key;
+    const auto piece = alone.at("text").get<std::string>();
+    text += (i == 0 ? "" : text.ends_with('\n') ? "---\n" : "\n---\n") + piece;
+  }
+  EXPECT_NE(all[0].at("text"), all[1].at("text"));
+  EXPECT_EQ(all[0].at("usage").at("prompt_tokens_details").at("cached_tokens"), 0);
+  EXPECT_GT(all[2].at("usage").at("prompt_tokens_details").at("cached_tokens"), 0) << "read once";
+  EXPECT_EQ(with({"--seed", "5", "--choices-of", "3"}).out, text);
+  const std::vector<std::string> raw = {"run", "--raw", "The river", "-n", "8", "--seed", "1"};
+  std::vector<std::string> one = raw;
+  one.insert(one.end(), {"--choices-of", "1"});
+  EXPECT_EQ(cria(one).out, cria(raw).out);
+  for (const std::vector<std::string>& other :
+       std::vector<std::vector<std::string>>{{"--stream-json"}, {"--context-shift"}, {"--session", "x"}}) {
+    std::vector<std::string> both = {"--choices-of", "2"};
+    both.insert(both.end(), other.begin(), other.end());
+    EXPECT_EQ(with(both).code, 2) << other[0];
+  }
+}
+
 TEST(Run, AnEmptyAnswerIsExplained) {
   const Result ended = cria({"run", "hello", "--temp", "0", "--logit-bias", "4+1000"});
   EXPECT_EQ(ended.code, 0);
