@@ -40,6 +40,4 @@ CLI::App* find_command(const CLI::App& app, const std::string& name) {
   }
 }
 
-std::string version_text() { return "cria " CRIA_VERSION; }
-
 }  // namespace cria::tools

@@ -24,7 +24,7 @@ struct CommandDescription {
 
 OptionDescription describe_option(const CLI::Option& option);
 
-/// "cria 0.1.0"
+/// "cria 0.1.0 (commit 0123456789; runs on avx2, scalar)"
 std::string version_text();
 
 /// The subcommand of this name; null if there is none.

@@ -1,0 +1,12 @@
+#include "engine/execute/kernels_in_use.h"
+#include "tools/options/command_line.h"
+
+namespace cria::tools {
+
+std::string version_text() {
+  const std::string commit = CRIA_COMMIT;
+  return "cria " CRIA_VERSION " (" + (commit.empty() ? "" : "commit " + commit + "; ") + "runs on " +
+         available_kernel_names() + ")";
+}
+
+}  // namespace cria::tools
