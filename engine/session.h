@@ -188,8 +188,8 @@ class Session {
   /// Renders the conversation with the template and answers it. Where it goes on from the last one and its
   /// answer, only what is new is evaluated. With how.drop_oldest, exchanges after the system message are left
   /// out, the oldest first, until a quarter of the context is free for the answer. A context shift keeps the
-  /// system message. How the template's models write thinking and answer is known from it. Throws ContextOverflow where there is no room for the last message and a token of its
-  /// answer, Error where the template fails.
+  /// system message. How the template's models write thinking and answer is known from it. Throws ContextOverflow
+  /// where there is no room for the last message and a token of its answer, Error where the template fails.
   GenerateResult chat(const std::vector<ChatMessage>& messages, const GenerateOptions& options,
                       const TextSink& sink = {}, const ChatOptions& how = {});
 

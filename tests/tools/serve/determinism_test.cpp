@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "engine/constrain/constraint.h"
 #include "tests/tools/serve/served_demo.h"
 
 namespace cria::serve::test {
@@ -17,7 +18,14 @@ struct Wanted {
   std::int64_t max_tokens;
   bool chat, ignore_eos;
   std::size_t top_logprobs;  // 0: none
+  bool schema, tools;
 };
+
+const std::string kSchema =
+    R"({"type":"object","properties":{"place":{"type":"string","maxLength":12},"far":{"type":"boolean"}},)"
+    R"("required":["place","far"],"additionalProperties":false})";
+const std::string kTools =
+    R"([{"type":"function","function":{"name":"look_up","parameters":)" + kSchema + "}}]";
 
 std::vector<Wanted> wanted_answers() {
   std::vector<Wanted> all;
@@ -25,7 +33,8 @@ std::vector<Wanted> wanted_answers() {
   for (std::uint64_t i = 0; i < 12; ++i) {
     text += i % 3 == 0 ? " and flows to the grey sea, where the old harbour is" : " and the wind turns";
     all.push_back({i % 2 == 0 ? "What comes after this? " + text : text, static_cast<float>(i % 4) * 0.5F, i,
-                   static_cast<std::int64_t>(5 + i * 7 % 60), i % 3 != 1, i % 5 == 0, i % 4 == 3 ? 3U : 0U});
+                   static_cast<std::int64_t>(5 + i * 7 % 60), i % 3 != 1, i % 5 == 0, i % 4 == 3 ? 3U : 0U,
+                   i % 6 == 2, i % 6 == 0});
   }
   return all;
 }
@@ -42,6 +51,10 @@ Json body_of(const Wanted& wanted, bool stream) {
     body["prompt"] = wanted.prompt;
   if (wanted.top_logprobs > 0) body["logprobs"] = wanted.chat ? Json(true) : Json(wanted.top_logprobs);
   if (wanted.top_logprobs > 0 && wanted.chat) body["top_logprobs"] = wanted.top_logprobs;
+  if (wanted.schema)
+    body["response_format"] = {{"type", "json_schema"},
+                               {"json_schema", {{"name", "place"}, {"schema", Json::parse(kSchema)}}}};
+  if (wanted.tools) body["tools"] = Json::parse(kTools);
   return body;
 }
 
@@ -55,21 +68,44 @@ std::string alone(const Wanted& wanted) {
   options.sampler.seed = wanted.seed;
   options.max_tokens = wanted.max_tokens;
   options.ignore_eos = wanted.ignore_eos;
-  if (wanted.chat) return session.chat({{"user", wanted.prompt}}, options).text;
+  if (wanted.schema) options.constraint = Constraint::json_schema(kSchema);
+  ChatOptions how;
+  if (wanted.tools) how.variables = R"({"tools":)" + kTools + "}";
+  if (wanted.chat) {
+    const GenerateResult result = session.chat({{"user", wanted.prompt}}, options, {}, how);
+    std::string text = result.text;
+    for (const ToolCall& call : result.tool_calls) text += call.name + call.arguments;
+    return text;
+  }
   return session.generate(demo_model()->tokenizer().encode(wanted.prompt, true, true), options).text;
+}
+
+/// Or of a piece of one.
+std::string text_of_call(const Json& call) {
+  const Json& function = call["function"];
+  return function.value("name", "") + function.value("arguments", "");
 }
 
 std::string text_of(const FakeExchange& exchange) {
   if (!exchange.streamed()) {
     const Json choice = exchange.json()["choices"][0];
-    return choice.contains("text") ? choice["text"] : choice["message"]["content"];
+    if (choice.contains("text")) return choice["text"];
+    const Json& message = choice["message"];
+    std::string text = message["content"].is_string() ? message["content"].get<std::string>() : "";
+    for (const Json& call : message.value("tool_calls", Json::array())) text += text_of_call(call);
+    return text;
   }
   std::string text;
   for (const std::string& event : exchange.events()) {
     if (event == "[DONE]") continue;
     const Json choice = Json::parse(event)["choices"][0];
-    text +=
-        choice.contains("text") ? choice["text"].get<std::string>() : choice["delta"].value("content", "");
+    if (choice.contains("text"))
+      text += choice["text"];
+    else {
+      const Json& delta = choice["delta"];
+      if (delta.contains("content") && delta["content"].is_string()) text += delta["content"];
+      for (const Json& call : delta.value("tool_calls", Json::array())) text += text_of_call(call);
+    }
   }
   return text;
 }
