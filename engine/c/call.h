@@ -12,6 +12,7 @@
 
 #include "engine/c/cria.h"
 #include "engine/c/handles.h"
+#include "model/plural.h"
 
 namespace cria::c_api {
 
@@ -92,8 +93,8 @@ template <class From, class T>
 void give_array(const From& values, T* to, std::size_t capacity, std::size_t* count) {
   required(count, "count") = values.size();
   if (values.size() > capacity)
-    throw Failure(CRIA_ERROR_ROOM, "room for " + std::to_string(values.size()) +
-                                       " elements is needed, there is room for " + std::to_string(capacity));
+    throw Failure(CRIA_ERROR_ROOM, "room for " + counted(values.size(), "element") +
+                                       " is needed, there is room for " + std::to_string(capacity));
   array(to, values.size(), "the array");
   std::copy(values.begin(), values.end(), to);
 }

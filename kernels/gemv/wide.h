@@ -76,7 +76,7 @@ class WideValues {
   __m512i q_[4], start_[4];
 };
 
-/// The types that are multiplied so: each must have a WideType. (MXFP4's is a class of its own, in wide_fp4.h.)
+/// The types that are multiplied so: each must have a WideType. (wide_fp4.h is a class of its own.)
 constexpr bool is_wide(DType type) {
   switch (type) {
     case DType::Q2_K:

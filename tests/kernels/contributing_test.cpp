@@ -79,13 +79,14 @@ TEST(Contributing, SaysWhatATensorTypeTouches) {
   std::vector<std::string> paths = listed(text);
   EXPECT_EQ(paths.size(), 7U);
   EXPECT_NE(text.find("Seven files"), std::string::npos);
-  // The witness is a type that needs nothing beyond: MXFP4.
+  // The witness is MXFP4, which has all of these and a kernel of its own for one token.
   for (const char* const other : {"kernels/README.md", "tests/data/dequant/TYPE.blocks"}) {
     ASSERT_EQ(std::erase(paths, other), 1U) << other;
   }
   EXPECT_NE(read_source("kernels/README.md").find("MXFP4"), std::string::npos);
   EXPECT_TRUE(fs::exists(kRoot / "tests/data/dequant/MXFP4.blocks"));
-  paths.emplace_back("tests/kernels/contributing_test.cpp");
+  ASSERT_NE(text.find("`kernels/gemv/wide_FAMILY.h`"), std::string::npos);
+  paths.insert(paths.end(), {"tests/kernels/contributing_test.cpp", "kernels/gemv/wide_FAMILY.h"});
   const auto files = files_with(std::regex("MXFP4\\b"), {"kernels", "model", "tests/kernels"});
   expect_listed(files, paths, "FAMILY", "[a-z0-9_]+");
 }
