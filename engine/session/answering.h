@@ -3,6 +3,7 @@
 
 #include "engine/engine.h"
 #include "engine/session/answer.h"
+#include "engine/session/speculation.h"
 
 namespace cria {
 
@@ -13,7 +14,9 @@ class Answering {
   Answering(Sequence& sequence, Answer& answer, bool every_row = false)
       : sequence_(sequence),
         answer_(answer),
-        every_row_(every_row || answer.options().prompt_logprobs.has_value()) {}
+        every_row_(every_row || answer.options().prompt_logprobs.has_value()) {
+    added_.reserve(kMostDraft + 1);
+  }
 
   /// Tokens of the text that are not evaluated. The sequence lets go of what is not of the text.
   [[nodiscard]] std::size_t missing();
