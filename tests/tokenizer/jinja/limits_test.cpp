@@ -46,8 +46,7 @@ TEST(JinjaLimit, StopsEndlessWork) {
 
 TEST(JinjaLimit, BoundsMemory) {
   const char* const sources[] = {
-      "{% set ns = namespace(s='0123456789') %}{% for i in range(100) %}{% set ns.s = ns.s + ns.s %}{% "
-      "endfor %}",
+      "{% set ns = namespace(s='012') %}{% for i in range(99) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
       "{{ 'ab' * 1000000000000 }}",
       "{{ [1] * 1000000000000 }}",
       "{{ 'a'.center(1000000000) }}",
