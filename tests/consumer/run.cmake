@@ -12,6 +12,10 @@ function(expect_answer who)
   endif()
 endfunction()
 set(model ${prefix}/share/cria/cria-demo-Q8_0.gguf)
+# The C compiler of the same kind, which takes the same flags.
+string(REPLACE "clang++" "clang" CC ${CXX})
+string(REPLACE "g++" "gcc" CC ${CC})
+string(REPLACE "c++" "cc" CC ${CC})
 separate_arguments(flags UNIX_COMMAND "${CXX_FLAGS}")
 
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix})
@@ -57,7 +61,8 @@ endforeach()
 
 set(build ${BUILD}/consumer/build)
 run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${build} -DCMAKE_PREFIX_PATH=${prefix} -DREADME=${readme}
-    -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER=${CXX} "-DCMAKE_CXX_FLAGS=${CXX_FLAGS}" "-DCMAKE_C_FLAGS=${CXX_FLAGS}")
+    -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_COMPILER=${CC} -DCMAKE_CXX_COMPILER=${CXX}
+    "-DCMAKE_C_FLAGS=${CXX_FLAGS}" "-DCMAKE_CXX_FLAGS=${CXX_FLAGS}")
 run(${CMAKE_COMMAND} --build ${build} --parallel 2)
 run(${build}/consumer ${model})
 expect_answer("the consumer by the CMake package")
@@ -85,7 +90,7 @@ run(${BUILD}/consumer/by_pkg_config ${model})
 expect_answer("the consumer by pkg-config")
 run(${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${package} pkg-config --cflags --libs cria-c)
 separate_arguments(cria UNIX_COMMAND "${out}")
-run(cc -std=c11 ${flags} ${readme}/main.c -o ${BUILD}/consumer/c_by_pkg_config ${cria} -Wl,-rpath,${libraries})
+run(${CC} -std=c11 ${flags} ${readme}/main.c -o ${BUILD}/consumer/c_by_pkg_config ${cria} -Wl,-rpath,${libraries})
 run(${BUILD}/consumer/c_by_pkg_config WORKING_DIRECTORY ${readme})
 expect_answer("the README's program in C by pkg-config")
 
