@@ -45,6 +45,7 @@ function(cria_test name)
   set(limit 300)
   if(CMAKE_CXX_FLAGS MATCHES "-fsanitize")
     set(limit 1500)  # everything is tens of times slower
+    target_compile_definitions(${name} PRIVATE CRIA_TEST_SANITIZED)
     target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)  # as in tools/
   endif()
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT ${limit})

@@ -150,7 +150,7 @@ class MemoryLimit {
  public:
   MemoryLimit() {
     getrlimit(RLIMIT_AS, &before_);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef CRIA_TEST_SANITIZED
     std::ifstream sizes("/proc/self/statm");
     rlim_t pages = 0;
     sizes >> pages;
