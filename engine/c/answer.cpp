@@ -64,6 +64,18 @@ cria_status give_piece(AnswerObject& answer, cria_piece* piece) {
   return CRIA_OK;
 }
 
+/// The next piece, after what brings it.
+template <class Before>
+cria_status give_next(cria_answer answer, cria_piece* piece, Before before) {
+  return call([&] {
+    const auto of = object<AnswerObject>(answer.id);
+    checked_size(required(piece, "piece"));
+    before(*of);
+    const std::scoped_lock lock(of->mutex);
+    return give_piece(*of, piece);
+  });
+}
+
 std::int32_t stop_reason(StopReason reason) {
   switch (reason) {
     case StopReason::EndOfGeneration:
@@ -137,22 +149,11 @@ cria_status cria_answer_free(cria_answer answer) {
 }
 
 cria_status cria_answer_next(cria_answer answer, cria_piece* piece) {
-  return call([&] {
-    const auto of = object<AnswerObject>(answer.id);
-    checked_size(required(piece, "piece"));
-    of->engine->write(*of->writing);
-    const std::scoped_lock lock(of->mutex);
-    return give_piece(*of, piece);
-  });
+  return give_next(answer, piece, [](AnswerObject& of) { of.engine->write(*of.writing); });
 }
 
 cria_status cria_answer_poll(cria_answer answer, cria_piece* piece) {
-  return call([&] {
-    const auto of = object<AnswerObject>(answer.id);
-    checked_size(required(piece, "piece"));
-    const std::scoped_lock lock(of->mutex);
-    return give_piece(*of, piece);
-  });
+  return give_next(answer, piece, [](AnswerObject&) {});
 }
 
 cria_status cria_answer_cancel(cria_answer answer) {
