@@ -5,6 +5,19 @@
 namespace cria::c_api {
 namespace {
 
+Speculate speculation(std::int32_t way) {
+  switch (way) {
+    case CRIA_SPECULATE_AUTO:
+      return Speculate::Auto;
+    case CRIA_SPECULATE_OFF:
+      return Speculate::Off;
+    case CRIA_SPECULATE_LOOKUP:
+      return Speculate::Lookup;
+    default:
+      throw Failure(CRIA_ERROR_ARGUMENT, "no such way of speculation");
+  }
+}
+
 GenerateOptions generate_options(const ModelObject& model, const cria_request& given) {
   GenerateOptions options;
   options.sampler = given.sampler.id == 0 ? default_sampler(*model.model)
@@ -17,7 +30,7 @@ GenerateOptions generate_options(const ModelObject& model, const cria_request& g
   for (const char* const stop : array(given.stop, given.n_stop, "stop"))
     options.stop.emplace_back(&required(stop, "a stop text"));
   options.ignore_eos = given.ignore_eos != 0;
-  if (given.no_speculation != 0) options.speculate = Speculate::Off;
+  options.speculate = speculation(given.speculation);
   if (given.logprobs != 0) options.logprobs = given.top_logprobs;
   return options;
 }
@@ -124,6 +137,8 @@ cria_result result_of(const AnswerObject& answer, const GenerateResult& result) 
   out.cached_tokens = result.cached_tokens;
   out.prompt_seconds = result.prompt_seconds;
   out.decode_seconds = result.decode_seconds;
+  out.drafted_tokens = result.drafted;
+  out.kept_tokens = result.kept;
   return out;
 }
 

@@ -200,8 +200,8 @@ CRIA_API cria_status cria_engine_create(cria_model model, const cria_engine_opti
 CRIA_API cria_status cria_engine_free(cria_engine engine);
 /* The options with the defaults filled in; `draft` is 0, and kv_type lives forever. */
 CRIA_API cria_status cria_engine_get_options(cria_engine engine, cria_engine_options* options);
-/* Ends all that the engine computes now: its answers are interrupted, as soon as a node of the graph is done;
- * other calls return CRIA_ERROR_CANCELLED after their current pass. What is begun afterwards is not concerned. */
+/* Ends all that the engine computes now, as soon as a node of the graph is done: its answers are interrupted, other calls return
+ * CRIA_ERROR_CANCELLED. What is begun afterwards is not concerned. */
 CRIA_API cria_status cria_engine_cancel(cria_engine engine);
 /* One pass over the weights, for all answers that are not at their end; *busy (may be NULL): 1 where there is more to do. Who calls
  * cria_answer_next() needs it not. */
@@ -209,6 +209,12 @@ CRIA_API cria_status cria_engine_step(cria_engine engine, int32_t* busy);
 
 /* ---- Answers ---- */
 
+/* Whether tokens are guessed and evaluated ahead. No answer depends on it. */
+enum {
+  CRIA_SPECULATE_AUTO = 0,  /* where that makes the answer faster, as far as can be measured */
+  CRIA_SPECULATE_OFF = 1,   /* never */
+  CRIA_SPECULATE_LOOKUP = 2 /* wherever the text has come by the same words before */
+};
 typedef struct {
   size_t size;
   /* What is answered, one of three: a conversation; a text that goes on (its tokens with BOS as the model wants it, control
@@ -226,11 +232,11 @@ typedef struct {
   int64_t max_tokens;         /* 0: until something else ends it */
   const char* const* stop;    /* texts that end the answer, and are not in it */
   size_t n_stop;
-  int32_t ignore_eos;     /* 1: end-of-generation tokens are not drawn */
-  int32_t no_speculation; /* 1: no tokens are guessed and evaluated ahead; no answer depends on it */
-  int32_t logprobs;       /* 1: of the answer's tokens */
-  uint32_t top_logprobs;  /* so many of the likeliest, where there are logprobs */
-  uint64_t scope;         /* prompts of one scope share what they begin with */
+  int32_t ignore_eos;    /* 1: end-of-generation tokens are not drawn */
+  int32_t speculation;   /* CRIA_SPECULATE_… */
+  int32_t logprobs;      /* 1: of the answer's tokens */
+  uint32_t top_logprobs; /* so many of the likeliest, where there are logprobs */
+  uint64_t scope;        /* prompts of one scope share what they begin with */
 } cria_request;
 
 /* Begins an answer, which waits until the engine has a sequence and room for it. Has the bytes that `cria run` gives for the same
@@ -285,6 +291,7 @@ typedef struct {
   size_t n_logprobs, n_top;
   size_t prompt_tokens, cached_tokens; /* of the prompt: evaluated for it, and found */
   double prompt_seconds, decode_seconds;
+  size_t drafted_tokens, kept_tokens; /* guessed and evaluated ahead, and of these the ones that were drawn */
 } cria_result;
 /* Computes until the answer is at its end. Pieces that have not been asked for may be afterwards. */
 CRIA_API cria_status cria_answer_result(cria_answer answer, cria_result* result);
@@ -300,6 +307,39 @@ enum { CRIA_POOL_MEAN = 0, CRIA_POOL_LAST = 1 };
 /* The embedding of a text's tokens, of length 1: [n_embd]. pooling: CRIA_POOL_… */
 CRIA_API cria_status cria_embed(cria_engine engine, const cria_token* tokens, size_t n_tokens,
                                 int32_t pooling, float* embedding, size_t capacity, size_t* count);
+
+/* Tokens of which those from `first` (at least 1) on are scored, each by those before it. Never grows. */
+typedef struct {
+  const cria_token* tokens;
+  size_t n_tokens;
+  size_t first;
+} cria_scored;
+/* Never grows. */
+typedef struct {
+  double logprob;       /* natural logarithm of the probability that the model gives the token */
+  cria_token likeliest; /* the token with the highest logit there, the lowest id among equals */
+  int32_t reserved;     /* 0 */
+} cria_score;
+/* Scores texts, as many at once as the engine has sequences to spare (one at least). What they begin with in common, up to the first
+ * token that is scored, is evaluated once; scope: as in cria_request. scores: [n_tokens - first] of each text, in their order; the same bits
+ * whatever is computed beside it. */
+CRIA_API cria_status cria_score_tokens(cria_engine engine, const cria_scored* texts, size_t n_texts,
+                                       uint64_t scope, cria_score* scores, size_t capacity, size_t* count);
+
+typedef struct {
+  size_t size;
+  uint32_t window; /* tokens evaluated together; 0: 512. The engine's n_ctx is at least one less */
+  uint32_t stride; /* 0: windows side by side, of which the second halves are scored; else as in --stride */
+  uint64_t max_windows; /* 0: all */
+} cria_perplexity_options;
+typedef struct {
+  size_t size;
+  double perplexity, standard_error;
+  uint64_t tokens, windows; /* that were scored */
+} cria_perplexity_result;
+/* How well the model predicts a text: the figures of `cria perplexity`, to the bit. options: NULL for the defaults. */
+CRIA_API cria_status cria_perplexity(cria_engine engine, const char* text, size_t text_size,
+                                     const cria_perplexity_options* options, cria_perplexity_result* result);
 
 /* Tokens at positions 0, 1, 2 … with their keys and values. The caller owns *sequence: cria_sequence_free(). scope: as in cria_request. */
 CRIA_API cria_status cria_sequence_create(cria_engine engine, uint64_t scope, cria_sequence* sequence);

@@ -31,22 +31,22 @@ const char* kv_name(KvType type) {
 struct Evaluation {
   std::shared_ptr<SequenceObject> of;
   std::span<const TokenId> tokens;
-  std::size_t first_wanted, done = 0, wanted_in_pass = 0;
+  std::size_t first_wanted, done = 0;
+  std::size_t in_pass = 0, wanted_in_pass = 0;
 
   /// What fits of the rest.
   void add_to(Batch& batch) {
-    const std::size_t n = std::min(batch.room(), tokens.size() - done);
+    in_pass = std::min(batch.room(), tokens.size() - done);
     wanted_in_pass = 0;
-    if (n == 0) return;
-    const std::size_t first = std::min(n, first_wanted - std::min(first_wanted, done));
-    batch.add(*of->sequence, tokens.subspan(done, n), first);
-    wanted_in_pass = n - first;
-    done += n;
+    if (in_pass == 0) return;
+    const std::size_t first = std::min(in_pass, first_wanted - std::min(first_wanted, done));
+    batch.add(*of->sequence, tokens.subspan(done, in_pass), first);
+    wanted_in_pass = in_pass - first;
   }
 };
 
 /// One pass; returns behind the last logits that it has written.
-float* pass(EngineObject& engine, std::span<Evaluation> slices, float* to) {
+float* pass(EngineObject& engine, std::span<Evaluation> slices, std::uint64_t cancels, float* to) {
   const EngineObject::Turn turn(engine);
   Batch batch(engine.engine);
   std::size_t wanted = 0;
@@ -54,10 +54,12 @@ float* pass(EngineObject& engine, std::span<Evaluation> slices, float* to) {
     slice.add_to(batch);
     wanted += slice.wanted_in_pass;
   }
-  batch.forward();
+  if (!engine.forward(batch, cancels)) return to;
+  for (Evaluation& slice : slices) slice.done += slice.in_pass;
   auto slice = slices.begin();
   std::size_t left = slice->wanted_in_pass;  // rows of this slice
   for_each_row(engine.engine, batch, 0, wanted, [&](std::size_t, std::span<const float> logits) {
+    engine.check_cancels(cancels);
     while (left == 0) left = (++slice)->wanted_in_pass;
     --left;
     if (!all_finite(logits)) throw engine.engine.not_finite(*slice->of->sequence);
@@ -72,8 +74,8 @@ void evaluate(std::span<Evaluation> slices, float* to) {
   const std::uint64_t cancels = engine.cancels();
   const auto at_end = [](const Evaluation& slice) { return slice.done == slice.tokens.size(); };
   while (!std::ranges::all_of(slices, at_end)) {
-    if (engine.cancels() != cancels) throw Failure(CRIA_ERROR_CANCELLED, "cancelled");
-    to = pass(engine, slices, to);
+    engine.check_cancels(cancels);
+    to = pass(engine, slices, cancels, to);
   }
 }
 

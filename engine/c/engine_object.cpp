@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "engine/c/objects.h"
+#include "engine/session/engine_state.h"
 
 namespace cria::c_api {
 
@@ -97,6 +98,27 @@ bool EngineObject::step() {
   const std::scoped_lock lock(mutex_);
   std::erase_if(live_, [](const auto& writing) { return writing->ended(); });
   return worked;
+}
+
+void EngineObject::check_cancels(std::uint64_t cancels) const {
+  if (cancels_ != cancels) throw Failure(CRIA_ERROR_CANCELLED, "cancelled");
+}
+
+bool EngineObject::forward(Batch& batch, std::uint64_t cancels) {
+  struct Stopping {
+    Executor& executor;
+    ~Stopping() { executor.stop_on(nullptr); }
+  } const stopping{engine.state().executor};
+  stopping.executor.stop_on(&stop_);
+  bool whole = true;
+  try {
+    batch.forward();
+  } catch (const EvaluationStopped&) {
+    whole = false;
+  }
+  stop_ = false;  // as in step(): who has set it has told its reason before
+  check_cancels(cancels);
+  return whole;
 }
 
 void EngineObject::step_until(const std::function<bool()>& enough) {

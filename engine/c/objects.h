@@ -111,6 +111,11 @@ class EngineObject {
   void begin(AnswerRequest request, const std::shared_ptr<Writing>& writing);
   /// One pass for the answers; false: there was nothing to do. Within a turn.
   bool step();
+  /// One pass of tokens that are no answer's. False: it was broken off for the sake of another caller's answer, and nothing has been
+  /// evaluated. Throws Failure where cancels() is no longer what it was. Within a turn.
+  bool forward(Batch& batch, std::uint64_t cancels);
+  /// Throws Failure where cancels() is no longer what it was.
+  void check_cancels(std::uint64_t cancels) const;
   /// Steps until there is news of an answer; until it is at its end.
   void write(const Writing& writing) {
     step_until([&] { return writing.has_news(); });

@@ -6,10 +6,22 @@
 """
 
 from ._answer import Answer, Stream, ToolCall
-from ._engine import Engine, Sequence
+from ._engine import Engine, Perplexity, Scores, Sequence
 from ._library import Error, isa
 from ._library import version as __version__
 from ._model import Model
 from ._options import Constraint
 
-__all__ = ["Answer", "Constraint", "Engine", "Error", "Model", "Sequence", "Stream", "ToolCall", "isa"]
+__all__ = [
+    "Answer",
+    "Constraint",
+    "Engine",
+    "Error",
+    "Model",
+    "Perplexity",
+    "Scores",
+    "Sequence",
+    "Stream",
+    "ToolCall",
+    "isa",
+]

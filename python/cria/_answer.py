@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import ctypes
 import dataclasses
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Callable, List, Optional, Tuple, TypeVar
+from typing import Any, Callable, List, Optional, Tuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _library as lib
-
-if TYPE_CHECKING:
-    from ._engine import Engine
 
 T = TypeVar("T")
 _STOP_REASONS = ("end", "stop", "length", "context", "cancelled")
@@ -42,6 +40,8 @@ class Answer:
     cached_tokens: int  #: of the prompt, known before
     prompt_seconds: float
     decode_seconds: float
+    drafted_tokens: int  #: guessed and evaluated ahead
+    kept_tokens: int  #: of these, that were drawn
 
     def __str__(self) -> str:
         return self.text
@@ -53,20 +53,24 @@ def interruptible(compute: Callable[[], T], cancel: Callable[[], None]) -> T:
         return compute()
     done: List[T] = []
     failed: List[BaseException] = []
+    over = threading.Event()
 
     def run() -> None:
         try:
             done.append(compute())
         except BaseException as error:  # for the main thread
             failed.append(error)
+        finally:
+            over.set()
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
+    # No threading.Thread: in some versions of Python join() takes a thread for dead once a signal has come.
+    _thread.start_new_thread(run, ())
     try:
-        thread.join()
+        over.wait()
     except BaseException:
         cancel()
-        thread.join()
+        while not over.wait(0.05):  # once more where it had not yet begun to compute
+            cancel()
         raise
     if failed:
         raise failed[0]
@@ -79,50 +83,64 @@ def _text(address: Optional[int], size: int) -> str:
 
 class Stream(lib.Owner):
     """The pieces of an answer as they are written: an iterator, also an asynchronous one. Closing it, or leaving a `with`, ends the
-    answer; so does Ctrl-C."""
+    answer; so do Ctrl-C, and cancelling a task that waits for a piece."""
 
-    def __init__(self, engine: Engine, request: lib.Request) -> None:
+    def __init__(self, engine: lib.Owner, request: lib.Request) -> None:
         super().__init__("answer", lib.created("answer_begin", engine._handle, ctypes.byref(request)))
         self._engine = engine  # its handle is not to be freed
+        self._piece = lib.Piece()
+        self._to_piece = ctypes.byref(self._piece)
         self._seconds = 1.0  # that the last piece took
 
     def __iter__(self) -> Stream:
         return self
 
     def __next__(self) -> str:
-        while True:
-            piece = self._next()
-            if piece is None:
-                raise StopIteration
-            if piece[0] == 0 and piece[1]:
-                return piece[1]
+        piece = self._next()
+        if piece is None:
+            raise StopIteration
+        return piece
 
-    def _next(self) -> Optional[Tuple[int, str]]:
+    def _next(self) -> Optional[str]:
         start = time.perf_counter()
-        # A thread for each piece would cost more than a small model takes for it.
-        slow = self._seconds > 0.01
-        out = interruptible(self._pull, self.cancel) if slow else self._pull()
+        try:
+            # A thread for each piece would cost more than a small model takes for it.
+            piece = interruptible(self._pull, self.cancel) if self._seconds > 0.01 else self._pull()
+        except KeyboardInterrupt:
+            self.cancel()
+            raise
         self._seconds = time.perf_counter() - start
-        return out
+        return piece
 
-    def _pull(self) -> Optional[Tuple[int, str]]:
-        piece = lib.Piece()
-        if lib.call("answer_next", self._handle, ctypes.byref(piece)) == lib.END:
-            return None
-        return piece.part, _text(piece.text, piece.text_size)
+    def _pull(self) -> Optional[str]:
+        piece = self._piece
+        while lib.call("answer_next", self._handle, self._to_piece) != lib.END:
+            if piece.part == 0 and piece.text_size:
+                return _text(piece.text, piece.text_size)
+        return None
 
     def __aiter__(self) -> Stream:
         return self
 
     async def __anext__(self) -> str:
-        try:
-            piece = await asyncio.get_running_loop().run_in_executor(None, next, self, None)
-        except asyncio.CancelledError:
-            self.cancel()
-            raise
+        piece = await self._in_thread(self._next)
         if piece is None:
             raise StopAsyncIteration
         return piece
+
+    async def aresult(self) -> Answer:
+        """result() for tasks: others go on meanwhile."""
+        return await self._in_thread(self.result)
+
+    async def aclose(self) -> None:
+        self.close()
+
+    async def _in_thread(self, compute: Callable[[], T]) -> T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(None, compute)
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
 
     def cancel(self) -> None:
         """Ends the answer, from any thread; what has been written is its result()."""
@@ -146,11 +164,14 @@ def _answer(r: lib.Result) -> Answer:
         thinking=_text(r.thinking, r.thinking_size),
         stop_reason=_STOP_REASONS[r.stop_reason],
         stop=r.stop.decode(errors="replace"),
-        tokens=np.array(r.tokens[: r.n_tokens], dtype=np.int32),
+        # A copy: the library's own would keep the engine and its memory as long as the array lives.
+        tokens=np.ctypeslib.as_array(r.tokens, (r.n_tokens,)).copy() if r.n_tokens else np.empty(0, np.int32),
         tool_calls=[ToolCall(*(part.decode(errors="replace") for part in (c.id, c.name, c.arguments))) for c in calls],
         logprobs=[(*pair(r.logprobs[i]), top[i]) for i in range(r.n_logprobs)],
         prompt_tokens=r.prompt_tokens,
         cached_tokens=r.cached_tokens,
         prompt_seconds=r.prompt_seconds,
         decode_seconds=r.decode_seconds,
+        drafted_tokens=r.drafted_tokens,
+        kept_tokens=r.kept_tokens,
     )

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any, Iterable, List, Mapping, Optional, Sequence as Many, Tuple, Union
+from typing import Any, Iterable, List, Literal, Mapping, NamedTuple, Optional, Sequence as Many, Tuple, Union, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _library as lib
 from ._answer import Answer, Stream, interruptible
-from ._options import Messages, Sampler, TokenIds, constraint, message_array, token_array, variables_text
-
-if TYPE_CHECKING:
-    from ._model import Model
+from ._file import ModelFile, int_array
+from ._options import Messages, Sampler, TokenIds, constraint, message_array, speculation, token_array, variables_text
 
 Prompt = Union[str, TokenIds]
 _POOLINGS = {"mean": 0, "last": 1}
+_SCORE = np.dtype([("logprob", np.float64), ("likeliest", np.int32), ("reserved", np.int32)])  # cria_score
+
+
+class Scores(NamedTuple):
+    """Of the tokens of a text that were scored."""
+
+    logprobs: npt.NDArray[np.float64]  #: natural logarithms of their probabilities
+    likeliest: npt.NDArray[np.int32]  #: the likeliest token at the place of each
+
+
+class Perplexity(NamedTuple):
+    value: float
+    standard_error: float
+    tokens: int  #: scored
+    windows: int
 
 
 class Sequence(lib.Owner):
@@ -28,7 +41,7 @@ class Sequence(lib.Owner):
 
     @property
     def tokens(self) -> npt.NDArray[np.int32]:
-        return _int_array("sequence_tokens", self._handle, guess=self.engine.n_ctx)
+        return int_array("sequence_tokens", self._handle, guess=self.engine.n_ctx)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -57,7 +70,7 @@ class Engine(lib.Owner):
 
     def __init__(
         self,
-        model: Model,
+        model: ModelFile,
         *,
         n_ctx: int = 0,
         n_batch: int = 0,
@@ -67,7 +80,7 @@ class Engine(lib.Owner):
         positions: int = 0,
         kv_type: str = "f16",
         keep_prefixes: bool = True,
-        draft: Optional[Model] = None,
+        draft: Optional[ModelFile] = None,
     ) -> None:
         """n_ctx: positions of a sequence, 0: as the model was trained, at most 4096. positions: of all together, 0: n_ctx of each."""
         options = lib.EngineOptions(
@@ -100,13 +113,14 @@ class Engine(lib.Owner):
         grammar: Optional[str] = None,
         regex: Optional[str] = None,
         ignore_eos: bool = False,
-        speculate: bool = True,
+        speculate: Union[bool, str] = "auto",
         logprobs: Optional[int] = None,
         scope: int = 0,
         **sampling: Any,
     ) -> Stream:
         """Begins an answer to a conversation (messages) or to a text or tokens that go on (prompt). max_tokens: 0: no limit. schema,
-        grammar, regex: what the answer has to be. logprobs: with log-probabilities, and of so many of the likeliest tokens. sampling:
+        grammar, regex: what the answer has to be (a schema as a dict, as JSON or as a class of pydantic's). speculate: "auto", "off" or "lookup"
+        (wherever the text has come by the same words before); no answer depends on it. logprobs: with log-probabilities, and of so many of the likeliest tokens. sampling:
         seed, temperature, top_k, top_p, min_p and what else `cria run` knows; logit_bias as {token: bias}."""
         stops = list(stop)
         request = lib.Request(
@@ -114,7 +128,7 @@ class Engine(lib.Owner):
             stop=lib.texts(stops),
             n_stop=len(stops),
             ignore_eos=int(ignore_eos),
-            no_speculation=int(not speculate),
+            speculation=speculation(speculate),
             logprobs=int(logprobs is not None),
             top_logprobs=logprobs or 0,
             scope=scope,
@@ -134,16 +148,30 @@ class Engine(lib.Owner):
             request.sampler = sampler._handle
             return Stream(self, request)
 
-    def chat(self, messages: Messages, *, stream: bool = False, **options: Any) -> Any:
+    @overload
+    def chat(self, messages: Messages, *, stream: Literal[False] = False, **options: Any) -> Answer: ...
+    @overload
+    def chat(self, messages: Messages, *, stream: Literal[True], **options: Any) -> Stream: ...
+    def chat(self, messages: Messages, *, stream: bool = False, **options: Any) -> Union[Answer, Stream]:
         """The answer to a conversation: [{"role": …, "content": …}, …], or a text of the user's. stream: an iterator of its pieces.
         options: as of stream()."""
-        answer = self.stream(messages=messages, **options)
-        return answer if stream else _all_of(answer)
+        return self.answer(stream, messages=messages, **options)
 
-    def generate(self, prompt: Prompt, *, stream: bool = False, **options: Any) -> Any:
+    @overload
+    def generate(self, prompt: Prompt, *, stream: Literal[False] = False, **options: Any) -> Answer: ...
+    @overload
+    def generate(self, prompt: Prompt, *, stream: Literal[True], **options: Any) -> Stream: ...
+    def generate(self, prompt: Prompt, *, stream: bool = False, **options: Any) -> Union[Answer, Stream]:
         """How a text, or tokens, go on. options: as of stream()."""
-        answer = self.stream(prompt=prompt, **options)
-        return answer if stream else _all_of(answer)
+        return self.answer(stream, prompt=prompt, **options)
+
+    def answer(self, streamed: bool, **options: Any) -> Union[Answer, Stream]:
+        """What chat() and generate() return. options: as of stream()."""
+        begun = self.stream(**options)
+        if streamed:
+            return begun
+        with begun:
+            return begun.result()
 
     def batch(self, requests: Iterable[Union[Messages, Mapping[str, Any]]], **options: Any) -> List[Answer]:
         """Many answers at once, in the order of the requests: conversations, or dicts with the arguments of stream(), which
@@ -168,12 +196,34 @@ class Engine(lib.Owner):
     def embed(self, text: Union[Prompt, List[str]], pooling: str = "mean") -> npt.NDArray[np.float32]:
         """A vector of length 1, [n_embd], of a text or its tokens; of a list of texts [len(text), n_embd]. pooling: "mean" or "last"."""
         many = isinstance(text, list) and all(isinstance(one, str) for one in text)
-        out = np.empty((len(text) if many else 1, self.model.n_embd), dtype=np.float32)
+        out: npt.NDArray[np.float32] = np.empty((len(text) if many else 1, self.model.n_embd), dtype=np.float32)
         for row, one in zip(out, text if many else [text]):
             tokens = self.model.tokenize(one) if isinstance(one, str) else one
             _array, pointer, n = token_array(tokens)
             self._compute("embed", self._handle, pointer, n, _POOLINGS[pooling], *_room(row))
-        return out if many else out[0]
+        return out if many else out.reshape(-1)
+
+    def score(self, texts: Many[Tuple[TokenIds, int]], scope: int = 0) -> List[Scores]:
+        """How likely the tokens of texts are, each by those before it: (tokens, first that is scored, at least 1). As many at once as
+        the engine has sequences to spare; what texts begin with in common is evaluated once."""
+        arrays = [token_array(tokens) for tokens, _ in texts]
+        c_texts = (lib.Scored * max(1, len(texts)))()
+        for to, (_, first), (_array, pointer, n) in zip(c_texts, texts, arrays):
+            to.tokens, to.n_tokens, to.first = pointer, n, first
+        ends = np.cumsum([max(0, t.n_tokens - t.first) for t in c_texts])
+        out = np.empty(ends[-1], dtype=_SCORE)
+        room = (out.ctypes.data, out.size, ctypes.byref(ctypes.c_size_t()))
+        self._compute("score_tokens", self._handle, c_texts, len(texts), scope, *room)
+        return [Scores(part["logprob"], part["likeliest"]) for part in np.split(out, ends[:-1])][: len(texts)]
+
+    def perplexity(self, text: Union[str, bytes], *, window: int = 512, stride: int = 0, max_windows: int = 0) -> Perplexity:
+        """How well the model predicts a text, as `cria perplexity` has it: over windows side by side, of which the second halves are
+        scored, or beginning `stride` tokens after one another. max_windows: 0: all."""
+        data = text.encode() if isinstance(text, str) else text
+        options = lib.PerplexityOptions(window=window, stride=stride, max_windows=max_windows)
+        result = lib.PerplexityResult()
+        self._compute("perplexity", self._handle, data, len(data), ctypes.byref(options), ctypes.byref(result))
+        return Perplexity(result.perplexity, result.standard_error, result.tokens, result.windows)
 
     def sequence(self, scope: int = 0) -> Sequence:
         return Sequence(self, lib.created("sequence_create", self._handle, scope))
@@ -198,22 +248,6 @@ class Engine(lib.Owner):
         interruptible(lambda: lib.call(function, *arguments), self.cancel)
 
 
-def _all_of(stream: Stream) -> Answer:
-    with stream:
-        return stream.result()
-
-
 def _room(array: npt.NDArray[np.float32]) -> Tuple[Any, int, Any]:
     """An array as the library fills it: where it is, how large, and a place for a count."""
     return array.ctypes.data_as(lib.Floats), array.size, ctypes.byref(ctypes.c_size_t())
-
-
-def _int_array(function: str, *arguments: Any, guess: int) -> npt.NDArray[np.int32]:
-    array, n = lib.fill(
-        function,
-        *arguments,
-        make=lambda size: np.empty(size, dtype=np.int32),
-        as_pointer=lambda a: a.ctypes.data_as(lib.Tokens),
-        guess=guess,
-    )
-    return array[:n]

@@ -7,9 +7,10 @@ from __future__ import annotations
 import ctypes
 import os
 import pathlib
+import re
 import weakref
 from ctypes import POINTER, Structure, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_uint32, c_uint64
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, TypeVar
 
 STATUSES = {
     -1: "data",
@@ -26,12 +27,32 @@ OK, END, AGAIN, ERROR_ROOM = 0, 1, 2, -4
 
 
 class Error(Exception):
-    """Whatever went wrong in the library. kind: "data" (a bad file, a value out of range), "argument", "handle" (closed already),
-    "memory", "context" (no room for the conversation), "constraint", "cancelled" or "internal"."""
+    """Whatever went wrong in the library. Its text reads "FILE: what is wrong: expected X, got Y (WHERE)", with fewer parts where there is
+    less to say."""
 
-    def __init__(self, message: str, kind: str) -> None:
-        super().__init__(message)
+    kind: str  #: "data" (a bad file, a value out of range), "argument", "handle" (closed already), "memory", "context" (no room
+    #: for the conversation), "constraint", "cancelled" or "internal"
+    file: str  #: the file at fault, or ""
+    message: str  #: what is wrong
+    where: str  #: "at byte 12", "key general.alignment", "tensor blk.0.attn_q.weight" or ""
+
+    def __init__(self, text: str, kind: str) -> None:
+        super().__init__(text, kind)
         self.kind = kind
+        end = _WHERE.search(text)
+        self.where = end.group(1) if end else ""
+        self.message = text[: end.start()] if end else text
+        head, colon, rest = self.message.partition(": ")
+        is_file = bool(colon) and (head.endswith(".gguf") or os.path.exists(head))
+        self.file = head if is_file else ""
+        if is_file:
+            self.message = rest
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+_WHERE = re.compile(r" \(((?:at byte|key|tensor) .*)\)$")
 
 
 class Handle(Structure):
@@ -110,7 +131,7 @@ class Request(_Sized):
         ("stop", Texts),
         ("n_stop", c_size_t),
         ("ignore_eos", c_int32),
-        ("no_speculation", c_int32),
+        ("speculation", c_int32),
         ("logprobs", c_int32),
         ("top_logprobs", c_uint32),
         ("scope", c_uint64),
@@ -150,6 +171,26 @@ class Result(_Sized):
         ("cached_tokens", c_size_t),
         ("prompt_seconds", c_double),
         ("decode_seconds", c_double),
+        ("drafted_tokens", c_size_t),
+        ("kept_tokens", c_size_t),
+    ]
+
+
+class Scored(Structure):
+    _fields_ = [("tokens", Tokens), ("n_tokens", c_size_t), ("first", c_size_t)]
+
+
+class PerplexityOptions(_Sized):
+    _fields_ = [("size", c_size_t), ("window", c_uint32), ("stride", c_uint32), ("max_windows", c_uint64)]
+
+
+class PerplexityResult(_Sized):
+    _fields_ = [
+        ("size", c_size_t),
+        ("perplexity", c_double),
+        ("standard_error", c_double),
+        ("tokens", c_uint64),
+        ("windows", c_uint64),
     ]
 
 
@@ -189,6 +230,8 @@ _FUNCTIONS = {
     "answer_result": [Handle, POINTER(Result)],
     "logits": [Handle, Tokens, c_size_t, c_size_t, Floats, c_size_t, _Count],
     "embed": [Handle, Tokens, c_size_t, c_int32, Floats, c_size_t, _Count],
+    "score_tokens": [Handle, POINTER(Scored), c_size_t, c_uint64, ctypes.c_void_p, c_size_t, _Count],
+    "perplexity": [Handle, c_char_p, c_size_t, POINTER(PerplexityOptions), POINTER(PerplexityResult)],
     "sequence_create": [Handle, c_uint64, POINTER(Handle)],
     "sequence_free": [Handle],
     "sequence_fork": [Handle, POINTER(Handle)],
@@ -216,6 +259,7 @@ def _open() -> ctypes.CDLL:
 
 
 _library = _open()
+_functions = {name: getattr(_library, "cria_" + name) for name in _FUNCTIONS}
 version: str = _library.cria_version().decode()
 
 
@@ -226,24 +270,30 @@ def isa() -> str:
 
 def call(function: str, *arguments: Any) -> int:
     """Its status, 0 or above. Raises Error."""
-    status: int = getattr(_library, "cria_" + function)(*arguments)
+    status: int = _functions[function](*arguments)
     if status < 0:
-        raise Error(_library.cria_last_error().decode(errors="replace"), STATUSES.get(status, "internal"))
+        raise _error(status)
     return status
+
+
+def _error(status: int) -> Error:
+    return Error(_library.cria_last_error().decode(errors="replace"), STATUSES.get(status, "internal"))
 
 
 def fill(function: str, *arguments: Any, make: Callable[[int], Any], as_pointer: Callable[[Any], Any], guess: int) -> Any:
     """An array that a function fills: (array, how many)."""
     count = c_size_t()
     array = make(guess)
-    f = getattr(_library, "cria_" + function)
-    status = f(*arguments, as_pointer(array), guess, ctypes.byref(count))
+    status = _functions[function](*arguments, as_pointer(array), guess, ctypes.byref(count))
     if status == ERROR_ROOM and count.value > guess:
         array = make(count.value)
         call(function, *arguments, as_pointer(array), count.value, ctypes.byref(count))
     elif status < 0:
-        raise Error(_library.cria_last_error().decode(errors="replace"), STATUSES.get(status, "internal"))
+        raise _error(status)
     return array, count.value
+
+
+_Self = TypeVar("_Self", bound="Owner")
 
 
 class Owner:
@@ -251,13 +301,13 @@ class Owner:
 
     def __init__(self, kind: str, handle: Handle) -> None:
         self._handle = handle
-        self._free = weakref.finalize(self, getattr(_library, f"cria_{kind}_free"), handle)
+        self._free = weakref.finalize(self, _functions[kind + "_free"], handle)
 
     def close(self) -> None:
         """Frees it; every later call is an Error."""
         self._free()
 
-    def __enter__(self) -> Any:
+    def __enter__(self: _Self) -> _Self:
         return self
 
     def __exit__(self, *_: Any) -> None:
@@ -272,14 +322,19 @@ def created(function: str, *arguments: Any) -> Handle:
 
 def texts(values: Any) -> Any:
     """An array of C strings, or None."""
-    encoded = [c_string(value) for value in values]
+    encoded = [value if isinstance(value, bytes) else c_string(value) for value in values]
     return (c_char_p * len(encoded))(*encoded) if encoded else None
 
 
 def c_string(value: Optional[str]) -> Optional[bytes]:
-    if value is None:
-        return None
-    data = os.fsencode(value) if isinstance(value, os.PathLike) else value.encode()
+    return None if value is None else _whole(value.encode())
+
+
+def c_path(value: Any) -> bytes:
+    return _whole(os.fsencode(value))
+
+
+def _whole(data: bytes) -> bytes:
     if b"\0" in data:
         raise ValueError("embedded null character")
     return data

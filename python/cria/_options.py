@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from . import _library as lib
 
+_SPECULATIONS = {"auto": 0, True: 0, "off": 1, False: 1, "lookup": 2}
 Messages = Union[str, Sequence[Mapping[str, Any]]]
 TokenIds = Union[Sequence[int], npt.NDArray[Any]]
 
@@ -45,6 +46,12 @@ def variables_text(variables: Optional[Mapping[str, Any]], tools: Optional[Seque
     if tools is not None:
         all_of_them["tools"] = list(tools)
     return json.dumps(all_of_them).encode() if all_of_them else None
+
+
+def speculation(way: Union[bool, str]) -> int:
+    if way not in _SPECULATIONS:
+        raise ValueError(f'speculate: expected "auto", "off" or "lookup", got {way!r}')
+    return _SPECULATIONS[way]
 
 
 class Sampler(lib.Owner):
@@ -98,6 +105,15 @@ class Constraint(lib.Owner):
 _known = functools.lru_cache(maxsize=64)(Constraint)  # what tokens may follow is remembered with the object
 
 
+def _schema_text(schema: Any) -> str:
+    """JSON of a dict, of a class of pydantic's (of version 2 or 1), or of its TypeAdapter."""
+    for method in ("model_json_schema", "json_schema", "schema"):
+        if callable(getattr(schema, method, None)):
+            schema = getattr(schema, method)()
+            break
+    return schema if isinstance(schema, str) else json.dumps(schema)
+
+
 def constraint(schema: Any, grammar: Optional[str], regex: Optional[str]) -> Optional[Constraint]:
     """schema: a dict, its JSON text, a class of pydantic's, or a Constraint of any form."""
     if sum(given is not None for given in (schema, grammar, regex)) > 1:
@@ -108,6 +124,4 @@ def constraint(schema: Any, grammar: Optional[str], regex: Optional[str]) -> Opt
         return _known("regex", regex)
     if schema is None or isinstance(schema, Constraint):
         return schema
-    if hasattr(schema, "model_json_schema"):
-        schema = schema.model_json_schema()
-    return _known("json_schema", schema if isinstance(schema, str) else json.dumps(schema))
+    return _known("json_schema", _schema_text(schema))

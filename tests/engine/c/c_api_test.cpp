@@ -5,6 +5,7 @@
 
 #include "engine/c/cria.h"
 #include "engine/constrain/constraint.h"
+#include "engine/evaluate/perplexity.h"
 #include "engine/scheduler.h"
 #include "tests/engine/demo.h"
 #include "tests/engine/random.h"
@@ -221,6 +222,62 @@ TEST_F(CApi, EmbeddingsAreThoseOfTheEngine) {
   }
 }
 
+TEST_F(CApi, ScoresAreTheSameAloneAndAmongOthers) {
+  const std::vector<TokenId>& tokens = demo_tokens();
+  // The second begins as the first does, and waits for it; the last scores nothing.
+  const cria_scored texts[] = {
+      {tokens.data(), 60, 40}, {tokens.data(), 62, 50}, {tokens.data() + 5, 30, 1}, {tokens.data(), 9, 9}};
+  std::vector<cria_score> scores(20 + 12 + 29);
+  std::size_t count = 0;
+  EXPECT_EQ(cria_score_tokens(engine.handle, texts, 4, 0, scores.data(), 60, &count), CRIA_ERROR_ROOM);
+  ASSERT_EQ(count, scores.size());
+  ASSERT_EQ(cria_score_tokens(engine.handle, texts, 4, 0, scores.data(), count, &count), CRIA_OK)
+      << cria_last_error();
+  const cria_score* score = scores.data();
+  for (const cria_scored& text : texts) {
+    Session session(demo_model(), {.n_ctx = 256, .kv_type = parse_kv_type("f32")});
+    const std::vector<float> logits = all_logits(session, {text.tokens, text.n_tokens});
+    const std::size_t n = demo_model().vocabulary_size();
+    for (std::size_t i = text.first; i < text.n_tokens; ++i, ++score) {
+      const std::span row = std::span(logits).subspan((i - 1) * n, n);
+      const double log_sum = session.options().kernels->log_sum_exp(row.data(), n);
+      EXPECT_EQ(score->logprob, row[static_cast<std::size_t>(text.tokens[i])] - log_sum);
+      EXPECT_EQ(score->likeliest, std::ranges::max_element(row) - row.begin());
+    }
+  }
+  const TokenId bad[] = {1, static_cast<TokenId>(demo_model().vocabulary_size())};
+  for (const auto& [text, status] : {std::pair(cria_scored{tokens.data(), 9, 0}, CRIA_ERROR_ARGUMENT),
+                                     std::pair(cria_scored{tokens.data(), 9, 10}, CRIA_ERROR_ARGUMENT),
+                                     std::pair(cria_scored{nullptr, 9, 1}, CRIA_ERROR_ARGUMENT),
+                                     std::pair(cria_scored{bad, 2, 1}, CRIA_ERROR_DATA)})
+    EXPECT_EQ(cria_score_tokens(engine.handle, &text, 1, 0, scores.data(), scores.size(), &count), status);
+}
+
+TEST_F(CApi, PerplexityIsThatOfASession) {
+  std::string text;
+  for (int i = 0; i < 20; ++i)
+    text += "The river rises in the mountains, " + std::to_string(i) + " miles away. ";
+  const std::vector<TokenId> tokens = perplexity_tokens(demo_model(), text);
+  for (const std::uint32_t stride : {0U, 40U}) {
+    Session session(demo_model(), {.n_ctx = 64, .kv_type = parse_kv_type("f32")});
+    Perplexity expected(session, tokens, {.window = 48, .stride = stride, .max_windows = 6});
+    while (expected.next()) continue;
+    cria_perplexity_options options = CRIA_STRUCT(cria_perplexity_options);
+    options.window = 48;
+    options.stride = stride;
+    options.max_windows = 6;
+    cria_perplexity_result result = CRIA_STRUCT(cria_perplexity_result);
+    ASSERT_EQ(cria_perplexity(engine.handle, text.data(), text.size(), &options, &result), CRIA_OK)
+        << cria_last_error();
+    EXPECT_EQ(result.perplexity, expected.result().ppl);
+    EXPECT_EQ(result.standard_error, expected.result().ppl_stderr);
+    EXPECT_EQ(result.tokens, expected.result().tokens);
+    EXPECT_EQ(result.windows, 6U);
+  }
+  cria_perplexity_result result = CRIA_STRUCT(cria_perplexity_result);
+  EXPECT_EQ(cria_perplexity(engine.handle, "short", 5, nullptr, &result), CRIA_ERROR_DATA);
+}
+
 TEST_F(CApi, AnAnswerKeepsToItsConstraint) {
   Owned<cria_constraint> regex(cria_constraint_free), schema(cria_constraint_free),
       grammar(cria_constraint_free);
@@ -372,6 +429,9 @@ TEST_F(CApi, RefusesWrongArguments) {
   request = chat();
   request.messages = &message;
   EXPECT_EQ(cria_answer_begin(engine.handle, &request, &answer), CRIA_ERROR_CONTEXT);
+  request = chat();
+  request.speculation = 3;
+  EXPECT_EQ(cria_answer_begin(engine.handle, &request, &answer), CRIA_ERROR_ARGUMENT);
   request = CRIA_STRUCT(cria_request);
   request.tokens = &bad;
   request.n_tokens = 1;
