@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""What generating through the C interface and through Python costs beside `cria bench`, on the same model, as a Markdown table.
+
+    bench/overhead.py [--model FILE]... [--tokens 256] [--rounds 9]
+
+Each round measures all in turn: decoding by `cria bench` (which evaluates tokens and draws none), pieces from C (overhead.c), pieces from Python's
+iterator, and whole answers in Python. A ratio is the median over the rounds of the speed beside that of `cria bench` in the same round. Between
+`cria bench` and C lie drawing, text, and the interface; between C and Python lies Python. --spawned N measures one Python process, N tokens.
+"""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+from statistics import median
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent
+WAYS = ("cria bench", "C", "Python, pieces", "Python, whole")
+
+
+def in_python(model_file, tokens):
+    """Speeds of pieces and of whole answers; the library is told by CRIA_LIBRARY."""
+    sys.path.insert(0, str(SOURCE / "python"))
+    import cria
+
+    how = {"temperature": 0, "max_tokens": tokens, "ignore_eos": True, "speculate": "off"}
+    model = cria.Model(model_file, n_ctx=tokens + 64, keep_prefixes=False)
+    model.generate([1], **how)
+    stream = model.generate([1], stream=True, **how)
+    next(stream)
+    begin = time.perf_counter()
+    for _ in stream:
+        pass
+    pieces = (tokens - 1) / (time.perf_counter() - begin)
+    begin = time.perf_counter()
+    answer = model.generate([1], **how)
+    whole = tokens / (time.perf_counter() - begin)
+    if len(answer.tokens) != tokens:
+        raise SystemExit("overhead.py: fewer tokens than asked for")
+    print(json.dumps([pieces, whole]))
+
+
+def one_round(args, model, program):
+    def run(*command):
+        return subprocess.run([str(word) for word in command], check=True, stdout=subprocess.PIPE, text=True, env=args.environment).stdout
+
+    bench = json.loads(run(args.cria, "bench", "-m", model, "-p", 0, "-n", args.tokens, "-r", 1, "--json"))
+    speed = next(row["tokens_per_second"] for row in bench)
+    python = json.loads(run(sys.executable, __file__, "--model", model, "--spawned", args.tokens))
+    return [speed, float(run(program, model, args.tokens, 1)), *python]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", action="append", help="GGUF files (default: the demo model)")
+    parser.add_argument("--build", default=SOURCE / "build/release", type=pathlib.Path)
+    parser.add_argument("--tokens", type=int, default=256)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--spawned", type=int, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    models = args.model or [str(SOURCE / "data/cria-demo-Q8_0.gguf")]
+    if args.spawned:
+        in_python(models[0], args.spawned)
+        return
+    args.cria = args.build / "tools/cria"
+    args.environment = {**os.environ, "CRIA_LIBRARY": str(args.build / "libcria.so.0")}
+    with tempfile.TemporaryDirectory() as directory:
+        program = pathlib.Path(directory) / "overhead"
+        subprocess.run(["cc", "-O2", "-std=c11", f"-I{SOURCE}", SOURCE / "bench/overhead.c", "-o", program, f"-L{args.build}", "-lcria",
+                        f"-Wl,-rpath,{args.build}"], check=True)
+        print("| model | | tokens/s | ÷ cria bench |\n|---|---|--:|--:|")
+        for model in models:
+            rounds = [one_round(args, model, program) for _ in range(args.rounds)]
+            for i, way in enumerate(WAYS):
+                ratio = median(speeds[i] / speeds[0] for speeds in rounds)
+                print(f"| {pathlib.Path(model).stem} | {way} | {median(s[i] for s in rounds):.1f} | {ratio:.3f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
