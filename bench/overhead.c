@@ -1,5 +1,5 @@
-/* Tokens per second of generating through the C interface: overhead MODEL TOKENS ROUNDS. A line for each round; the first piece, and what comes
- * before it, is not counted. Built and run by overhead.py. */
+/* Tokens per second of generating through the C interface: overhead MODEL TOKENS ROUNDS THREADS (0: physical cores). A line for each round; the
+ * first piece, and what comes before it, is not counted. Built and run by overhead.py. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static double now(void) {
 }
 
 int main(int argc, char** argv) {
-  if (argc != 4) return 2;
+  if (argc != 5) return 2;
   const long tokens = atol(argv[2]), rounds = atol(argv[3]);
   cria_model model;
   cria_engine engine;
@@ -28,6 +28,7 @@ int main(int argc, char** argv) {
   cria_engine_options options = CRIA_STRUCT(cria_engine_options);
   options.n_ctx = (uint32_t)tokens + 64;
   options.forget = 1;
+  options.threads = (uint32_t)atol(argv[4]);
   check(cria_model_load(argv[1], NULL, &model));
   check(cria_engine_create(model, &options, &engine));
   check(cria_sampler_create(model, &greedy));

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """What generating through the C interface and through Python costs beside `cria bench`, on the same model, as a Markdown table.
 
-    bench/overhead.py [--model FILE]... [--tokens 256] [--rounds 9]
+    bench/overhead.py [--model FILE]... [--tokens 256] [--rounds 9] [--threads N]
 
 Each round measures all in turn: decoding by `cria bench` (which evaluates tokens and draws none), pieces from C (overhead.c), pieces from Python's
 iterator, and whole answers in Python. A ratio is the median over the rounds of the speed beside that of `cria bench` in the same round. Between
-`cria bench` and C lie drawing, text, and the interface; between C and Python lies Python. --spawned N measures one Python process, N tokens.
+`cria bench` and C lie drawing, text, and the interface; between C and Python lies Python.
 """
 import argparse
 import json
@@ -21,13 +21,13 @@ SOURCE = pathlib.Path(__file__).resolve().parent.parent
 WAYS = ("cria bench", "C", "Python, pieces", "Python, whole")
 
 
-def in_python(model_file, tokens):
+def in_python(model_file, tokens, threads):
     """Speeds of pieces and of whole answers; the library is told by CRIA_LIBRARY."""
     sys.path.insert(0, str(SOURCE / "python"))
     import cria
 
     how = {"temperature": 0, "max_tokens": tokens, "ignore_eos": True, "speculate": "off"}
-    model = cria.Model(model_file, n_ctx=tokens + 64, keep_prefixes=False)
+    model = cria.Model(model_file, n_ctx=tokens + 64, threads=threads, keep_prefixes=False)
     model.generate([1], **how)
     stream = model.generate([1], stream=True, **how)
     next(stream)
@@ -47,10 +47,10 @@ def one_round(args, model, program):
     def run(*command):
         return subprocess.run([str(word) for word in command], check=True, stdout=subprocess.PIPE, text=True, env=args.environment).stdout
 
-    bench = json.loads(run(args.cria, "bench", "-m", model, "-p", 0, "-n", args.tokens, "-r", 1, "--json"))
+    bench = json.loads(run(args.cria, "bench", "-m", model, "-p", 0, "-n", args.tokens, "-r", 1, "--json", *(["-t", args.threads] if args.threads else [])))
     speed = next(row["tokens_per_second"] for row in bench)
-    python = json.loads(run(sys.executable, __file__, "--model", model, "--spawned", args.tokens))
-    return [speed, float(run(program, model, args.tokens, 1)), *python]
+    python = json.loads(run(sys.executable, __file__, "--model", model, "--spawned", args.tokens, "--threads", args.threads))
+    return [speed, float(run(program, model, args.tokens, 1, args.threads)), *python]
 
 
 def main():
@@ -59,11 +59,12 @@ def main():
     parser.add_argument("--build", default=SOURCE / "build/release", type=pathlib.Path)
     parser.add_argument("--tokens", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--threads", type=int, default=0, help="default: physical cores")
     parser.add_argument("--spawned", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
     models = args.model or [str(SOURCE / "data/cria-demo-Q8_0.gguf")]
     if args.spawned:
-        in_python(models[0], args.spawned)
+        in_python(models[0], args.spawned, args.threads)
         return
     args.cria = args.build / "tools/cria"
     args.environment = {**os.environ, "CRIA_LIBRARY": str(args.build / "libcria.so.0")}

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <iterator>
+#include <limits>
+#include <optional>
 #include <random>
 
 #include "engine/sample/random.h"
@@ -22,6 +25,52 @@ const SamplerOptions& checked(const SamplerOptions& options, std::size_t n_vocab
 
 bool changes_logits(SamplerStep step) { return step == SamplerStep::Penalties || step == SamplerStep::Dry; }
 
+/// Whether no step changes the logits at temperature 0.
+bool no_step_changes_logits(const SamplerOptions& options) {
+  return options.repeat_penalty == 1 && options.presence_penalty == 0 && options.frequency_penalty == 0 &&
+         options.dry_multiplier == 0;
+}
+
+/// The index of the first of the highest. In lanes that do not wait for one another: beside a small model the search is not free.
+std::size_t first_highest(std::span<const float> values) {
+  float highest[16];
+  std::ranges::fill(highest, -std::numeric_limits<float>::infinity());
+  std::size_t i = 0;
+  for (; i + std::size(highest) <= values.size(); i += std::size(highest))
+    for (std::size_t lane = 0; lane < std::size(highest); ++lane)
+      highest[lane] = values[i + lane] > highest[lane] ? values[i + lane] : highest[lane];
+  for (; i < values.size(); ++i) highest[0] = std::max(highest[0], values[i]);
+  const float most = *std::ranges::max_element(highest);
+  const auto found = std::ranges::find(values, most);
+  assert(found != values.end());
+  return static_cast<std::size_t>(found - values.begin());
+}
+
+/// The likeliest token; bias: of some tokens, sorted by them.
+TokenId likeliest(std::span<const float> logits, std::span<const std::pair<TokenId, float>> bias) {
+  std::optional<std::size_t> best;
+  float most = 0;
+  const auto offer = [&](std::size_t id, float logit) {
+    if (best && !(logit > most)) return;
+    best = id;
+    most = logit;
+  };
+  std::size_t begin = 0;
+  for (auto next = bias.begin();;) {
+    const std::size_t end = next == bias.end() ? logits.size() : static_cast<std::size_t>(next->first);
+    if (begin < end) {
+      const std::size_t id = begin + first_highest(logits.subspan(begin, end - begin));
+      offer(id, logits[id]);
+    }
+    if (next == bias.end()) return static_cast<TokenId>(*best);
+    float logit = logits[end];
+    for (; next != bias.end() && static_cast<std::size_t>(next->first) == end; ++next)
+      logit = static_cast<float>(changed_logit(logit, next->second));
+    offer(end, logit);
+    begin = end + 1;
+  }
+}
+
 }  // namespace
 
 Sampler::Sampler(const SamplerOptions& options, std::size_t n_vocab, const Tokenizer* tokenizer)
@@ -36,6 +85,10 @@ Sampler::Sampler(const SamplerOptions& options, std::size_t n_vocab, const Token
 }
 
 TokenId Sampler::next(std::span<const float> logits, std::span<const TokenId> history, TokenMask allowed) {
+  if (options_.temperature == 0 && allowed.empty() && no_step_changes_logits(options_)) {
+    ++drawn_;
+    return likeliest(logits, bias_);
+  }
   load(logits, allowed);
   assert(!candidates_.empty());
   const TokenRandom random = TokenRandom::of(seed_, drawn_++);
@@ -55,15 +108,16 @@ TokenId Sampler::next(std::span<const float> logits, std::span<const TokenId> hi
 }
 
 void Sampler::load(std::span<const float> logits, TokenMask allowed) {
-  candidates_.clear();
   sorted_ = false;
-  const auto add = [&](std::size_t i) { candidates_.push_back({static_cast<TokenId>(i), logits[i], 0}); };
+  const auto candidate = [&](std::size_t i) { return Candidate{static_cast<TokenId>(i), logits[i], 0}; };
   if (allowed.empty()) {
-    for (std::size_t i = 0; i < logits.size(); ++i) add(i);
+    candidates_.resize(logits.size());
+    for (std::size_t i = 0; i < logits.size(); ++i) candidates_[i] = candidate(i);
   } else {
+    candidates_.clear();
     for (std::size_t word = 0; word < allowed.size(); ++word) {
       for (std::uint64_t left = allowed[word]; left != 0; left &= left - 1)
-        add(word * 64 + static_cast<std::size_t>(std::countr_zero(left)));
+        candidates_.push_back(candidate(word * 64 + static_cast<std::size_t>(std::countr_zero(left))));
     }
   }
   auto at = candidates_.begin();

@@ -55,6 +55,22 @@ TEST(Sampler, GreedyTakesTheLowestIdAmongEquals) {
   options.temperature = 0;
   const std::vector<float> logits = {1, 3, 2, 3};
   EXPECT_EQ(Sampler(options, 4).next(logits, {}), 1);
+  // As the order of candidates has it, which a mask makes it take, whatever the number of tokens; biases of some, of one twice.
+  for (std::size_t n = 1; n < 64; ++n) {
+    std::vector<float> coarse = some_logits(n, n);
+    for (float& x : coarse) x = std::round(x);
+    const std::uint64_t all[] = {(std::uint64_t{1} << n) - 1};
+    Sampler sampler(options, n);
+    EXPECT_EQ(sampler.next(coarse, {}), std::ranges::max_element(coarse) - coarse.begin()) << n;
+    EXPECT_EQ(sampler.next(coarse, {}, all), std::ranges::max_element(coarse) - coarse.begin()) << n;
+    EXPECT_EQ(sampler.drawn(), 2U);
+    SamplerOptions biased = options;
+    for (std::size_t i = n % 3; i < n; i += 5)
+      biased.logit_bias.emplace_back(static_cast<TokenId>(i),
+                                     i % 2 == 0 ? -std::numeric_limits<float>::infinity() : 2.F);
+    biased.logit_bias.emplace_back(static_cast<TokenId>(n / 2), 1.F);
+    EXPECT_EQ(Sampler(biased, n).next(coarse, {}), Sampler(biased, n).next(coarse, {}, all)) << n;
+  }
 }
 
 TEST(Sampler, SeedsReproduceAndDiffer) {
