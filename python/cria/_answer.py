@@ -90,7 +90,7 @@ class Stream(lib.Owner):
         self._engine = engine  # its handle is not to be freed
         self._piece = lib.Piece()
         self._to_piece = ctypes.byref(self._piece)
-        self._seconds = 1.0  # that the last piece took
+        self._seconds = 1.0  # that the last piece was computed for
 
     def __iter__(self) -> Stream:
         return self
@@ -102,20 +102,19 @@ class Stream(lib.Owner):
         return piece
 
     def _next(self) -> Optional[str]:
-        start = time.perf_counter()
         try:
             # A thread for each piece would cost more than a small model takes for it.
-            piece = interruptible(self._pull, self.cancel) if self._seconds > 0.01 else self._pull()
+            return interruptible(self._pull, self.cancel) if self._seconds > 0.01 else self._pull()
         except KeyboardInterrupt:
             self.cancel()
             raise
-        self._seconds = time.perf_counter() - start
-        return piece
 
     def _pull(self) -> Optional[str]:
         piece = self._piece
+        start = time.perf_counter()
         while lib.call("answer_next", self._handle, self._to_piece) != lib.END:
             if piece.part == 0 and piece.text_size:
+                self._seconds = time.perf_counter() - start
                 return _text(piece.text, piece.text_size)
         return None
 
