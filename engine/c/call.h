@@ -57,11 +57,11 @@ inline std::string_view text(const char* bytes, std::size_t size, const char* na
   return {all.data(), all.size()};
 }
 
-/// That of a struct, as the program has set it.
+/// That of a struct, as the program has set it. Of any version it is a multiple of the alignment: no pointer is cut in two.
 template <class T>
 std::size_t checked_size(const T& given) {
   constexpr std::size_t kLargest = 4096;
-  if (given.size < sizeof(std::size_t) || given.size > kLargest)
+  if (given.size < sizeof(std::size_t) || given.size > kLargest || given.size % alignof(T) != 0)
     throw Failure(CRIA_ERROR_ARGUMENT, "a struct whose size is not set (CRIA_STRUCT sets it)");
   return given.size;
 }

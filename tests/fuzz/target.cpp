@@ -7,13 +7,13 @@
 namespace cria::fuzz {
 
 std::span<const Target> targets() {
-  static const Target all[] = {kArchitecture, kChatTemplate, kCommandLine,   kConversation,
-                               kEdit,         kGbnf,         kGguf,          kHfConfig,
-                               kHfDirectory,  kImportance,   kJinja,         kJsonSchema,
-                               kKernels,      kMapping,      kModel,         kRegularExpression,
-                               kRequest,      kRewrite,      kSafetensors,   kSentencePieceModel,
-                               kSession,      kTokenizer,    kTokenizerJson, kToolCalls,
-                               kVocabulary};
+  static const Target all[] = {kArchitecture,       kCApi,        kChatTemplate, kCommandLine,
+                               kConversation,       kEdit,        kGbnf,         kGguf,
+                               kHfConfig,           kHfDirectory, kImportance,   kJinja,
+                               kJsonSchema,         kKernels,     kMapping,      kModel,
+                               kRegularExpression,  kRequest,     kRewrite,      kSafetensors,
+                               kSentencePieceModel, kSession,     kTokenizer,    kTokenizerJson,
+                               kToolCalls,          kVocabulary};
   return all;
 }
 

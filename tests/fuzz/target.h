@@ -36,9 +36,9 @@ struct Target {
 };
 
 // Each is defined in the file that is named like it.
-extern const Target kArchitecture, kChatTemplate, kCommandLine, kConversation, kEdit, kGbnf, kGguf, kHfConfig,
-    kHfDirectory, kImportance, kJinja, kJsonSchema, kKernels, kMapping, kModel, kRegularExpression, kRequest,
-    kRewrite, kSafetensors, kSentencePieceModel, kSession, kTokenizer, kTokenizerJson, kToolCalls,
+extern const Target kArchitecture, kCApi, kChatTemplate, kCommandLine, kConversation, kEdit, kGbnf, kGguf,
+    kHfConfig, kHfDirectory, kImportance, kJinja, kJsonSchema, kKernels, kMapping, kModel, kRegularExpression,
+    kRequest, kRewrite, kSafetensors, kSentencePieceModel, kSession, kTokenizer, kTokenizerJson, kToolCalls,
     kVocabulary;
 
 /// All of them, by name.

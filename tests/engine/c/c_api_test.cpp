@@ -460,13 +460,15 @@ TEST_F(CApi, StructsMayGrow) {
   cria_engine none{};
   EXPECT_EQ(cria_engine_create(c_demo(), &newer.known, &none), CRIA_ERROR_ARGUMENT);
   cria_engine_options older = CRIA_STRUCT(cria_engine_options);
-  older.size = offsetof(cria_engine_options, n_batch);
-  older.n_batch = 99;
+  older.size = offsetof(cria_engine_options, threads);
+  older.threads = 99;
   ASSERT_EQ(cria_engine_get_options(own.handle, &older), CRIA_OK);
   EXPECT_EQ(older.n_ctx, 128U);
-  EXPECT_EQ(older.n_batch, 99U);  // not its own
-  older.size = 0;
-  EXPECT_EQ(cria_engine_get_options(own.handle, &older), CRIA_ERROR_ARGUMENT);
+  EXPECT_EQ(older.threads, 99U);  // not its own
+  for (const std::size_t none : {std::size_t{0}, offsetof(cria_engine_options, n_batch)}) {
+    older.size = none;
+    EXPECT_EQ(cria_engine_get_options(own.handle, &older), CRIA_ERROR_ARGUMENT) << none;
+  }
 }
 
 // Calls in no order, with handles that are valid, freed, of another kind or no handles at all.
