@@ -1,5 +1,6 @@
 # What is installed: the library twice (for C++ and C, static; for C, shared), its public headers, a CMake package (find_package(cria)
-# gives the targets cria::cria and cria::c), pkg-config files, the program, the bundled model, and a unit for systemd.
+# gives the targets cria::cria and cria::c), pkg-config files, the program, the bundled model, and a unit for systemd. Components:
+# program, library, development; packaging/deb.cmake makes a package of each.
 
 # The rooms are libraries for this build only; outside they are one. Their objects are compiled once for both forms of it.
 set(rooms $<TARGET_OBJECTS:cria_engine> $<TARGET_OBJECTS:cria_tokenizer> $<TARGET_OBJECTS:cria_model>
@@ -26,13 +27,16 @@ if(CRIA_FUZZ)  # what counts the lines that fuzzing reaches is in programs alone
 endif()
 target_link_options(cria_shared PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/engine/c/exports.map)
 
-install(TARGETS cria_library cria_shared EXPORT criaTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
-        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS cria_library cria_shared EXPORT criaTargets
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development)
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME program)
 install(TARGETS cria_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES data/cria-demo-Q8_0.gguf data/cria-demo.md DESTINATION ${CMAKE_INSTALL_DATADIR}/cria)
 configure_file(cmake/cria-serve.service.in ${PROJECT_BINARY_DIR}/cria-serve.service @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/cria-serve.service DESTINATION lib/systemd/system)
 install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
 
 # The public interface, as it is named in the tree and as it is installed: #include <cria/session.h>.
 set(CRIA_PUBLIC_HEADERS
@@ -54,6 +58,17 @@ set(CRIA_PUBLIC_HEADERS
 configure_file(cmake/install_headers.cmake.in ${PROJECT_BINARY_DIR}/install_headers.cmake @ONLY)
 install(SCRIPT ${PROJECT_BINARY_DIR}/install_headers.cmake)
 
+# Their pages: target `doc`.
+find_program(CRIA_DOXYGEN doxygen)
+if(CRIA_DOXYGEN)
+  list(TRANSFORM CRIA_PUBLIC_HEADERS REPLACE "=.*" "" OUTPUT_VARIABLE CRIA_DOCUMENTED)
+  list(TRANSFORM CRIA_DOCUMENTED PREPEND ${PROJECT_SOURCE_DIR}/)
+  list(JOIN CRIA_DOCUMENTED " " CRIA_DOCUMENTED)
+  configure_file(packaging/Doxyfile.in ${PROJECT_BINARY_DIR}/Doxyfile @ONLY)
+  add_custom_target(doc COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/doc
+                        COMMAND ${CRIA_DOXYGEN} ${PROJECT_BINARY_DIR}/Doxyfile VERBATIM)
+endif()
+
 configure_package_config_file(cmake/criaConfig.cmake.in ${PROJECT_BINARY_DIR}/criaConfig.cmake
                               INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/cria)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/criaConfigVersion.cmake COMPATIBILITY SameMinorVersion)
@@ -67,3 +82,5 @@ foreach(package cria cria-c)
   configure_file(cmake/${package}.pc.in ${PROJECT_BINARY_DIR}/${package}.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${package}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endforeach()
+
+include(packaging/deb.cmake)
