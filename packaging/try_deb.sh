@@ -1,5 +1,6 @@
 #!/bin/sh
-# Builds the Debian packages and tries them in a minimal Debian 12 made for it: installed with what they depend on, chat, Python, a
+# usage: try_deb.sh [--made]
+# Builds the Debian packages (--made: takes those in build/deb) and tries them in a minimal Debian 12 made for it: installed with what they depend on, chat, Python, a
 # program in C, the service's command, and purged without a trace. Needs root, and a mirror of Debian ($CRIA_MIRROR; by default the one
 # that apt uses).
 . "$(dirname "$(readlink -f "$0")")/../tools/setup.sh"
@@ -8,9 +9,11 @@ need $CRIA_PACKAGES dpkg-dev file debootstrap
 mirror=${CRIA_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 'Identifier: Packages' 'Codename: bookworm' | head -n 1)}
 [ "$(id -u)" -eq 0 ] || { echo "cria: error: debootstrap needs root" >&2; exit 1; }
 
-build deb
-rm -f build/deb/*.deb
-(cd build/deb && cpack -G DEB >&2)
+if [ "${1:-}" != --made ]; then
+  build deb
+  rm -f build/deb/*.deb
+  (cd build/deb && cpack -G DEB >&2)
+fi
 packages=$(cd build/deb && ls ./*.deb)
 for package in $packages; do
   printf '%-32s %9d bytes, depends on %s\n' "${package#./}" "$(wc -c <build/deb/"$package")" "$(dpkg-deb -f build/deb/"$package" Depends)"
@@ -45,7 +48,7 @@ echo "What is the capital of France?" | chroot "$root" cria chat --temp 0 | tee 
 grep -q Paris build/deb/chat.out
 
 step "Python"
-inside python3 -c 'import cria; print(cria.version, cria.Model("/usr/share/cria/cria-demo-Q8_0.gguf").chat("What is the capital of France?", temperature=0).text)' |
+inside python3 -c 'import cria; print(cria.__version__, cria.Model("/usr/share/cria/cria-demo-Q8_0.gguf").chat("What is the capital of France?", temperature=0).text)' |
   tee build/deb/python.out
 grep -q Paris build/deb/python.out
 

@@ -1,4 +1,5 @@
-/* cria from C: models, many answers at once, tokens, logits, embeddings. C11 and later, C++.
+/** \file
+ * cria from C: models, many answers at once, tokens, logits, embeddings. C11 and later, C++.
  *
  *   cria_model model;
  *   cria_engine engine;
@@ -25,6 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/** Of every function that the library exports. */
 #if defined(__GNUC__)
 #define CRIA_API __attribute__((visibility("default")))
 #else
@@ -35,7 +37,7 @@
 extern "C" {
 #endif
 
-/* A struct with its size, all else 0: `cria_request request = CRIA_STRUCT(cria_request);` */
+/** A struct with its size, all else 0: `cria_request request = CRIA_STRUCT(cria_request);` */
 #ifdef __cplusplus
 #define CRIA_STRUCT(type)          \
   [] {                             \
@@ -47,322 +49,350 @@ extern "C" {
 #define CRIA_STRUCT(type) ((type){.size = sizeof(type)})
 #endif
 
-typedef int32_t cria_token; /* index in the model's vocabulary */
+typedef int32_t cria_token; /**< index in the model's vocabulary */
 
-typedef int32_t cria_status;
+typedef int32_t cria_status; /**< CRIA_OK … CRIA_ERROR_INTERNAL; below 0: an error */
 enum {
   CRIA_OK = 0,
-  CRIA_END = 1,               /* the answer has no more pieces */
-  CRIA_AGAIN = 2,             /* there will be another piece, but not yet */
-  CRIA_ERROR_DATA = -1,       /* a bad file, a value out of range, a computation that failed */
-  CRIA_ERROR_ARGUMENT = -2,   /* a call that is wrong: NULL, a name that is none */
-  CRIA_ERROR_HANDLE = -3,     /* not a handle, or one that has been freed */
-  CRIA_ERROR_ROOM = -4,       /* an array of the caller's is too small */
-  CRIA_ERROR_MEMORY = -5,     /* the machine has not enough */
-  CRIA_ERROR_CONTEXT = -6,    /* a conversation that the context has no room for */
-  CRIA_ERROR_CONSTRAINT = -7, /* a schema, grammar or expression that cannot be enforced */
-  CRIA_ERROR_CANCELLED = -8,  /* cria_engine_cancel() */
-  CRIA_ERROR_INTERNAL = -9    /* a bug of the library */
+  CRIA_END = 1,               /**< the answer has no more pieces */
+  CRIA_AGAIN = 2,             /**< there will be another piece, but not yet */
+  CRIA_ERROR_DATA = -1,       /**< a bad file, a value out of range, a computation that failed */
+  CRIA_ERROR_ARGUMENT = -2,   /**< a call that is wrong: NULL, a name that is none */
+  CRIA_ERROR_HANDLE = -3,     /**< not a handle, or one that has been freed */
+  CRIA_ERROR_ROOM = -4,       /**< an array of the caller's is too small */
+  CRIA_ERROR_MEMORY = -5,     /**< the machine has not enough */
+  CRIA_ERROR_CONTEXT = -6,    /**< a conversation that the context has no room for */
+  CRIA_ERROR_CONSTRAINT = -7, /**< a schema, grammar or expression that cannot be enforced */
+  CRIA_ERROR_CANCELLED = -8,  /**< cria_engine_cancel() */
+  CRIA_ERROR_INTERNAL = -9    /**< a bug of the library */
 };
 
-/* Of the last call of this thread that returned an error, "" before; valid until its next error. */
+/** Of the last call of this thread that returned an error, "" before; valid until its next error. */
 CRIA_API const char* cria_last_error(void);
-/* "0.1.0"; forever. */
+/** "0.1.0"; forever. */
 CRIA_API const char* cria_version(void);
-/* The instruction set that the kernels use here, "avx512vnni"; forever. "" where $CRIA_ISA names none that runs here. */
+/** The instruction set that the kernels use here, "avx512vnni"; forever. "" where $CRIA_ISA names none that runs here. */
 CRIA_API const char* cria_isa(void);
 
-/* Each a kind of its own, so that the compiler tells them apart; {0} is none. */
+/* Each a kind of its own, so that the compiler tells them apart. */
+/** A file with its tokenizer and chat template; {0} is none. */
 typedef struct {
-  uint64_t id;
+  uint64_t id; /**< 0: none */
 } cria_model;
+/** Threads and memory of a model. */
 typedef struct {
-  uint64_t id;
+  uint64_t id; /**< 0: none */
 } cria_engine;
+/** Tokens with their keys and values. */
 typedef struct {
-  uint64_t id;
+  uint64_t id; /**< 0: none */
 } cria_sequence;
+/** How tokens are drawn. */
 typedef struct {
-  uint64_t id;
+  uint64_t id; /**< 0: none */
 } cria_sampler;
+/** What an answer has to be. */
 typedef struct {
-  uint64_t id;
+  uint64_t id; /**< 0: none */
 } cria_constraint;
+/** That is waiting, being written, or written. */
 typedef struct {
-  uint64_t id;
+  uint64_t id; /**< 0: none */
 } cria_answer;
 
 /* ---- Models: a file with its tokenizer and chat template. Immutable. ---- */
 
+/** How a model is loaded. */
 typedef struct {
-  size_t size;
-  int32_t no_mmap;          /* 1: read the file into memory instead of mapping it */
-  int32_t mlock;            /* 1: keep it in memory */
-  const char* const* loras; /* adapters: paths of GGUF files */
-  const float* lora_scales; /* one for each; NULL: 1 */
-  size_t n_loras;
+  size_t size;              /**< CRIA_STRUCT sets it */
+  int32_t no_mmap;          /**< 1: read the file into memory instead of mapping it */
+  int32_t mlock;            /**< 1: keep it in memory */
+  const char* const* loras; /**< adapters: paths of GGUF files */
+  const float* lora_scales; /**< one for each; NULL: 1 */
+  size_t n_loras;           /**< how many these are */
 } cria_model_options;
 
-/* options: NULL for the defaults. The caller owns *model: cria_model_free(). */
+/** options: NULL for the defaults. The caller owns *model: cria_model_free(). */
 CRIA_API cria_status cria_model_load(const char* path, const cria_model_options* options, cria_model* model);
+/** What stands on it keeps what it needs. */
 CRIA_API cria_status cria_model_free(cria_model model);
 
+/** What a model says of itself. */
 typedef struct {
-  size_t size;
-  const char* path;          /* texts live as long as the handle */
-  const char* name;          /* as the file says, or "" */
-  uint32_t n_vocab;          /* tokens, and logits of a position */
-  uint32_t n_ctx;            /* positions that it was trained for */
-  uint32_t n_embd;           /* floats of an embedding */
-  int32_t has_chat_template; /* of its own; without one a plain form is used */
-  cria_token bos, eos;       /* -1: none */
+  size_t size;               /**< CRIA_STRUCT sets it */
+  const char* path;          /**< texts live as long as the handle */
+  const char* name;          /**< as the file says, or "" */
+  uint32_t n_vocab;          /**< tokens, and logits of a position */
+  uint32_t n_ctx;            /**< positions that it was trained for */
+  uint32_t n_embd;           /**< floats of an embedding */
+  int32_t has_chat_template; /**< of its own; without one a plain form is used */
+  cria_token bos, eos;       /**< -1: none */
 } cria_model_info;
+/** Fills a struct whose size is set. */
 CRIA_API cria_status cria_model_get_info(cria_model model, cria_model_info* info);
 
 enum {
   CRIA_SPECIAL =
-      1, /* tokenize: BOS and EOS as the model wants them; detokenize: the texts of control tokens too */
-  CRIA_MARKERS = 2 /* tokenize: control tokens written in the text become their ids */
+      1, /**< tokenize: BOS and EOS as the model wants them; detokenize: the texts of control tokens too */
+  CRIA_MARKERS = 2 /**< tokenize: control tokens written in the text become their ids */
 };
-/* flags: CRIA_SPECIAL | CRIA_MARKERS or 0. */
+/** flags: CRIA_SPECIAL | CRIA_MARKERS or 0. */
 CRIA_API cria_status cria_tokenize(cria_model model, const char* text, size_t text_size, uint32_t flags,
                                    cria_token* tokens, size_t capacity, size_t* count);
-/* The bytes of tokens as their text, without a '\0'. flags: CRIA_SPECIAL or 0. */
+/** The bytes of tokens as their text, without a '\0'. flags: CRIA_SPECIAL or 0. */
 CRIA_API cria_status cria_detokenize(cria_model model, const cria_token* tokens, size_t n_tokens,
                                      uint32_t flags, char* text, size_t capacity, size_t* count);
 
-/* Never grows: what more there is to say is in `json`. */
+/** Never grows: what more there is to say is in `json`. */
 typedef struct {
-  const char* role;    /* "system", "user", "assistant", "tool" */
-  const char* content; /* may be NULL where there is `json` */
+  const char* role;    /**< "system", "user", "assistant", "tool" */
+  const char* content; /**< may be NULL where there is `json` */
   const char*
-      json; /* NULL, or all of the message as a JSON object, taken instead of the content: tool calls … */
+      json; /**< NULL, or all of the message as a JSON object, taken instead of the content: tool calls … */
 } cria_message;
 
-/* The conversation as the model's template writes it, with the opening of the answer: text, and tokens. variables: a JSON object of
+/** The conversation as the model's template writes it, with the opening of the answer. variables: a JSON object of
  * what else the template may ask for ("tools", "enable_thinking" …), or NULL. */
 CRIA_API cria_status cria_apply_template(cria_model model, const cria_message* messages, size_t n_messages,
                                          const char* variables, char* text, size_t capacity, size_t* count);
+/** The same as tokens: control tokens are those that the template writes, not what users wrote. */
 CRIA_API cria_status cria_template_tokens(cria_model model, const cria_message* messages, size_t n_messages,
                                           const char* variables, cria_token* tokens, size_t capacity,
                                           size_t* count);
 
 /* ---- Samplers: how tokens are drawn. Read when an answer begins; not used up. ---- */
 
-/* With the defaults of `cria run`: those that the model's file names, else temperature 0.8, top_k 40, top_p 0.95, min_p 0.05. */
+/** With the defaults of `cria run`: those that the model's file names, else temperature 0.8, top_k 40, top_p 0.95, min_p 0.05. */
 CRIA_API cria_status cria_sampler_create(cria_model model, cria_sampler* sampler);
+/** Answers that have begun with it go on. */
 CRIA_API cria_status cria_sampler_free(cria_sampler sampler);
-/* name: temperature (0: the likeliest token), dynatemp_range, dynatemp_exponent, top_k, top_p, min_p, typical_p, top_n_sigma,
+/** name: temperature (0: the likeliest token), dynatemp_range, dynatemp_exponent, top_k, top_p, min_p, typical_p, top_n_sigma,
  * xtc_probability, xtc_threshold, repeat_penalty, repeat_last_n, presence_penalty, frequency_penalty, dry_multiplier, dry_base,
  * dry_allowed_length, dry_last_n, mirostat, mirostat_tau, mirostat_eta. CRIA_ERROR_DATA for a value out of range. */
 CRIA_API cria_status cria_sampler_set(cria_sampler sampler, const char* name, double value);
-/* The same seed gives the same answer; without one each answer has another. */
+/** The same seed gives the same answer; without one each answer has another. */
 CRIA_API cria_status cria_sampler_set_seed(cria_sampler sampler, uint64_t seed);
-/* Which steps, in which order: "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature". */
+/** Which steps, in which order: "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature". */
 CRIA_API cria_status cria_sampler_set_steps(cria_sampler sampler, const char* steps);
-/* Added to the logit of a token before everything else; -INFINITY forbids it. */
+/** Added to the logit of a token before everything else; -INFINITY forbids it. */
 CRIA_API cria_status cria_sampler_set_bias(cria_sampler sampler, cria_token token, float bias);
-/* Texts that DRY follows no repetition across, in place of the usual ones. */
+/** Texts that DRY follows no repetition across, in place of the usual ones. */
 CRIA_API cria_status cria_sampler_set_dry_breakers(cria_sampler sampler, const char* const* texts,
                                                    size_t n_texts);
 
 /* ---- Constraints: what an answer's text has to be. Immutable; for any model. ---- */
 
-/* A JSON Schema (at most 256 KiB); a grammar in GBNF with a rule `root`; a regular expression (ECMA 262) for all of the text. */
+/** A JSON Schema, at most 256 KiB. CRIA_ERROR_CONSTRAINT for what is not supported. The caller owns *constraint: cria_constraint_free(). */
 CRIA_API cria_status cria_constraint_json_schema(const char* schema, cria_constraint* constraint);
+/** A grammar in GBNF with a rule `root`; otherwise as cria_constraint_json_schema(). */
 CRIA_API cria_status cria_constraint_grammar(const char* grammar, cria_constraint* constraint);
+/** A regular expression (ECMA 262) for all of the text; otherwise as cria_constraint_json_schema(). */
 CRIA_API cria_status cria_constraint_regex(const char* expression, cria_constraint* constraint);
-/* *accepts: 1 where the text is whole; *begins: 1 where one that is whole begins with it. Each may be NULL. */
+/** *accepts: 1 where the text is whole; *begins: 1 where one that is whole begins with it. Each may be NULL. */
 CRIA_API cria_status cria_constraint_check(cria_constraint constraint, const char* text, size_t text_size,
                                            int32_t* accepts, int32_t* begins);
+/** Answers that have begun with it go on. */
 CRIA_API cria_status cria_constraint_free(cria_constraint constraint);
 
 /* ---- Engines: threads, and memory for the keys and values of sequences. ---- */
 
+/** What an engine is made for. */
 typedef struct {
-  size_t size;
-  uint32_t n_ctx;           /* positions of a sequence at most; 0: as the model was trained, at most 4096 */
-  uint32_t n_batch;         /* tokens of a pass at most; 0: 512 */
-  uint32_t threads;         /* 0: physical cores */
-  uint32_t threads_prefill; /* for passes of several tokens; 0: as threads */
+  size_t size;              /**< CRIA_STRUCT sets it */
+  uint32_t n_ctx;           /**< positions of a sequence at most; 0: as the model was trained, at most 4096 */
+  uint32_t n_batch;         /**< tokens of a pass at most; 0: 512 */
+  uint32_t threads;         /**< 0: physical cores */
+  uint32_t threads_prefill; /**< for passes of several tokens; 0: as threads */
   uint32_t
-      sequences;  /* that are alive together, answers that are being written among them; 0: 1; at most 1024 */
-  int32_t forget; /* 1: what was read is not kept for others that begin with the same */
-  uint64_t positions;  /* of all sequences together; 0: n_ctx of each */
-  const char* kv_type; /* of keys and values: "f16", "f32", "q8_0"; NULL: "f16" */
-  cria_model draft;    /* a smaller model with the same vocabulary that guesses ahead; {0}: none */
+      sequences; /**< that are alive together, answers that are being written among them; 0: 1; at most 1024 */
+  int32_t forget;      /**< 1: what was read is not kept for others that begin with the same */
+  uint64_t positions;  /**< of all sequences together; 0: n_ctx of each */
+  const char* kv_type; /**< of keys and values: "f16", "f32", "q8_0"; NULL: "f16" */
+  cria_model draft;    /**< a smaller model with the same vocabulary that guesses ahead; {0}: none */
 } cria_engine_options;
 
-/* Takes the memory. options: NULL for the defaults. The caller owns *engine: cria_engine_free(). */
+/** Takes the memory. options: NULL for the defaults. The caller owns *engine: cria_engine_free(). */
 CRIA_API cria_status cria_engine_create(cria_model model, const cria_engine_options* options,
                                         cria_engine* engine);
-/* Its answers end, interrupted; what stands on it lives on until it is freed too. */
+/** Its answers end, interrupted; what stands on it lives on until it is freed too. */
 CRIA_API cria_status cria_engine_free(cria_engine engine);
-/* The options with the defaults filled in; `draft` is 0, and kv_type lives forever. */
+/** The options with the defaults filled in; `draft` is 0, and kv_type lives forever. */
 CRIA_API cria_status cria_engine_get_options(cria_engine engine, cria_engine_options* options);
-/* Ends all that the engine computes now, as soon as a node of the graph is done: its answers are interrupted, other calls return
+/** Ends all that the engine computes now, as soon as a node of the graph is done: its answers are interrupted, other calls return
  * CRIA_ERROR_CANCELLED. What is begun afterwards is not concerned. */
 CRIA_API cria_status cria_engine_cancel(cria_engine engine);
-/* One pass over the weights, for all answers that are not at their end; *busy (may be NULL): 1 where there is more to do. Who calls
+/** One pass over the weights, for all answers that are not at their end; *busy (may be NULL): 1 where there is more to do. Who calls
  * cria_answer_next() needs it not. */
 CRIA_API cria_status cria_engine_step(cria_engine engine, int32_t* busy);
 
 /* ---- Answers ---- */
 
-/* Whether tokens are guessed and evaluated ahead. No answer depends on it. */
+/** Whether tokens are guessed and evaluated ahead. No answer depends on it. */
 enum {
-  CRIA_SPECULATE_AUTO = 0,  /* where that makes the answer faster, as far as can be measured */
-  CRIA_SPECULATE_OFF = 1,   /* never */
-  CRIA_SPECULATE_LOOKUP = 2 /* wherever the text has come by the same words before */
+  CRIA_SPECULATE_AUTO = 0,  /**< where that makes the answer faster, as far as can be measured */
+  CRIA_SPECULATE_OFF = 1,   /**< never */
+  CRIA_SPECULATE_LOOKUP = 2 /**< wherever the text has come by the same words before */
 };
+/** What is to be answered, and how. */
 typedef struct {
-  size_t size;
-  /* What is answered, one of three: a conversation; a text that goes on (its tokens with BOS as the model wants it, control
-   * tokens by their texts); tokens. */
-  const cria_message* messages;
-  size_t n_messages;
-  const char* variables; /* of the template, as in cria_apply_template() */
-  const char* text;
-  size_t text_size;
-  const cria_token* tokens;
-  size_t n_tokens;
+  size_t size; /**< CRIA_STRUCT sets it */
+  /* What is answered, one of three: a conversation, a text, tokens. */
+  const cria_message* messages; /**< a conversation, whose last message is answered */
+  size_t n_messages;            /**< how many these are */
+  const char* variables;        /**< of the template, as in cria_apply_template() */
+  const char*
+      text; /**< that goes on: its tokens with BOS as the model wants it, control tokens by their texts */
+  size_t text_size;         /**< in bytes */
+  const cria_token* tokens; /**< that go on */
+  size_t n_tokens;          /**< how many these are */
   /* How. */
-  cria_sampler sampler;       /* {0}: the defaults of cria_sampler_create() */
-  cria_constraint constraint; /* {0}: any text */
-  int64_t max_tokens;         /* 0: until something else ends it */
-  const char* const* stop;    /* texts that end the answer, and are not in it */
-  size_t n_stop;
-  int32_t ignore_eos;    /* 1: end-of-generation tokens are not drawn */
-  int32_t speculation;   /* CRIA_SPECULATE_… */
-  int32_t logprobs;      /* 1: of the answer's tokens */
-  uint32_t top_logprobs; /* so many of the likeliest, where there are logprobs */
-  uint64_t scope;        /* prompts of one scope share what they begin with */
+  cria_sampler sampler;       /**< {0}: the defaults of cria_sampler_create() */
+  cria_constraint constraint; /**< {0}: any text */
+  int64_t max_tokens;         /**< 0: until something else ends it */
+  const char* const* stop;    /**< texts that end the answer, and are not in it */
+  size_t n_stop;              /**< how many these are */
+  int32_t ignore_eos;         /**< 1: end-of-generation tokens are not drawn */
+  int32_t speculation;        /**< CRIA_SPECULATE_… */
+  int32_t logprobs;           /**< 1: of the answer's tokens */
+  uint32_t top_logprobs;      /**< so many of the likeliest, where there are logprobs */
+  uint64_t scope;             /**< prompts of one scope share what they begin with */
 } cria_request;
 
-/* Begins an answer, which waits until the engine has a sequence and room for it. Has the bytes that `cria run` gives for the same
+/** Begins an answer, which waits until the engine has a sequence and room for it. Has the bytes that `cria run` gives for the same
  * request, whatever else the engine computes. The caller owns *answer: cria_answer_free(). */
 CRIA_API cria_status cria_answer_begin(cria_engine engine, const cria_request* request, cria_answer* answer);
-/* An answer that is not at its end is cancelled. */
+/** An answer that is not at its end is cancelled. */
 CRIA_API cria_status cria_answer_free(cria_answer answer);
 
 enum { CRIA_PART_ANSWER = 0, CRIA_PART_THINKING = 1 };
+/** A piece of an answer's text. */
 typedef struct {
-  size_t size;
-  int32_t part;     /* CRIA_PART_… */
-  const char* text; /* whole characters, '\0' behind; valid until the next call with this answer */
-  size_t text_size;
+  size_t size;      /**< CRIA_STRUCT sets it */
+  int32_t part;     /**< CRIA_PART_… */
+  const char* text; /**< whole characters, '\0' behind; valid until the next call with this answer */
+  size_t text_size; /**< in bytes */
 } cria_piece;
-/* The next piece, all that there is: computes until there is some. CRIA_END at the end; the error that ended the answer, if one did. */
+/** The next piece, all that there is: computes until there is some. CRIA_END at the end; the error that ended the answer, if one did. */
 CRIA_API cria_status cria_answer_next(cria_answer answer, cria_piece* piece);
-/* The same without computing: CRIA_AGAIN where it would have to. */
+/** The same without computing: CRIA_AGAIN where it would have to. */
 CRIA_API cria_status cria_answer_poll(cria_answer answer, cria_piece* piece);
-/* Ends the answer as soon as a node of the graph is done. For any thread. */
+/** Ends the answer as soon as a node of the graph is done. For any thread. */
 CRIA_API cria_status cria_answer_cancel(cria_answer answer);
 
 enum {
-  CRIA_STOP_END = 0,        /* the model ended it */
-  CRIA_STOP_TEXT = 1,       /* a stop text */
-  CRIA_STOP_LENGTH = 2,     /* max_tokens */
-  CRIA_STOP_CONTEXT = 3,    /* the context is full */
-  CRIA_STOP_INTERRUPTED = 4 /* cancelled */
+  CRIA_STOP_END = 0,        /**< the model ended it */
+  CRIA_STOP_TEXT = 1,       /**< a stop text */
+  CRIA_STOP_LENGTH = 2,     /**< max_tokens */
+  CRIA_STOP_CONTEXT = 3,    /**< the context is full */
+  CRIA_STOP_INTERRUPTED = 4 /**< cancelled */
 };
+/** What the model thought of a token. */
 typedef struct {
-  cria_token token;
-  float logprob; /* natural logarithm of the model's own probability, before bias, penalties and filters */
+  cria_token token; /**< that was drawn, or might have been */
+  float logprob; /**< natural logarithm of the model's own probability, before bias, penalties and filters */
 } cria_token_logprob;
+/** A call of a tool, as the model wrote it. */
 typedef struct {
-  const char *id, *name, *arguments; /* arguments: JSON text as the model wrote it */
+  const char* id;        /**< what the tool's answer refers to */
+  const char* name;      /**< of the tool */
+  const char* arguments; /**< JSON text as the model wrote it */
 } cria_tool_call;
+/** An answer at its end. */
 typedef struct {
-  size_t size;
-  int32_t stop_reason; /* CRIA_STOP_… */
-  const char* text;    /* all of the answer; everything here lives as long as the answer's handle */
-  size_t text_size;
-  const char* thinking; /* what the model wrote before it, or "" */
-  size_t thinking_size;
-  const char* stop;         /* the stop text met, or "" */
-  const cria_token* tokens; /* of thinking, answer and calls, without the end-of-generation token */
-  size_t n_tokens;
-  const cria_tool_call* tool_calls;
-  size_t n_tool_calls;
-  const cria_token_logprob* logprobs; /* of the tokens of the answer, where they were asked for */
+  size_t size;              /**< CRIA_STRUCT sets it */
+  int32_t stop_reason;      /**< CRIA_STOP_… */
+  const char* text;         /**< all of the answer; everything here lives as long as the answer's handle */
+  size_t text_size;         /**< in bytes */
+  const char* thinking;     /**< what the model wrote before it, or "" */
+  size_t thinking_size;     /**< in bytes */
+  const char* stop;         /**< the stop text met, or "" */
+  const cria_token* tokens; /**< of thinking, answer and calls, without the end-of-generation token */
+  size_t n_tokens;          /**< how many these are */
+  const cria_tool_call* tool_calls;   /**< in their order; they are no part of the text */
+  size_t n_tool_calls;                /**< how many these are */
+  const cria_token_logprob* logprobs; /**< of the tokens of the answer, where they were asked for */
   const cria_token_logprob*
-      top_logprobs; /* [n_logprobs][n_top]: the likeliest, the lower id first among equals */
-  size_t n_logprobs, n_top;
-  size_t prompt_tokens, cached_tokens; /* of the prompt: evaluated for it, and found */
-  double prompt_seconds, decode_seconds;
-  size_t drafted_tokens, kept_tokens; /* guessed and evaluated ahead, and of these the ones that were drawn */
+      top_logprobs;         /**< [n_logprobs][n_top]: the likeliest, the lower id first among equals */
+  size_t n_logprobs, n_top; /**< of the arrays above */
+  size_t prompt_tokens, cached_tokens;   /**< of the prompt: evaluated for it, and found */
+  double prompt_seconds, decode_seconds; /**< of reading, and of writing */
+  size_t drafted_tokens;                 /**< guessed and evaluated ahead */
+  size_t kept_tokens;                    /**< of these the ones that were drawn */
 } cria_result;
-/* Computes until the answer is at its end. Pieces that have not been asked for may be afterwards. */
+/** Computes until the answer is at its end. Pieces that have not been asked for may be afterwards. */
 CRIA_API cria_status cria_answer_result(cria_answer answer, cria_result* result);
 
 /* ---- Numbers ---- */
 
-/* The logits that follow each of tokens [first, n_tokens), whatever else the engine holds: [n_tokens - first][n_vocab] of `logits`.
+/** The logits that follow each of tokens [first, n_tokens), whatever else the engine holds: [n_tokens - first][n_vocab] of `logits`.
  * Uses a sequence of the engine while it runs. */
 CRIA_API cria_status cria_logits(cria_engine engine, const cria_token* tokens, size_t n_tokens, size_t first,
                                  float* logits, size_t capacity, size_t* count);
 
 enum { CRIA_POOL_MEAN = 0, CRIA_POOL_LAST = 1 };
-/* The embedding of a text's tokens, of length 1: [n_embd]. pooling: CRIA_POOL_… */
+/** The embedding of a text's tokens, of length 1: [n_embd]. pooling: CRIA_POOL_… */
 CRIA_API cria_status cria_embed(cria_engine engine, const cria_token* tokens, size_t n_tokens,
                                 int32_t pooling, float* embedding, size_t capacity, size_t* count);
 
-/* Tokens of which those from `first` (at least 1) on are scored, each by those before it. Never grows. */
+/** Tokens of which those from `first` (at least 1) on are scored, each by those before it. Never grows. */
 typedef struct {
-  const cria_token* tokens;
-  size_t n_tokens;
-  size_t first;
+  const cria_token* tokens; /**< read during the call */
+  size_t n_tokens;          /**< how many these are */
+  size_t first;             /**< the first that is scored */
 } cria_scored;
-/* Never grows. */
+/** The score of a token. Never grows. */
 typedef struct {
-  double logprob;       /* natural logarithm of the probability that the model gives the token */
-  cria_token likeliest; /* the token with the highest logit there, the lowest id among equals */
-  int32_t reserved;     /* 0 */
+  double logprob;       /**< natural logarithm of the probability that the model gives the token */
+  cria_token likeliest; /**< the token with the highest logit there, the lowest id among equals */
+  int32_t reserved;     /**< 0 */
 } cria_score;
-/* Scores texts, as many at once as the engine has sequences to spare (one at least). What they begin with in common, up to the first
+/** Scores texts, as many at once as the engine has sequences to spare (one at least). What they begin with in common, up to the first
  * token that is scored, is evaluated once; scope: as in cria_request. scores: [n_tokens - first] of each text, in their order; the same bits
  * whatever is computed beside it. */
 CRIA_API cria_status cria_score_tokens(cria_engine engine, const cria_scored* texts, size_t n_texts,
                                        uint64_t scope, cria_score* scores, size_t capacity, size_t* count);
 
+/** How a text is measured. */
 typedef struct {
-  size_t size;
-  uint32_t window; /* tokens evaluated together; 0: 512. The engine's n_ctx is at least one less */
-  uint32_t stride; /* 0: windows side by side, of which the second halves are scored; else as in --stride */
-  uint64_t max_windows; /* 0: all */
+  size_t size;     /**< CRIA_STRUCT sets it */
+  uint32_t window; /**< tokens evaluated together; 0: 512. The engine's n_ctx is at least one less */
+  uint32_t stride; /**< 0: windows side by side, of which the second halves are scored; else as in --stride */
+  uint64_t max_windows; /**< 0: all */
 } cria_perplexity_options;
+/** How well a model predicts a text. */
 typedef struct {
-  size_t size;
-  double perplexity, standard_error;
-  uint64_t tokens, windows; /* that were scored */
+  size_t size;                       /**< CRIA_STRUCT sets it */
+  double perplexity, standard_error; /**< as `cria perplexity` tells them */
+  uint64_t tokens, windows;          /**< that were scored */
 } cria_perplexity_result;
-/* How well the model predicts a text: the figures of `cria perplexity`, to the bit. options: NULL for the defaults. */
+/** How well the model predicts a text: the figures of `cria perplexity`, to the bit. options: NULL for the defaults. */
 CRIA_API cria_status cria_perplexity(cria_engine engine, const char* text, size_t text_size,
                                      const cria_perplexity_options* options, cria_perplexity_result* result);
 
-/* Tokens at positions 0, 1, 2 … with their keys and values. The caller owns *sequence: cria_sequence_free(). scope: as in cria_request. */
+/** Tokens at positions 0, 1, 2 … with their keys and values. The caller owns *sequence: cria_sequence_free(). scope: as in cria_request. */
 CRIA_API cria_status cria_sequence_create(cria_engine engine, uint64_t scope, cria_sequence* sequence);
+/** What it has read may be kept for others, as the engine was told. */
 CRIA_API cria_status cria_sequence_free(cria_sequence sequence);
-/* Another with the same tokens, at no cost until one of them goes on. */
+/** Another with the same tokens, at no cost until one of them goes on. */
 CRIA_API cria_status cria_sequence_fork(cria_sequence sequence, cria_sequence* fork);
-/* Forgets what follows the first n tokens (or all, where a window of the model has let go of what they would look at). *left (may
+/** Forgets what follows the first n tokens (or all, where a window of the model has let go of what they would look at). *left (may
  * be NULL): how many are left. */
 CRIA_API cria_status cria_sequence_truncate(cria_sequence sequence, size_t n, size_t* left);
-/* Becomes the longest beginning of these tokens that the engine knows. *left (may be NULL): how many those are. */
+/** Becomes the longest beginning of these tokens that the engine knows. *left (may be NULL): how many those are. */
 CRIA_API cria_status cria_sequence_reuse(cria_sequence sequence, const cria_token* tokens, size_t n_tokens,
                                          size_t* left);
+/** Those that it holds. */
 CRIA_API cria_status cria_sequence_tokens(cria_sequence sequence, cria_token* tokens, size_t capacity,
                                           size_t* count);
 
-/* Tokens that are to follow a sequence's. Never grows. */
+/** Tokens that are to follow a sequence's. Never grows. */
 typedef struct {
-  cria_sequence sequence;
-  const cria_token* tokens;
-  size_t n_tokens;
-  size_t first_wanted; /* logits are wanted of the tokens from this one on; n_tokens: of none */
+  cria_sequence sequence;   /**< that they follow */
+  const cria_token* tokens; /**< read during the call */
+  size_t n_tokens;          /**< how many these are */
+  size_t first_wanted;      /**< logits are wanted of the tokens from this one on; n_tokens: of none */
 } cria_slice;
-/* Evaluates slices of different sequences of one engine together, in as few passes as its n_batch allows. logits: [wanted][n_vocab] in the
+/** Evaluates slices of different sequences of one engine together, in as few passes as its n_batch allows. logits: [wanted][n_vocab] in the
  * order of the slices. Each row has the bits that it has alone. After an error, sequences hold what they held, and perhaps
  * some of the new tokens. */
 CRIA_API cria_status cria_forward(const cria_slice* slices, size_t n_slices, float* logits, size_t capacity,

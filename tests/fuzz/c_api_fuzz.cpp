@@ -43,6 +43,12 @@ std::vector<std::string> c_api_seeds() {
       result{"answer_result"};
   const SeedCall of_tokens{"answer_begin", {0, 0, 0, 0, 0, 0, 4 | 64, 0, 2, 9, 4, 5, 6}},
       of_text{"answer_begin", {0, 0, 0, 0, 0, 3, 1, 0, 1, 0, 2}};
+  const std::string scores = c_api_seed({load,
+                                         {"engine_create", {0, 0, 1, 2, 2}},
+                                         {"score", {0, 3, 4, 5, 6, 7, 2, 4, 5, 6, 0, 1, 2}},
+                                         {"perplexity", {0, 1, 0, 0, 0, 0, 0, 2}},
+                                         of_text,
+                                         result});
   const SeedCall four{"engine_create", {0, 0, 1, 2, 2}},
       constrained{"answer_begin", {0, 0, 0, 0, 1, 0, 3, 0, 0}};
   std::vector<std::string> out = {c_api_seed({load,
@@ -137,6 +143,7 @@ std::vector<std::string> c_api_seeds() {
                                               {"answer_next", {0, 255}},
                                               {"engine_step", {240, 3}},
                                               result})};
+  out.push_back(scores);
   for (std::uint8_t what = 0; what < 6; ++what)
     out.push_back(
         c_api_seed({load, four, of_text, begin, of_tokens, {"two_threads", {what, what}}, of_text, result}));

@@ -60,13 +60,17 @@ void refused_by_all(std::uint64_t id) {
   cria_request request = CRIA_STRUCT(cria_request);
   cria_piece piece = CRIA_STRUCT(cria_piece);
   cria_result result = CRIA_STRUCT(cria_result);
+  cria_perplexity_result perplexity = CRIA_STRUCT(cria_perplexity_result);
   cria_engine engine{};
   cria_sampler sampler{};
   cria_sequence sequence{};
   cria_answer answer{};
+  cria_score score{};
   const cria_token token = 4;
   const cria_message message{"user", "a", nullptr};
   const cria_slice slice{{id}, &token, 1, 1};
+  const cria_token two[] = {4, 5};
+  const cria_scored scored{two, 2, 1};
   std::size_t n = 0;
   char text[8];
   cria_token tokens[8];
@@ -102,6 +106,8 @@ void refused_by_all(std::uint64_t id) {
                              cria_sequence_reuse({id}, &token, 1, nullptr),
                              cria_sequence_tokens({id}, tokens, 8, &n),
                              cria_forward(&slice, 1, nullptr, 0, &n),
+                             cria_score_tokens({id}, &scored, 1, 0, &score, 1, &n),
+                             cria_perplexity({id}, "a", 1, nullptr, &perplexity),
                              cria_model_free({id}),
                              cria_engine_free({id}),
                              cria_sequence_free({id}),
@@ -438,7 +444,8 @@ void CProgram::answer_begin() {
   const auto flags = bytes_.number<std::uint8_t>();
   const char* const stop[] = {text_argument(bytes_), "w9"};
   request.ignore_eos = flags & 1;
-  request.no_speculation = flags >> 1 & 1;
+  request.speculation = (flags >> 1 & 1) | (flags >> 3 & 2);
+  wrong_ = wrong_ || (request.speculation == 3 && given.whole());
   request.logprobs = flags >> 2 & 1;
   request.top_logprobs = kTop[flags >> 5 & 3];
   request.scope = flags >> 3 & 1;
@@ -537,6 +544,36 @@ void CProgram::embed() {
   require(embedding.empty() || (embedding.size() == 32 && pooling != 2), "an embedding of another size");
 }
 
+void CProgram::score() {
+  const auto engine = pick<cria_engine>();
+  const auto one = checked(token_argument(bytes_)), other = checked(token_argument(bytes_));
+  const cria_scored texts[] = {{one.data, one.n, 1U + bytes_.between(0, 3)},
+                               {other.data, other.n, bytes_.between(0, 3)}};
+  const std::size_t n = bytes_.between(0, 2);
+  if (n < 2) wrong_ = stale_ || (n == 1 && !one.right);
+  const auto scores = filled<cria_score>([&](auto* to, auto room, auto* count) {
+    return cria_score_tokens(engine, n == 0 ? nullptr : texts, n, 0, to, room, count);
+  });
+  for (const cria_score& score : scores)
+    require(score.logprob <= 0 && score.likeliest >= 0 && score.likeliest < 40, "a score that is none");
+}
+
+void CProgram::perplexity() {
+  constexpr std::uint32_t kSizes[] = {0, 8, 2, 1, 64, UINT32_MAX};
+  const auto engine = pick<cria_engine>();
+  cria_perplexity_options options = CRIA_STRUCT(cria_perplexity_options);
+  options.window = kSizes[bytes_.between(0, 5)];
+  options.stride = kSizes[bytes_.between(0, 5)];
+  options.max_windows = bytes_.between(0, 3);
+  const auto given = sized(options, true);
+  const auto result = sized(CRIA_STRUCT(cria_perplexity_result));
+  const auto text = checked(sized_text_argument(bytes_));
+  const cria_status status = cria_perplexity(engine, text.data, text.n, given.get(), result.get());
+  check(status);
+  if (status == CRIA_OK && result.whole())
+    require(result.get()->perplexity >= 1 && result.get()->tokens > 0, "a perplexity that is none");
+}
+
 void CProgram::sequence_create() {
   if (live_[kKindOf<cria_sequence>].size() >= kMostLive) return;
   const auto engine = pick<cria_engine>();
@@ -630,7 +667,9 @@ std::span<const CProgram::Call> CProgram::calls() {
                                     {"sequence_reuse", &CProgram::sequence_reuse},
                                     {"sequence_tokens", &CProgram::sequence_tokens},
                                     {"sequence_free", &CProgram::sequence_free},
-                                    {"forward", &CProgram::forward}};
+                                    {"forward", &CProgram::forward},
+                                    {"score", &CProgram::score},
+                                    {"perplexity", &CProgram::perplexity}};
   return kCalls;
 }
 

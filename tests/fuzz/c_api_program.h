@@ -63,6 +63,8 @@ class CProgram {
   void sequence_tokens();
   void sequence_free() { release(cria_sequence_free); }
   void forward();
+  void score();
+  void perplexity();
 
   static constexpr std::size_t kKinds = 6;  // of handles
   using Ids = std::vector<std::uint64_t>;

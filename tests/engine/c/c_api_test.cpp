@@ -465,9 +465,9 @@ TEST_F(CApi, StructsMayGrow) {
   ASSERT_EQ(cria_engine_get_options(own.handle, &older), CRIA_OK);
   EXPECT_EQ(older.n_ctx, 128U);
   EXPECT_EQ(older.threads, 99U);  // not its own
-  for (const std::size_t none : {std::size_t{0}, offsetof(cria_engine_options, n_batch)}) {
-    older.size = none;
-    EXPECT_EQ(cria_engine_get_options(own.handle, &older), CRIA_ERROR_ARGUMENT) << none;
+  for (const std::size_t no_size : {std::size_t{0}, offsetof(cria_engine_options, n_batch)}) {
+    older.size = no_size;
+    EXPECT_EQ(cria_engine_get_options(own.handle, &older), CRIA_ERROR_ARGUMENT) << no_size;
   }
 }
 
