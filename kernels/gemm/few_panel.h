@@ -18,13 +18,18 @@ namespace cria {
 
 inline constexpr std::size_t kFewRows = 16;
 
-/// Sixteen rows, a lane each.
+/// What sixteen rows hold beside their weights, a lane for each row.
+struct alignas(64) FewScales {
+  std::int32_t scale[16][kFewRows];  ///< as the micro-kernel's multiplication wants them
+  std::int32_t min[8][kFewRows];     ///< pairs of int16
+  float d[16][kFewRows];             ///< Super256: [0]; else one per group of columns
+  float m[8][kFewRows];              ///< dmin or m likewise
+};
+
+/// Sixteen rows of 256 columns.
 struct alignas(64) FewPanel {
   std::uint8_t q[kGemmCols / 4][kFewRows][4];  ///< four consecutive columns of each row
-  std::int32_t scale[16][kFewRows];            ///< as the micro-kernel's multiplication wants them
-  std::int32_t min[8][kFewRows];               ///< pairs of int16
-  float d[16][kFewRows];                       ///< Super256: [0]; else one per group of columns
-  float m[8][kFewRows];                        ///< dmin or m likewise
+  FewScales scales;
 };
 
 /// What is fetched while a panel is packed and multiplied, evenly, or memory idles for as long as one of both
@@ -75,8 +80,9 @@ inline constexpr bool kIsBytewise = requires {
   W::kBytewise;
 };
 
+/// Decodes blocks of sixteen rows, and transposes them.
 template <DType type>
-class FewPacker {
+class FewDecoder {
   using One = RowLanes<Avx512>;
   using Four = RowLanes<Avx512Parts<4>>;
   using W = LaneType<One, type>;
@@ -84,13 +90,14 @@ class FewPacker {
   using Vec = typename Four::Vec;
   using Kernel = GemmKernel<Avx512>;
   static constexpr DecodeTraits kTraits = Format<type>::kTraits;
-  static constexpr std::size_t kBlockValues = Format<type>::kBlockValues;
-  static constexpr std::size_t kGroups = kBlockValues / Format<type>::kGroupValues;  ///< of a block
-  static constexpr int kVecs = W::kScales == 16 ? 2 : 1;                             ///< of scales
+  static constexpr int kVecs = W::kScales == 16 ? 2 : 1;  ///< of scales
 
  public:
+  static constexpr bool kBytewise = kIsBytewise<W>;
+  static constexpr std::size_t kBytes = W::kBytes, kBlockValues = Format<type>::kBlockValues;
+  static constexpr std::size_t kGroups = kBlockValues / Format<type>::kGroupValues;  ///< of a block
   static constexpr FewShape kShape = {static_cast<int>(Format<type>::kGroupValues), W::kZero, W::kScales,
-                                      kTraits.has_min ? W::kScales : 0};
+                                      kTraits.has_min ? W::kSuper ? W::kScales : 1 : 0};
   /// Whether the sums that meet a scale fit in an int16.
   static constexpr bool kFits =
       W::kScales != 0 &&
@@ -109,50 +116,56 @@ class FewPacker {
     }
   };
 
-  /// The block of kBlockValues columns at `offset` of the rows, which is the b-th of the panel.
-  CRIA_FLATTEN static void pack(const Rows& rows, std::size_t offset, std::size_t b, FewPanel& panel,
-                                const FewAhead& ahead) {
-    const std::byte* const* const parts = rows.of_parts[0];
-    LaneType<V, type>::weights(parts, offset, [&](int j, const Vec& w0, const Vec& w1) CRIA_INLINE {
-      ahead.while_packed(b * kBlockValues / 32 + static_cast<std::size_t>(j));
-      const std::size_t k = b * kBlockValues / 4 + 8 * static_cast<std::size_t>(j);
-      put(w0, panel.q + k);
-      put(w1, panel.q + k + 4);
+  /// f(j, w0, w1) for each 32 columns j of the block at `offset` of the rows: eight registers, each of four
+  /// columns, w0 the first sixteen, w1 the others.
+  template <class F>
+  CRIA_INLINE static void weights(const Rows& rows, std::size_t offset, F&& f) {
+    LaneType<V, type>::weights(rows.of_parts[0], offset, [&](int j, Vec w0, Vec w1) CRIA_INLINE {
+      if constexpr (!kIsBytewise<W>) {
+        Kernel::transpose(w0.part);
+        Kernel::transpose(w1.part);
+      }
+      f(static_cast<std::size_t>(j), w0.part, w1.part);
     });
+  }
+
+  /// What else the block says. first: its first group in `to`.
+  CRIA_INLINE static void scales(const Rows& rows, std::size_t offset, std::size_t first, FewScales& to) {
+    const std::byte* const* const parts = rows.of_parts[0];
     if constexpr (W::kScales != 0) {
       Vec scale[kVecs];
       LaneType<Four, type>::scales(parts, offset, scale);
       unroll<kVecs>([&](auto v) CRIA_INLINE {
         Kernel::transpose(scale[v].part);
-        unroll<4>([&](auto c) CRIA_INLINE { put_scales(scale[v].part[c], panel.scale + 8 * v + 2 * c); });
+        unroll<4>([&](auto c) CRIA_INLINE { put_scales(scale[v].part[c], to.scale + 8 * v + 2 * c); });
       });
     }
-    if constexpr (kShape.mins != 0) {
+    if constexpr (W::kSuper && kTraits.has_min) {
       Vec min[kVecs];
       LaneType<Four, type>::mins(parts, offset, min);
       unroll<kVecs>([&](auto v) CRIA_INLINE {
         Kernel::transpose(min[v].part);
-        unroll<4>([&](auto c) CRIA_INLINE { Kernel::store(panel.min[4 * v + c], min[v].part[c]); });
+        unroll<4>([&](auto c) CRIA_INLINE { Kernel::store(to.min[4 * v + c], min[v].part[c]); });
       });
     }
-    for (std::size_t lane = 0; lane < kFewRows; lane += kRowGroup) {
-      typename One::Float8 d[kGroups];
-      block_scales<One, W>(rows.at + lane, offset, d);
-      for (std::size_t i = 0; i < kGroups; ++i) One::store(panel.d[b * kGroups + i] + lane, d[i]);
-      if constexpr (kTraits.has_min) {
+    typename One::Float8 d[2][kGroups];
+    for (std::size_t h = 0; h < 2; ++h) block_scales<One, W>(rows.at + h * kRowGroup, offset, d[h]);
+    for (std::size_t i = 0; i < kGroups; ++i) put_floats(d[0][i], d[1][i], to.d[first + i]);
+    if constexpr (kTraits.has_min) {
+      const auto m = [&](std::size_t row) CRIA_INLINE {
         if constexpr (W::kSuper)
-          One::store(panel.m[b] + lane, W::dmin(rows.at + lane, offset));
+          return W::dmin(rows.at + row, offset);
         else
-          One::store(panel.m[b] + lane, W::offset_of(rows.at + lane, offset));
-      }
+          return W::offset_of(rows.at + row, offset);
+      };
+      put_floats(m(0), m(kRowGroup), to.m[first]);
     }
   }
 
  private:
-  CRIA_INLINE static void put(const Vec& w, std::uint8_t (*to)[kFewRows][4]) {
-    __m512i columns[4] = {w.part[0], w.part[1], w.part[2], w.part[3]};
-    if constexpr (!kIsBytewise<W>) Kernel::transpose(columns);
-    unroll<4>([&](auto c) CRIA_INLINE { Kernel::store(to[c], columns[c]); });
+  /// In one piece: it is read as one.
+  CRIA_INLINE static void put_floats(typename One::Float8 first, typename One::Float8 second, float* to) {
+    _mm512_store_ps(to, _mm512_insertf32x8(_mm512_castps256_ps512(first), second, 1));
   }
   /// Two int16 of each row as int32; where they fit, the high halves are zero.
   CRIA_INLINE static void put_scales(__m512i pair, std::int32_t (*to)[kFewRows]) {
@@ -165,5 +178,21 @@ class FewPacker {
     }
   }
 };
+
+/// Decodes the block of kBlockValues columns at `offset` of the rows, which is the b-th of the panel.
+template <DType type>
+CRIA_FLATTEN inline void few_pack(const typename FewDecoder<type>::Rows& rows, std::size_t offset,
+                                  std::size_t b, FewPanel& panel, const FewAhead& ahead) {
+  using Decoder = FewDecoder<type>;
+  Decoder::weights(rows, offset, [&](std::size_t j, const auto& w0, const auto& w1) CRIA_INLINE {
+    const std::size_t c = b * Decoder::kBlockValues / 32 + j;
+    ahead.while_packed(c);
+    unroll<4>([&](auto i) CRIA_INLINE {
+      _mm512_store_si512(panel.q[8 * c + i], w0[i]);
+      _mm512_store_si512(panel.q[8 * c + 4 + i], w1[i]);
+    });
+  });
+  Decoder::scales(rows, offset, b * Decoder::kGroups, panel.scales);
+}
 
 }  // namespace cria

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <numeric>
 
 #include "kernels/gemm/panel.h"
 #include "kernels/rows/activations.h"
@@ -26,7 +27,7 @@ struct FewShape {
   int group;   ///< columns that share a float scale
   int zero;    ///< added to every byte
   int scales;  ///< integer scales per 256 columns: 16, 8 or 0
-  int mins;    ///< mins per 256 columns: 16, 8 or 0
+  int mins;    ///< mins per 256 columns: 16, 8 or 0; of groups: 1 says that there is m
 };
 
 /// Bytes of scratch that the tokens of rows of `cols` values take.
@@ -34,37 +35,42 @@ constexpr std::size_t few_tokens_bytes(std::size_t cols) {
   return (cols + kGemmCols - 1) / kGemmCols * kFewTokens * sizeof(FewToken);
 }
 
-/// Fills out[block of 256 columns][token].
-inline void lay_out_tokens(const Activations& x, FewShape shape, FewToken* out) {
-  const std::size_t per_sum = shape.group == 32 ? 32 : 16, d_stride = x.cols / shape.group,
-                    sum_stride = x.cols / per_sum;
+/// Fills what `cols` columns from k on of token t bring.
+template <FewShape shape>
+[[gnu::always_inline]] inline void lay_out_token(const Activations& x, std::size_t t, std::size_t k,
+                                                 std::size_t cols, FewToken& out) {
+  constexpr std::size_t kPerSum = shape.group == 32 ? 32 : 16;
+  const float* const d = x.d + (t * x.cols + k) / shape.group;
+  const std::int16_t* const sum = x.sum + (t * x.cols + k) / kPerSum;
+  std::memcpy(out.q, x.q + t * x.q_stride() + k, cols);
+  std::memcpy(out.d, d, cols / shape.group * sizeof *d);
+  if constexpr (shape.group < 256) {
+    for (std::size_t i = 0; i < cols / kPerSum; ++i) out.start[i] = -shape.zero * sum[i];
+    if constexpr (shape.mins != 0)
+      for (std::size_t i = 0; i < cols / 32; ++i) out.d_sum[i] = d[i] * static_cast<float>(sum[i]);
+    return;
+  }
+  if constexpr (shape.scales == 16)
+    for (int i = 0; i < 16; ++i) out.start[i] = -shape.zero * sum[i];
+  if constexpr (shape.scales == 8)
+    for (int i = 0; i < 8; ++i) out.start[i] = -shape.zero * (sum[2 * i] + sum[2 * i + 1]);
+  if constexpr (shape.scales == 0) out.start[0] = -shape.zero * std::accumulate(sum, sum + 16, 0);
+  if constexpr (shape.mins == 16) std::memcpy(out.pairs, sum, sizeof out.pairs);
+  if constexpr (shape.mins == 8)
+    for (int i = 0; i < 8; ++i) out.pairs[i] = static_cast<std::int16_t>(sum[2 * i] + sum[2 * i + 1]);
+}
+
+/// Fills out[block of 256 columns][token] with `n` tokens, those beyond x.n_tokens with the last.
+template <FewShape shape>
+void lay_out_tokens(const Activations& x, std::size_t n, FewToken* out) {
   for (std::size_t k = 0; k < x.cols; k += kGemmCols) {
     const std::size_t cols = x.cols - k < kGemmCols ? x.cols - k : kGemmCols;
-    for (std::size_t t = 0; t < x.n_tokens; ++t, ++out) {
-      std::memcpy(out->q, x.q + t * x.q_stride() + k, cols);
-      const float* const d = x.d + t * d_stride + k / shape.group;
-      const std::int16_t* const sum = x.sum + t * sum_stride + k / per_sum;
-      for (std::size_t i = 0; i < cols / shape.group; ++i) out->d[i] = d[i];
-      if (shape.group < 256) {
-        for (std::size_t i = 0; i < cols / shape.group; ++i) out->start[i] = -shape.zero * sum[i];
-        for (std::size_t i = 0; shape.group == 32 && i < cols / 32; ++i)
-          out->d_sum[i] = d[i] * static_cast<float>(sum[i]);
-        continue;
-      }
-      int total = 0;
-      for (int i = 0; i < 8; ++i) {
-        const int a = sum[2 * i], b = sum[2 * i + 1];
-        total += a + b;
-        if (shape.scales == 16) {
-          out->start[2 * i] = -shape.zero * a;
-          out->start[2 * i + 1] = -shape.zero * b;
-        } else {
-          out->start[i] = -shape.zero * (a + b);
-        }
-        out->pairs[i] = static_cast<std::int16_t>(a + b);
-      }
-      if (shape.scales == 0) out->start[0] = -shape.zero * total;
-      if (shape.mins == 16) std::memcpy(out->pairs, sum, sizeof out->pairs);
+    for (std::size_t t = 0; t < n; ++t, ++out) {
+      const std::size_t token = t < x.n_tokens ? t : x.n_tokens - 1;
+      if (cols == kGemmCols)
+        lay_out_token<shape>(x, token, k, kGemmCols, *out);  // whole: loops that the compiler writes out
+      else
+        lay_out_token<shape>(x, token, k, cols, *out);
     }
   }
 }

@@ -4,6 +4,9 @@
 
 namespace cria {
 
+static_assert(FewestTokens<Avx512>::kGemv + 1 >= kLeastFewTile && FewestTokens<Avx512>::kFew <= kFewTokens);
+static_assert(FewestTokens<Amx>::kGemv + 1 >= kLeastFewTile && FewestTokens<Amx>::kFew <= kFewTokens);
+
 template <>
 MatMulFn few_kernel<Avx512>(DType type) {
   return few_kernel_of(type);

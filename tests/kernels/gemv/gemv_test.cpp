@@ -21,7 +21,7 @@ TEST_P(Gemv, EveryAlignment) {
 }
 
 TEST_P(Gemv, ExtremeBytesAndActivations) {
-  for (const std::size_t tokens : {1, 2, 11})
+  for (const std::size_t tokens : {1, 2, 7, 11})
     for (const int byte : {0x00, 0x7F, 0x80, 0xFF, 0x55, 0xAA})
       for (const std::uint16_t scale :
            {0x7BFF, 0xFBFF, 0x0001, 0x8001, 0x03FF, 0x0000}) {  // 65504, subnormals, zero
