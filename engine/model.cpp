@@ -6,6 +6,7 @@
 
 #include "engine/architectures/architecture.h"
 #include "engine/constrain/token_trie.h"
+#include "engine/distribute/leader.h"
 #include "engine/execute/kernels_in_use.h"
 #include "engine/lora/adapters.h"
 #include "engine/model_parts.h"
@@ -25,10 +26,14 @@ struct Model::Parts {
   bool pinned = false;
   mutable std::once_flag trie_made;
   mutable std::shared_ptr<const TokenTrie> trie;
+
+  static std::unique_ptr<const Parts> read(const std::string& path, const LoadOptions& options);
 };
 
 Model::Model(std::unique_ptr<const Parts> parts) : parts_(std::move(parts)) {}
-Model::~Model() = default;
+Model::~Model() {
+  if (Leader* const leader = Leader::current()) leader->forget_model(*this);
+}
 
 namespace {
 
@@ -53,7 +58,14 @@ GgufOverride gguf_override(const MetadataOverride& override) {
 
 }  // namespace
 
+// Where there are other ranks, each of them loads it, too.
 std::shared_ptr<const Model> Model::load(const std::string& path, const LoadOptions& options) {
+  const auto here = [&] { return std::shared_ptr<const Model>(new Model(Parts::read(path, options))); };
+  Leader* const leader = Leader::current();
+  return leader == nullptr ? here() : leader->load_model(path, options, here);
+}
+
+std::unique_ptr<const Model::Parts> Model::Parts::read(const std::string& path, const LoadOptions& options) {
   GgufOptions how{.map = options.mmap ? MapMode::Mmap : MapMode::Read, .mlock = options.mlock};
   for (const MetadataOverride& override : options.overrides) how.overrides.push_back(gguf_override(override));
   auto parts = std::make_unique<Parts>(GgufFile::open(path, how));
@@ -71,7 +83,7 @@ std::shared_ptr<const Model> Model::load(const std::string& path, const LoadOpti
   } catch (const Error& error) {
     parts->no_tokenizer = Error(path, error.what());
   }
-  return std::shared_ptr<const Model>(new Model(std::move(parts)));
+  return parts;
 }
 
 const Tokenizer& Model::tokenizer() const {

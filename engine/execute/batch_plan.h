@@ -50,6 +50,10 @@ struct BatchPlan {
            const PageTables& pages);
   /// After the last add().
   void finish();
+  /// The first token of a slice, counted from its first, whose logits are wanted.
+  [[nodiscard]] std::size_t first_wanted(std::size_t slice) const {
+    return first_wanted_[slice] - all.slices[slice].begin;
+  }
 
  private:
   std::vector<std::size_t> first_wanted_;  // row of each slice

@@ -24,20 +24,24 @@ std::vector<ValueId> live_values(const Graph& graph) {
 }  // namespace
 
 Executor::Executor(const Graph& graph, const KernelSet& kernels, const KvPool& cache, const WorkShape& shape,
-                   Threads threads, std::size_t rope_ctx)
+                   Threads threads, std::size_t rope_ctx, const GraphParts& parts, Ranks* ranks)
     : graph_(graph),
       kernels_(kernels),
       cache_(cache),
       shape_(shape),
       threads_(threads),
       rope_ctx_(rope_ctx),
+      parts_(parts),
+      ranks_(ranks),
       pages_(WorkMemory::bytes(graph, shape)),
       work_(WorkMemory::place(graph, shape, pages_.data())),
       team_(shape.threads),
       live_(live_values(graph)),
-      seconds_(graph.nodes.size()) {
+      seconds_(graph.nodes.size()),
+      gather_seconds_(graph.nodes.size()) {
   assert(std::max(threads.decode, threads.prefill) <= shape.threads);
   assert(std::ranges::all_of(live_, [&](ValueId id) { return graph.values[id].rows_per_token == 1; }));
+  if (ranks != nullptr) make_exchange();
 }
 
 void Executor::compute(const BatchRows& rows) {
@@ -51,7 +55,7 @@ void Executor::forward(const BatchPlan& batch) {
   compute(batch.all);
   const auto evaluation = team_.begin(count() == 1 ? threads_.decode : threads_.prefill);
   for (std::size_t i = 0; i + 1 < graph_.nodes.size(); ++i) {
-    if (stop_ != nullptr && stop_->load(std::memory_order_relaxed)) throw EvaluationStopped();
+    if (ranks_ == nullptr && stopped()) throw EvaluationStopped();
     if (i == graph_.first_sparse) {
       move_rows(batch);
       compute(batch.wanted);
@@ -93,6 +97,7 @@ std::span<const float> Executor::hidden(const BatchPlan& batch, std::size_t begi
 void Executor::profile(bool on) {
   profiling_ = on;
   std::fill(seconds_.begin(), seconds_.end(), 0.0);
+  std::fill(gather_seconds_.begin(), gather_seconds_.end(), 0.0);
 }
 
 void Executor::run(const Node& node) {
@@ -100,17 +105,14 @@ void Executor::run(const Node& node) {
   if (profiling_) {
     const auto start = Clock::now();
     dispatch(node);
-    const auto index = static_cast<std::size_t>(&node - graph_.nodes.data());
-    seconds_[index] += std::chrono::duration<double>(Clock::now() - start).count();
+    seconds_[index_of(node)] += std::chrono::duration<double>(Clock::now() - start).count();
   } else {
     dispatch(node);
   }
   if (observer_) {
     const Value& out = work_[node.out];
-    const bool slots = graph_.values[node.out].rows_per_token > 1;
-    const std::size_t first = slots ? 0 : first_row(node.out);
-    const std::size_t n = slots ? work_.routing.begin[node.experts.n] : count();
-    observer_(node, {out.row(first), n * out.width}, out.width);
+    const UnitRange rows = rows_of_out(node);
+    observer_(node, {out.row(rows.begin), rows.size() * out.width}, out.width);
   }
 }
 

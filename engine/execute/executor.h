@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "engine/execute/batch_plan.h"
+#include "engine/execute/graph_parts.h"
 #include "engine/execute/team.h"
 #include "engine/execute/work_memory.h"
 #include "engine/graph/graph.h"
+#include "engine/ranks/ranks.h"
 #include "model/vocabulary.h"
 
 namespace cria {
@@ -35,9 +37,9 @@ struct EvaluationStopped {};
 class Executor {
  public:
   /// All of these outlive the executor. Allocates the work memory. rope_ctx: the context length that decides
-  /// between RoPE factors, where a model has several.
+  /// between RoPE factors, where a model has several. ranks: who computes the other parts; null: nobody, parts are whole.
   Executor(const Graph& graph, const KernelSet& kernels, const KvPool& cache, const WorkShape& shape,
-           Threads threads, std::size_t rope_ctx);
+           Threads threads, std::size_t rope_ctx, const GraphParts& parts, Ranks* ranks);
 
   /// Evaluates a batch of at most shape().n_batch tokens; keys and values go into the cache.
   void forward(const BatchPlan& batch);
@@ -58,17 +60,24 @@ class Executor {
   [[nodiscard]] const WorkShape& shape() const { return shape_; }
 
   /// From now on forward() throws EvaluationStopped before the next node once the flag is set. The batch is not
-  /// evaluated then: positions before it keep their keys and values. Null: nothing stops it.
+  /// evaluated then: positions before it keep their keys and values. Null: nothing stops it. Where several ranks compute,
+  /// they all end the batch that they have begun; who wants to stop asks stopped() before.
   void stop_on(const std::atomic<bool>* flag) { stop_ = flag; }
+  [[nodiscard]] bool stopped() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed); }
   /// Called after every node; empty: none.
   void observe(NodeObserver observer) { observer_ = std::move(observer); }
+  [[nodiscard]] bool observed() const { return observer_ != nullptr; }
+  /// Every rank gathers what every node computes, for the observer of one of them.
+  void gather_all(bool on) { gather_all_ = on; }
   /// Of the last node that chose experts.
   [[nodiscard]] ExpertRows expert_rows(std::size_t n_experts) const {
     return {{work_.routing.begin, n_experts + 1}, {work_.routing.token, work_.routing.begin[n_experts]}};
   }
-  /// Seconds per node, summed up while profiling is on; in the order of the graph.
+  /// Seconds per node, summed up while profiling is on; in the order of the graph. Of these, gathering took
+  /// gather_seconds().
   void profile(bool on);
   [[nodiscard]] std::span<const double> node_seconds() const { return seconds_; }
+  [[nodiscard]] std::span<const double> gather_seconds() const { return gather_seconds_; }
 
  private:
   void run(const Node& node);
@@ -78,6 +87,7 @@ class Executor {
   void heads(const Node& node);
   void head_products(const Node& node);
   void head_product(const Node& node, std::size_t head, std::size_t begin, std::size_t end, unsigned seat);
+  void select_heads(AttentionJob& job, const Node& node, std::size_t kv_group, UnitRange heads) const;
   void attention(const Node& node);
   void matmul(const Node& node);
   void feed_forward(const Node& node);
@@ -103,6 +113,15 @@ class Executor {
     }
   }
   [[nodiscard]] std::size_t count() const { return end_ - begin_; }
+  [[nodiscard]] std::size_t index_of(const Node& node) const {
+    return static_cast<std::size_t>(&node - graph_.nodes.data());
+  }
+  [[nodiscard]] const NodePart& part_of(const Node& node) const { return parts_.nodes[index_of(node)]; }
+  [[nodiscard]] UnitRange rows_of_out(const Node& node) const;
+  bool complete(const Node& node);
+  void gather(const Node& node);
+  void make_exchange();
+  void exchange_rows(const NodePart& part, const Value& out, std::size_t first, std::size_t n);
   [[nodiscard]] std::byte* scratch(unsigned seat) const {
     return work_.scratch + seat * work_.scratch_stride;
   }
@@ -131,6 +150,11 @@ class Executor {
   const WorkShape shape_;
   const Threads threads_;
   const std::size_t rope_ctx_;
+  const GraphParts& parts_;
+  Ranks* const ranks_;
+  std::vector<float> exchange_;              // what is gathered of several rows
+  std::vector<std::size_t> exchange_begin_;  // [ranks + 1]
+  bool gather_all_ = false;
   Pages pages_;
   WorkMemory work_;
   Team team_;
@@ -143,7 +167,7 @@ class Executor {
   const std::atomic<bool>* stop_ = nullptr;
   NodeObserver observer_;
   bool profiling_ = false;
-  std::vector<double> seconds_;
+  std::vector<double> seconds_, gather_seconds_;
 };
 
 }  // namespace cria

@@ -144,14 +144,14 @@ void Executor::route(const Node& node) {
 // A chunk is some rows of one expert for all tokens that take it.
 void Executor::experts_up(const Node& node) {
   const Routing& r = work_.routing;
-  const std::size_t rows = work_[node.out].width;
-  const std::size_t step = std::min(round_up(rows, kRowTile), rows_per_chunk(rows * r.n_active));
-  const std::size_t parts = divide_up(rows, step);
+  const UnitRange own = part_of(node).own;
+  const std::size_t step = std::min(round_up(own.size(), kRowTile), rows_per_chunk(own.size() * r.n_active));
+  const std::size_t parts = own.size() == 0 ? 0 : divide_up(own.size(), step);
   run_chunks(r.n_active * parts, [&](std::size_t chunk, unsigned seat) {
-    const std::size_t begin = chunk % parts * step;
-    experts_up(node, r.active[chunk / parts], begin, std::min(rows, begin + step), seat);
+    const std::size_t begin = own.begin + chunk % parts * step;
+    experts_up(node, r.active[chunk / parts], begin, std::min(own.end, begin + step), seat);
   });
-  if (!node.acts.quantized()) return;
+  if (!complete(node) || !node.acts.quantized()) return;
   run_chunks(r.begin[node.experts.n], [&](std::size_t slot, unsigned) { quantize_token(node, slot); });
 }
 
@@ -189,11 +189,13 @@ void Executor::experts_up(const Node& node, std::size_t expert, std::size_t row_
 
 // A chunk is some rows for all tokens and all their experts, in ascending order.
 void Executor::experts_down(const Node& node) {
-  const std::size_t rows = work_[node.out].width, step = std::min(kExpertRows, rows_per_chunk(rows));
-  team_.run(divide_up(rows, step), [&](std::size_t chunk, unsigned seat) {
-    experts_down(node, chunk * step, std::min(rows, (chunk + 1) * step), seat);
+  const UnitRange own = part_of(node).own;
+  const std::size_t step = std::min(kExpertRows, rows_per_chunk(own.size()));
+  team_.run(divide_up(own.size(), step), [&](std::size_t chunk, unsigned seat) {
+    const std::size_t begin = own.begin + chunk * step;
+    experts_down(node, begin, std::min(own.end, begin + step), seat);
   });
-  quantize_all(node);
+  if (complete(node)) quantize_all(node);
 }
 
 void Executor::experts_down(const Node& node, std::size_t row_begin, std::size_t row_end, unsigned seat) {
@@ -220,12 +222,13 @@ void Executor::experts_down(const Node& node, std::size_t row_begin, std::size_t
 
 // A chunk is some tokens of one head.
 void Executor::head_products(const Node& node) {
-  const std::size_t heads = node.products.n_heads, blocks = divide_up(count(), kHeadTokens);
+  const UnitRange own = part_of(node).own;
+  const std::size_t heads = own.size(), blocks = divide_up(count(), kHeadTokens);
   team_.run(heads * blocks, [&](std::size_t chunk, unsigned seat) {
     const std::size_t begin = begin_ + chunk / heads * kHeadTokens;
-    head_product(node, chunk % heads, begin, std::min(end_, begin + kHeadTokens), seat);
+    head_product(node, own.begin + chunk % heads, begin, std::min(end_, begin + kHeadTokens), seat);
   });
-  quantize_all(node);
+  if (complete(node)) quantize_all(node);
 }
 
 void Executor::head_product(const Node& node, std::size_t head, std::size_t begin, std::size_t end,

@@ -21,7 +21,9 @@ KvPool::Group KvPool::group_for(const CacheSpec& spec, const KvShape& shape) {
 
 KvPool::Layout KvPool::layout(const Graph& graph, const KvShape& shape) {
   Layout out;
-  for (const CacheSpec& spec : graph.caches) {
+  for (std::size_t i = 0; i < graph.caches.size(); ++i) {
+    CacheSpec spec = graph.caches[i];
+    if (!shape.heads.empty()) spec.n_kv_heads = shape.heads[i];
     const Group group = group_for(spec, shape);
     const auto same = [&](const Group& g) { return g.latent == group.latent && g.window == group.window; };
     const auto at = std::ranges::find_if(out.groups, same);
@@ -106,8 +108,6 @@ KvStoreJob KvPool::store_job(std::uint32_t cache) const {
 AttentionJob KvPool::attention_job(std::uint32_t cache, const AttentionSpec& attention) const {
   const Layer& layer = layers_[cache];
   AttentionJob job{};
-  job.n_heads = attention.n_heads;
-  job.n_kv_heads = layer.spec.latent ? attention.kv_groups : layer.spec.n_kv_heads;
   job.head_dim = layer.spec.dim_k;
   job.value_dim = layer.spec.dim_v;
   job.window = attention.window;

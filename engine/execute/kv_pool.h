@@ -29,6 +29,7 @@ struct KvShape {
   std::size_t positions = 0;  ///< of all sequences; at least n_ctx
   bool keeps_prefixes = false;
   std::size_t kept = 0;  ///< so many of these are for kept prefixes, whose windows are kept everywhere
+  std::vector<std::size_t> heads = {};  ///< of each cache so many lie here; empty: all
 };
 
 class KvPool {
@@ -57,7 +58,8 @@ class KvPool {
   }
   void copy(std::size_t group, PageId from, PageId to);
 
-  /// What the kernels must know to write to and read from a cache; the caller adds tokens and pages.
+  /// What the kernels must know to write to and read from a cache; the caller adds tokens, heads and pages. Heads count
+  /// from the first that lies here.
   [[nodiscard]] KvStoreJob store_job(std::uint32_t cache) const;
   [[nodiscard]] AttentionJob attention_job(std::uint32_t cache, const AttentionSpec& attention) const;
 

@@ -25,10 +25,10 @@ void add_bias(const KernelSet& kernels, float* dst, std::size_t stride, std::siz
 
 }  // namespace
 
-// Rows of a chunk of a matrix product: whole kernel tiles, several chunks per thread.
+// Rows of a chunk of a matrix product: whole kernel tiles, several chunks per thread. At least one, also of no rows.
 std::size_t Executor::rows_per_chunk(std::size_t rows) const {
   const std::size_t chunks = std::min(team_.threads() * kChunksPerThread, Team::kMaxChunks);
-  return round_up(divide_up(rows, chunks), kRowTile);
+  return round_up(divide_up(std::max<std::size_t>(rows, 1), chunks), kRowTile);
 }
 
 // Rows [row_begin, row_end) of products, the first at out[0], times the scale beside their tensor.
@@ -159,17 +159,18 @@ void Executor::rotate(const HeadsSpec& spec, ValueId value, std::size_t head) {
 
 void Executor::store_kv(const Node& node, std::size_t head) {
   KvStoreJob job = cache_.store_job(node.cache);
+  const std::size_t first = parts_.caches[node.cache].begin;  // of the heads that the cache has
   const Value& k = work_[node.heads.k];
   const Value* const v = node.heads.v == kNoValue ? nullptr : &work_[node.heads.v];
   job.k_stride = k.width;
   job.v_stride = v == nullptr ? 0 : v->width;
   for (const BatchSlice& slice : batch_->slices) {
-    job.k = k.row(slice.begin);
-    job.v = v == nullptr ? nullptr : v->row(slice.begin);
+    job.k = k.row(slice.begin) + first * job.head_dim;
+    job.v = v == nullptr ? nullptr : v->row(slice.begin) + first * job.value_dim;
     job.n_tokens = slice.end - slice.begin;
     job.first_pos = slice.first_pos;
     job.pages = (*slice.pages)[cache_.group_of(node.cache)].data();
-    kernels_.store_kv(job, head, head + 1);
+    kernels_.store_kv(job, head - first, head - first + 1);
   }
 }
 
@@ -200,35 +201,53 @@ void Executor::heads(const Node& node) {
   const Matrix* const q = spec.q_matrix ? next++ : nullptr;
   const Matrix* const k = spec.k_matrix ? next++ : nullptr;
   const Matrix* const v = spec.v_matrix ? next++ : nullptr;
-  const std::size_t kv_heads = spec.k == kNoValue ? 0 : spec.n_kv_heads;
+  const UnitRange own = part_of(node).own;
+  const UnitRange kv = spec.k == kNoValue ? UnitRange{} : parts_.caches[node.cache];
   const auto project = [&](const Matrix* m, ValueId value, std::size_t head, std::size_t dim, unsigned seat) {
     if (m != nullptr) multiply(*m, node.in, value, nullptr, head * dim, (head + 1) * dim, seat);
     for (std::size_t token = begin_; spec.clamp != 0 && token < end_; ++token)
       kernels_.clamp(work_[value].row(token) + head * dim, spec.clamp, dim);
   };
-  team_.run(kv_heads + spec.n_heads, [&](std::size_t chunk, unsigned seat) {
-    if (chunk >= kv_heads) {
-      project(q, spec.q, chunk - kv_heads, spec.dim_k, seat);
-      prepare_head(node, spec.q, spec.q_norm, chunk - kv_heads, spec.dim_k, true);
+  team_.run(kv.size() + own.size(), [&](std::size_t chunk, unsigned seat) {
+    if (chunk >= kv.size()) {
+      const std::size_t head = own.begin + chunk - kv.size();
+      project(q, spec.q, head, spec.dim_k, seat);
+      prepare_head(node, spec.q, spec.q_norm, head, spec.dim_k, true);
       return;
     }
-    project(k, spec.k, chunk, spec.dim_k, seat);
+    const std::size_t head = kv.begin + chunk;
+    project(k, spec.k, head, spec.dim_k, seat);
     if (spec.v != kNoValue) {
       if (spec.v_from_k) {
         for (std::size_t token = begin_; token < end_; ++token)
-          std::copy_n(work_[spec.k].row(token) + chunk * spec.dim_k, spec.dim_v,
-                      work_[spec.v].row(token) + chunk * spec.dim_v);
+          std::copy_n(work_[spec.k].row(token) + head * spec.dim_k, spec.dim_v,
+                      work_[spec.v].row(token) + head * spec.dim_v);
       } else {
-        project(v, spec.v, chunk, spec.dim_v, seat);
+        project(v, spec.v, head, spec.dim_v, seat);
       }
       for (std::size_t token = begin_; spec.v_norm && token < end_; ++token) {
-        float* const row = work_[spec.v].row(token) + chunk * spec.dim_v;
-        norm_row(*spec.v_norm, chunk, row, row);
+        float* const row = work_[spec.v].row(token) + head * spec.dim_v;
+        norm_row(*spec.v_norm, head, row, row);
       }
     }
-    prepare_head(node, spec.k, spec.k_norm, chunk, spec.dim_k, false);
-    store_kv(node, chunk);
+    prepare_head(node, spec.k, spec.k_norm, head, spec.dim_k, false);
+    store_kv(node, head);
   });
+  complete(node);
+}
+
+// Some query heads that read the same keys, as a job of their own. kv_group: which of the groups of such heads.
+void Executor::select_heads(AttentionJob& job, const Node& node, std::size_t kv_group,
+                            UnitRange heads) const {
+  job.n_heads = heads.size();
+  job.n_kv_heads = 1;
+  job.q = work_.values[node.in].f32 + heads.begin * job.head_dim;
+  job.out = work_.values[node.out].f32 + heads.begin * job.value_dim;
+  if (job.sinks != nullptr) job.sinks += heads.begin;
+  if (graph_.caches[node.cache].latent) return;
+  const std::size_t stored = kv_group - parts_.caches[node.cache].begin;
+  job.k += stored * job.k_head_bytes;
+  job.v += stored * job.v_head_bytes;
 }
 
 // A chunk is a kv head with some tokens of a sequence. Whoever finishes the last head of these tokens quantizes
@@ -239,22 +258,32 @@ void Executor::attention(const Node& node) {
   AttentionJob shared = cache_.attention_job(node.cache, node.attention);
   shared.q_stride = q.width;
   shared.out_stride = out.width;
-  const std::size_t kv_heads = shared.n_kv_heads, group = cache_.group_of(node.cache);
-  run_chunks(kv_heads * batch_->blocks.size(), [&](std::size_t chunk, unsigned seat) {
-    const AttentionBlock& block = batch_->blocks[chunk / kv_heads];
-    const BatchSlice& slice = batch_->slices[block.slice];
-    AttentionJob job = shared;
-    job.q = q.row(slice.begin);
-    job.out = out.row(slice.begin);
-    job.first_pos = slice.first_pos;
-    job.pages = (*slice.pages)[group].data();
-    kernels_.attention(job, chunk % kv_heads, block.begin - slice.begin, block.end - slice.begin,
-                       scratch(seat));
-    auto& pending = work_.pending[chunk / kv_heads];
-    if (pending.fetch_add(1, std::memory_order_acq_rel) + 1 < kv_heads) return;
-    pending.store(0, std::memory_order_relaxed);
-    for (std::size_t token = block.begin; token < block.end; ++token) quantize_token(node, token);
-  });
+  const std::size_t group = cache_.group_of(node.cache);
+  const NodePart& part = part_of(node);
+  const std::size_t together = heads_together(node.attention, graph_.caches[node.cache]);
+  const std::size_t first_group = part.own.begin / together,
+                    groups = divide_up(part.own.end, together) - first_group;
+  run_chunks(part.own.size() == 0 ? 0 : groups * batch_->blocks.size(),
+             [&](std::size_t chunk, unsigned seat) {
+               const AttentionBlock& block = batch_->blocks[chunk / groups];
+               const BatchSlice& slice = batch_->slices[block.slice];
+               AttentionJob job = shared;
+               const std::size_t kv_group = first_group + chunk % groups;
+               const UnitRange heads{std::max(part.own.begin, kv_group * together),
+                                     std::min(part.own.end, (kv_group + 1) * together)};
+               select_heads(job, node, kv_group, heads);
+               job.q += slice.begin * q.width;
+               job.out += slice.begin * out.width;
+               job.first_pos = slice.first_pos;
+               job.pages = (*slice.pages)[group].data();
+               kernels_.attention(job, 0, block.begin - slice.begin, block.end - slice.begin, scratch(seat));
+               if (part.divided()) return;
+               auto& pending = work_.pending[chunk / groups];
+               if (pending.fetch_add(1, std::memory_order_acq_rel) + 1 < groups) return;
+               pending.store(0, std::memory_order_relaxed);
+               for (std::size_t token = block.begin; token < block.end; ++token) quantize_token(node, token);
+             });
+  if (part.divided() && complete(node)) quantize_all(node);
 }
 
 void Executor::matmul(const Node& node) {
@@ -262,10 +291,10 @@ void Executor::matmul(const Node& node) {
   const Value& out = work_[node.out];
   const std::size_t first = first_row(node.out);
   const float* const residual = node.residual ? out.row(first) : nullptr;
-  const std::size_t rows = m.weight.rows();
-  const std::size_t step = rows_per_chunk(rows);
-  team_.run(divide_up(rows, step), [&](std::size_t chunk, unsigned seat) {
-    const std::size_t begin = chunk * step, end = std::min(rows, begin + step);
+  const UnitRange own = part_of(node).own;
+  const std::size_t step = rows_per_chunk(own.size());
+  team_.run(divide_up(own.size(), step), [&](std::size_t chunk, unsigned seat) {
+    const std::size_t begin = own.begin + chunk * step, end = std::min(own.end, begin + step);
     multiply(m, node.in, node.out, residual, begin, end, seat);
     for (std::size_t i = 0; i < count() && (node.scale != 1 || node.softcap != 0); ++i) {
       float* const row = out.row(first + i) + begin;
@@ -273,7 +302,7 @@ void Executor::matmul(const Node& node) {
       if (node.softcap != 0) kernels_.soft_cap(row, node.softcap, end - begin);
     }
   });
-  quantize_all(node);
+  if (complete(node)) quantize_all(node);
 }
 
 // Operations on the rows of a value alone, or with those of another.
@@ -300,13 +329,16 @@ void Executor::rows(const Node& node) {
 // quantizes.
 void Executor::feed_forward(const Node& node) {
   constexpr std::size_t kBlock = 256;
+  const NodePart& part = part_of(node);
   const std::size_t rows = work_[node.out].width;
-  const std::size_t step = rows_per_chunk(rows);
-  team_.run(divide_up(rows, step), [&](std::size_t chunk, unsigned seat) {
-    const std::size_t chunk_end = std::min(rows, (chunk + 1) * step);
-    for (std::size_t begin = chunk * step, end = begin; begin < chunk_end; begin = end) {
+  const std::size_t step = rows_per_chunk(part.own.size());
+  team_.run(divide_up(part.own.size(), step), [&](std::size_t chunk, unsigned seat) {
+    const std::size_t chunk_begin = part.own.begin + chunk * step;
+    const std::size_t chunk_end = std::min(part.own.end, chunk_begin + step);
+    for (std::size_t begin = chunk_begin, end = begin; begin < chunk_end; begin = end) {
       end = count() > kFewTokens ? std::min(chunk_end, (begin / kBlock + 1) * kBlock) : chunk_end;
       feed_forward(node, begin, end, seat);
+      if (part.divided()) continue;
       for (std::size_t b = begin / kBlock; b * kBlock < end; ++b) {
         const std::size_t block_end = std::min(rows, (b + 1) * kBlock);
         const std::size_t mine = std::min(end, block_end) - std::max(begin, b * kBlock);
@@ -319,6 +351,7 @@ void Executor::feed_forward(const Node& node) {
       }
     }
   });
+  if (part.divided() && complete(node)) quantize_all(node);
 }
 
 void Executor::feed_forward(const Node& node, std::size_t begin, std::size_t end, unsigned seat) {

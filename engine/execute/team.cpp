@@ -129,7 +129,7 @@ void Team::call_workers() {
 void Team::run(std::size_t chunks, Function function, void* context) {
   assert(chunks <= kMaxChunks);
   const unsigned threads = this->threads();
-  if (threads == 1 || chunks == 1) {
+  if (threads == 1 || chunks <= 1) {
     for (std::size_t chunk = 0; chunk < chunks; ++chunk) function(context, chunk, 0);
     return;
   }

@@ -37,7 +37,7 @@ void Batch::forward() {
   Engine::State& engine = state_->engine;
   state_->plan.finish();
   engine.last = nullptr;
-  engine.executor.forward(state_->plan);
+  engine.forward(state_->plan);
   engine.last = state_.get();
   const BatchRows& rows = state_->plan.all;
   for (std::size_t i = 0; i < rows.slices.size(); ++i) {
@@ -48,7 +48,7 @@ void Batch::forward() {
 
 std::span<const float> Batch::logits(std::size_t begin, std::size_t end) {
   assert(state_->engine.last == state_.get());
-  return state_->engine.executor.logits(state_->plan, begin, end);
+  return state_->engine.logits(state_->plan, begin, end);
 }
 
 std::span<const float> Batch::hidden(std::size_t begin, std::size_t end) const {

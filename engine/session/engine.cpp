@@ -8,15 +8,6 @@
 #include "model/plural.h"
 
 namespace cria {
-namespace {
-
-EnginePlan checked(EnginePlan plan, const Model& model) {
-  plan.check(model);
-  return plan;
-}
-
-}  // namespace
-
 KvType parse_kv_type(std::string_view name) {
   if (name == "f16") return KvType::F16;
   if (name == "f32") return KvType::F32;
@@ -25,14 +16,57 @@ KvType parse_kv_type(std::string_view name) {
 }
 static_assert(KvType{} == KvType::F16, "the default of EngineOptions");
 
-Engine::State::State(const Model& m, EnginePlan p)
+Engine::State::State(const Model& m, EnginePlan p, Ranks* ranks)
     : owner(m.shared_from_this()),
       model(m),
       plan(std::move(p)),
       pool(plan.graph, plan.kv),
       executor(plan.graph, *plan.options.kernels, pool, plan.shape,
-               {plan.options.threads, plan.options.threads_prefill}, plan.options.rope_ctx) {
+               {plan.options.threads, plan.options.threads_prefill}, plan.options.rope_ctx, plan.parts,
+               ranks) {
   if (plan.options.keep_prefixes) index.emplace(pool);
+}
+
+std::unique_ptr<Engine::State> Engine::State::open(const Model& model, const EngineOptions& options) {
+  EnginePlan plan = EnginePlan::of(model, options);
+  Leader* const leader = Leader::current();
+  if (leader == nullptr) {
+    plan.check(model);
+    return std::make_unique<State>(model, std::move(plan), nullptr);
+  }
+  const LedEngineShape shape{&model,
+                             plan.kv,
+                             plan.shape,
+                             plan.wanted_threads,
+                             plan.wanted_prefill,
+                             plan.options.rope_ctx,
+                             plan.options.kernels};
+  std::unique_ptr<State> state;
+  const std::uint64_t id = leader->open_engine(shape, [&] {
+    plan.check(model);
+    state = std::make_unique<State>(model, std::move(plan), &leader->ranks());
+  });
+  state->led.emplace(*leader, id);
+  return state;
+}
+
+void Engine::State::forward(const BatchPlan& batch) {
+  if (!led) return executor.forward(batch);
+  if (executor.stopped()) throw EvaluationStopped();
+  executor.gather_all(executor.observed());
+  const Leader::Turn turn = led->forward(batch, executor.observed());
+  executor.forward(batch);
+}
+
+std::span<const float> Engine::State::logits(const BatchPlan& batch, std::size_t begin, std::size_t end) {
+  if (!led) return executor.logits(batch, begin, end);
+  const Leader::Turn turn = led->logits(begin, end);
+  return executor.logits(batch, begin, end);
+}
+
+void Engine::State::copy_page(std::size_t group, PageId from, PageId to) {
+  pool.copy(group, from, to);
+  if (led) led->copy_page(group, from, to);
 }
 
 bool Engine::State::make_free(std::size_t group) {
@@ -45,8 +79,7 @@ PageId Engine::State::take_page(std::size_t group) {
                            counted(pool.pages(group) * kKeyTile, "position") + " in all sequences");
 }
 
-Engine::Engine(const Model& model, const EngineOptions& options)
-    : state_(std::make_unique<State>(model, checked(EnginePlan::of(model, options), model))) {}
+Engine::Engine(const Model& model, const EngineOptions& options) : state_(State::open(model, options)) {}
 Engine::~Engine() = default;
 
 const Model& Engine::model() const noexcept { return state_->model; }

@@ -1,5 +1,6 @@
 // What an engine costs, known before it is allocated.
 #include "engine/architectures/architecture.h"
+#include "engine/distribute/default_threads.h"
 #include "engine/session/engine_state.h"
 #include "model/plural.h"
 
@@ -38,13 +39,16 @@ EnginePlan EnginePlan::of(const Model& model, const EngineOptions& wanted) {
   EnginePlan plan;
   EngineOptions& o = plan.options = wanted;
   const LlamaConfig& config = model.config();
+  const Leader* const leader = Leader::current();
+  plan.wanted_threads = o.threads;
+  plan.wanted_prefill = o.threads_prefill;
   if (o.kernels == nullptr) o.kernels = active_kernels();
   if (o.rope_ctx == 0) o.rope_ctx = o.n_ctx == 0 ? config.n_ctx_train : o.n_ctx;
   if (o.n_ctx == 0) o.n_ctx = std::min(config.n_ctx_train, kDefaultContext);
   if (o.n_ctx > kMaxContext)
     throw model.file().error("context too long: expected at most " + std::to_string(kMaxContext) +
                              " positions, got " + std::to_string(o.n_ctx));
-  if (o.threads == 0) o.threads = usable_cores();
+  if (o.threads == 0) o.threads = default_threads(leader == nullptr ? nullptr : &leader->ranks());
   if (o.threads_prefill == 0) o.threads_prefill = o.threads;
   const unsigned threads = std::max(o.threads, o.threads_prefill);
   if (threads > kMaxThreads) throw too_many("threads", kMaxThreads, threads);
@@ -58,15 +62,20 @@ EnginePlan EnginePlan::of(const Model& model, const EngineOptions& wanted) {
   plan.graph = o.kernels == active_kernels()
                    ? model.graph()
                    : build_graph(model.file(), config, *o.kernels, &model.adapters()).graph;
+  plan.parts =
+      leader == nullptr ? GraphParts::whole(plan.graph) : GraphParts::of(plan.graph, leader->shares(), 0);
   plan.shape = fit_work(plan.graph, o.n_batch, threads);
   o.n_batch = static_cast<std::uint32_t>(plan.shape.n_batch);
   plan.kv = {o.kv_type, o.n_ctx, plan.shape.n_batch, o.sequences, o.positions, o.keep_prefixes, 0};
+  for (const UnitRange& heads : plan.parts.caches) plan.kv.heads.push_back(heads.size());
   if (o.keep_prefixes && o.kept_bytes != 0) {
     plan.kv.kept = positions_for(plan.graph, plan.kv, o.kept_bytes);
     plan.kv.positions = o.positions += plan.kv.kept;
   }
-  plan.memory = {model.file().file_bytes(), KvPool::bytes(plan.graph, plan.kv),
-                 WorkMemory::bytes(plan.graph, plan.shape), available_memory(), plan.shape.n_batch};
+  const std::size_t file =
+      leader == nullptr ? model.file().file_bytes() : plan.parts.weight_bytes(plan.graph);
+  plan.memory = {file, KvPool::bytes(plan.graph, plan.kv), WorkMemory::bytes(plan.graph, plan.shape),
+                 available_memory(), plan.shape.n_batch};
   return plan;
 }
 

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "engine/distribute/led_engine.h"
 #include "engine/engine.h"
 #include "engine/execute/executor.h"
 #include "engine/model_parts.h"
@@ -12,8 +13,10 @@ namespace cria {
 
 /// Everything decided about an engine before anything is allocated.
 struct EnginePlan {
-  EngineOptions options;  ///< with the defaults filled in
+  EngineOptions options;                                 ///< with the defaults filled in
+  std::uint32_t wanted_threads = 0, wanted_prefill = 0;  ///< what was asked for; 0: each rank's default
   Graph graph;
+  GraphParts parts;  ///< what is computed here
   WorkShape shape;
   KvShape kv;
   EngineMemory memory;
@@ -30,11 +33,18 @@ struct Engine::State {
   KvPool pool;
   std::optional<PrefixIndex> index;  // where prefixes are kept
   Executor executor;
+  std::optional<LedEngine> led;  // where other ranks compute, too
   NodeObserver observer;
   std::vector<Sequence::State*> sequences;  // that are alive
   const Batch::State* last = nullptr;       // whose values the work memory holds
 
-  State(const Model& m, EnginePlan p);
+  State(const Model& m, EnginePlan p, Ranks* ranks);
+  /// Throws Error if the machine has not enough memory. Where there are other ranks, they make their parts of it.
+  static std::unique_ptr<State> open(const Model& model, const EngineOptions& options);
+
+  void forward(const BatchPlan& batch);
+  std::span<const float> logits(const BatchPlan& batch, std::size_t begin, std::size_t end);
+  void copy_page(std::size_t group, PageId from, PageId to);
 
   /// A page with one reference; kept prefixes make room. Throws Error if all are in use.
   PageId take_page(std::size_t group);

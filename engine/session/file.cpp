@@ -76,9 +76,16 @@ void check_header(const Header& header, const Session::State& state, const Binar
                   in.size());
 }
 
+// Keys and values of other ranks' heads are not here.
+void refuse_ranks(const Session::State& state, const std::string& path) {
+  if (state.engine.state().led)
+    throw Error(path, "a session's file cannot be written or read where several ranks compute");
+}
+
 }  // namespace
 
 void Session::save(const std::string& path, std::string_view note) const {
+  refuse_ranks(*state_, path);
   if (note.size() > kNoteBytes)
     throw Error(path, "cannot write: expected a note of at most " + std::to_string(kNoteBytes) +
                           " bytes, got " + std::to_string(note.size()));
@@ -95,6 +102,7 @@ void Session::save(const std::string& path, std::string_view note) const {
 }
 
 std::string Session::load(const std::string& path) {
+  refuse_ranks(*state_, path);
   BinaryReader in(path);
   in.expect(in.size() >= sizeof(Header), "not a session file of cria: too short");
   const auto header = in.read_number<Header>();

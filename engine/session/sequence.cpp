@@ -76,7 +76,7 @@ void Sequence::State::own_last_page(std::size_t group) {
   if (!engine.make_free(group) && engine.index) engine.index->forget(group, page);
   if (engine.pool.references(group, page) == 1) return;
   const PageId own = engine.take_page(group);
-  engine.pool.copy(group, page, own);
+  engine.copy_page(group, page, own);
   engine.pool.release(group, std::exchange(page, own));
 }
 

@@ -1,0 +1,221 @@
+#include "engine/distribute/follower.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <optional>
+
+#include "engine/architectures/architecture.h"
+#include "engine/distribute/default_threads.h"
+#include "engine/distribute/packet.h"
+#include "engine/distribute/report.h"
+#include "engine/execute/executor.h"
+#include "engine/model.h"
+#include "engine/model_parts.h"
+#include "engine/ranks/shares.h"
+
+namespace cria {
+namespace {
+
+LoadOptions get_options(PacketReader& packet) {
+  LoadOptions options;
+  options.mmap = packet.get<bool>();
+  options.mlock = packet.get<bool>();
+  options.pre_tokenizer = packet.get_text();
+  options.overrides.resize(packet.get<std::uint64_t>());
+  for (MetadataOverride& override : options.overrides) {
+    override.key = packet.get_text();
+    switch (packet.get<std::uint64_t>()) {
+      case 0:
+        override.value = packet.get<bool>();
+        break;
+      case 1:
+        override.value = packet.get<std::int64_t>();
+        break;
+      case 2:
+        override.value = packet.get<double>();
+        break;
+      default:
+        override.value = packet.get_text();
+    }
+  }
+  options.loras.resize(packet.get<std::uint64_t>());
+  for (LoraFile& lora : options.loras) {
+    lora.path = packet.get_text();
+    lora.scale = packet.get<float>();
+  }
+  return options;
+}
+
+const KernelSet& kernels_named(const std::string& isa) {
+  if (isa.empty()) return *active_kernels();
+  for (const KernelSet* const kernels : available_kernels())
+    if (kernels->isa == isa) return *kernels;
+  throw Error("cannot run the instruction set " + isa);
+}
+
+/// What rank 0 has asked for.
+struct WantedEngine {
+  std::shared_ptr<const Model> model;
+  KvShape kv;
+  WorkShape work;
+  Threads threads;
+  std::uint32_t rope_ctx = 0;
+  std::string isa;
+  Shares shares;
+};
+
+/// This rank's part of an engine.
+class FollowedEngine {
+ public:
+  FollowedEngine(const WantedEngine& wanted, Ranks& ranks)
+      : model_(wanted.model),
+        kernels_(kernels_named(wanted.isa)),
+        graph_(&kernels_ == active_kernels() ? model_->graph() : build_graph(*model_, kernels_)),
+        parts_(GraphParts::of(graph_, wanted.shares, ranks.rank())),
+        kv_(own_heads(wanted.kv, parts_)),
+        pool_(graph_, checked(wanted, kv_)),
+        executor_(graph_, kernels_, pool_, wanted.work, wanted.threads, wanted.rope_ctx, parts_, &ranks),
+        plan_(wanted.work.n_batch),
+        tables_(wanted.work.n_batch) {}
+
+  void forward(PacketReader& packet) {
+    executor_.gather_all(packet.get<bool>());
+    plan_.clear();
+    const auto slices = packet.get<std::uint64_t>();
+    for (std::size_t i = 0; i < slices; ++i) {
+      const auto first_pos = packet.get<std::uint64_t>(), first_wanted = packet.get<std::uint64_t>();
+      packet.get_all(tokens_);
+      tables_[i].resize(packet.get<std::uint64_t>());
+      for (std::vector<PageId>& pages : tables_[i]) packet.get_all(pages);
+      plan_.add(tokens_, first_pos, first_wanted, tables_[i]);
+    }
+    plan_.finish();
+    executor_.forward(plan_);
+  }
+  void logits(PacketReader& packet) {
+    const auto begin = packet.get<std::uint64_t>(), end = packet.get<std::uint64_t>();
+    (void)executor_.logits(plan_, begin, end);
+  }
+  void copy_page(PacketReader& packet) {
+    const auto group = packet.get<std::uint64_t>();
+    const auto from = packet.get<PageId>(), to = packet.get<PageId>();
+    pool_.copy(group, from, to);
+  }
+
+ private:
+  static Graph build_graph(const Model& model, const KernelSet& kernels) {
+    return cria::build_graph(model.file(), model.config(), kernels, &model.adapters()).graph;
+  }
+  static KvShape own_heads(KvShape shape, const GraphParts& parts) {
+    for (const UnitRange& heads : parts.caches) shape.heads.push_back(heads.size());
+    return shape;
+  }
+  const KvShape& checked(const WantedEngine& wanted, const KvShape& kv) const {
+    const std::size_t needed = (model_->pinned() ? 0 : parts_.weight_bytes(graph_)) +
+                               KvPool::bytes(graph_, kv) + WorkMemory::bytes(graph_, wanted.work);
+    const std::size_t available = available_memory();
+    if (needed > available)
+      throw Error("not enough memory: expected " + std::to_string(needed >> 20) + " MiB available, got " +
+                  std::to_string(available >> 20) + " MiB");
+    return kv;
+  }
+
+  const std::shared_ptr<const Model> model_;
+  const KernelSet& kernels_;
+  const Graph graph_;
+  const GraphParts parts_;
+  const KvShape kv_;
+  KvPool pool_;
+  Executor executor_;
+  BatchPlan plan_;
+  std::vector<PageTables> tables_;  // of the plan's slices
+  std::vector<TokenId> tokens_;
+};
+
+class Follower {
+ public:
+  Follower(Ranks& ranks, const std::string& version) : ranks_(ranks), version_(version) {}
+
+  void run() {
+    for (;;) {
+      const RankTask task = packet_.receive(ranks_);
+      if (task == RankTask::End) return;
+      if (task == RankTask::LoadModel) load_model();
+      if (task == RankTask::OpenEngine) open_engine();
+      if (task == RankTask::DropModel) models_.erase(packet_.get<std::uint64_t>());
+      if (task == RankTask::CloseEngine) engines_.erase(packet_.get<std::uint64_t>());
+      if (task == RankTask::Forward) engine().forward(packet_);
+      if (task == RankTask::Logits) engine().logits(packet_);
+      if (task == RankTask::CopyPage) engine().copy_page(packet_);
+    }
+  }
+
+ private:
+  FollowedEngine& engine() { return engines_.at(packet_.get<std::uint64_t>()); }
+
+  template <class F>
+  void report(F&& f) {
+    RankReport own = report_of(ranks_, version_);
+    try {
+      f(own);
+    } catch (const std::exception& error) {
+      set_error(own, error.what());
+    }
+    (void)exchange(ranks_, own, Patience::Loading);  // rank 0 says what is wrong, and drops what we have
+  }
+
+  void load_model() {
+    report([this](RankReport& own) {
+      const auto id = packet_.get<std::uint64_t>();
+      const std::string path = packet_.get_text();
+      const auto model = Model::load(path, get_options(packet_));
+      models_[id] = model;
+      describe(own, *model);
+    });
+  }
+
+  void open_engine() {
+    report([this](RankReport&) {
+      const auto id = packet_.get<std::uint64_t>();
+      engines_.try_emplace(id, wanted(), ranks_);
+    });
+  }
+
+  WantedEngine wanted() {
+    WantedEngine wanted;
+    wanted.model = models_.at(packet_.get<std::uint64_t>());
+    wanted.kv.type = packet_.get<KvType>();
+    for (std::size_t* const n :
+         {&wanted.kv.n_ctx, &wanted.kv.n_batch, &wanted.kv.sequences, &wanted.kv.positions, &wanted.kv.kept})
+      *n = packet_.get<std::size_t>();
+    wanted.kv.keeps_prefixes = packet_.get<bool>();
+    wanted.work.n_batch = wanted.kv.n_batch;
+    wanted.work.logit_rows = packet_.get<std::size_t>();
+    const auto decode = packet_.get<std::uint32_t>(), prefill = packet_.get<std::uint32_t>();
+    wanted.threads.decode = decode != 0 ? decode : default_threads(&ranks_);
+    wanted.threads.prefill = prefill != 0 ? prefill : wanted.threads.decode;
+    wanted.work.threads = std::max(wanted.threads.decode, wanted.threads.prefill);
+    wanted.rope_ctx = packet_.get<std::uint32_t>();
+    wanted.isa = packet_.get_text();
+    packet_.get_all(wanted.shares);
+    return wanted;
+  }
+
+  Ranks& ranks_;
+  const std::string version_;
+  PacketReader packet_;
+  std::map<std::uint64_t, std::shared_ptr<const Model>> models_;
+  std::map<std::uint64_t, FollowedEngine> engines_;
+};
+
+}  // namespace
+
+void follow(Ranks& ranks, const std::string& version) {
+  const auto reports = exchange(ranks, report_of(ranks, version), Patience::Loading);
+  for (const RankReport& report : reports)  // rank 0 says so
+    if (std::strcmp(report.version, reports[0].version) != 0) return;
+  Follower(ranks, version).run();
+}
+
+}  // namespace cria

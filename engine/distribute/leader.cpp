@@ -1,0 +1,183 @@
+#include "engine/distribute/leader.h"
+
+#include <atomic>
+#include <cassert>
+#include <utility>
+
+#include "engine/model_parts.h"
+
+namespace cria {
+namespace {
+
+std::atomic<Leader*> process_leader{nullptr};
+thread_local bool thread_follows = false;
+
+void put_options(PacketWriter& packet, const LoadOptions& options) {
+  packet.put(options.mmap);
+  packet.put(options.mlock);
+  packet.put_text(options.pre_tokenizer);
+  packet.put(std::uint64_t{options.overrides.size()});
+  for (const MetadataOverride& override : options.overrides) {
+    packet.put_text(override.key);
+    packet.put(std::uint64_t{override.value.index()});
+    std::visit(
+        [&packet](const auto& value) {
+          if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::string>)
+            packet.put_text(value);
+          else
+            packet.put(value);
+        },
+        override.value);
+  }
+  packet.put(std::uint64_t{options.loras.size()});
+  for (const LoraFile& lora : options.loras) {
+    packet.put_text(lora.path);
+    packet.put(lora.scale);
+  }
+}
+
+}  // namespace
+
+Leader::Leader(Ranks& ranks, std::string version)
+    : ranks_(ranks), version_(std::move(version)), shares_(ranks.size(), 1) {
+  assert(ranks.rank() == 0);
+  expect_agreement(exchange(ranks_, report_of(ranks_, version_), Patience::Loading));
+  process_leader = this;
+}
+
+Leader::~Leader() {
+  process_leader = nullptr;
+  packet_.begin(RankTask::End);
+  packet_.send(ranks_);
+}
+
+Leader* Leader::current() { return thread_follows ? nullptr : process_leader.load(); }
+
+FollowingThread::FollowingThread() { thread_follows = true; }
+FollowingThread::~FollowingThread() { thread_follows = false; }
+
+// What fails here is reported too, so that the others do not wait; it is what the caller hears first.
+void Leader::run_together(const std::function<void(RankReport&)>& here) {
+  RankReport own = report_of(ranks_, version_);
+  std::exception_ptr failed;
+  try {
+    here(own);
+  } catch (const std::exception& error) {
+    failed = std::current_exception();
+    set_error(own, error.what());
+  }
+  const std::vector<RankReport> reports = exchange(ranks_, own, Patience::Loading);
+  if (failed) std::rethrow_exception(failed);
+  expect_agreement(reports);
+}
+
+std::shared_ptr<const Model> Leader::load_model(const std::string& path, const LoadOptions& options,
+                                                const std::function<std::shared_ptr<const Model>()>& load) {
+  const Turn turn(mutex_);
+  const std::uint64_t id = ++last_id_;
+  packet_.begin(RankTask::LoadModel);
+  packet_.put(id);
+  packet_.put_text(path);
+  put_options(packet_, options);
+  packet_.send(ranks_);
+  std::shared_ptr<const Model> model;
+  try {
+    run_together([&](RankReport& report) {
+      model = load();
+      describe(report, *model);
+    });
+  } catch (...) {
+    drop(RankTask::DropModel, id);
+    throw;
+  }
+  models_[model.get()] = id;
+  return model;
+}
+
+void Leader::drop(RankTask task, std::uint64_t id) {
+  packet_.begin(task);
+  packet_.put(id);
+  packet_.send(ranks_);
+}
+
+void Leader::forget_model(const Model& model) noexcept {
+  const Turn turn(mutex_);
+  const auto found = models_.find(&model);
+  if (found == models_.end()) return;
+  drop(RankTask::DropModel, found->second);
+  models_.erase(found);
+}
+
+std::uint64_t Leader::open_engine(const LedEngineShape& shape, const std::function<void()>& open) {
+  const Turn turn(mutex_);
+  const std::uint64_t id = ++last_id_;
+  const auto model = models_.find(shape.model);
+  if (model == models_.end())
+    throw Error("the model was loaded before there were other ranks: they have none");
+  packet_.begin(RankTask::OpenEngine);
+  packet_.put(id);
+  packet_.put(model->second);
+  packet_.put(shape.kv.type);
+  for (const std::size_t n :
+       {shape.kv.n_ctx, shape.kv.n_batch, shape.kv.sequences, shape.kv.positions, shape.kv.kept})
+    packet_.put(n);
+  packet_.put(shape.kv.keeps_prefixes);
+  packet_.put(shape.work.logit_rows);
+  for (const std::uint32_t n : {shape.threads, shape.threads_prefill, shape.rope_ctx}) packet_.put(n);
+  packet_.put_text(shape.kernels == active_kernels() ? "" : std::string(shape.kernels->isa));
+  packet_.put_all(std::span<const unsigned>(shares_));
+  packet_.send(ranks_);
+  try {
+    run_together([&](RankReport&) { open(); });
+  } catch (...) {
+    drop(RankTask::CloseEngine, id);
+    throw;
+  }
+  return id;
+}
+
+void Leader::close_engine(std::uint64_t engine) noexcept {
+  const Turn turn(mutex_);
+  drop(RankTask::CloseEngine, engine);
+}
+
+Leader::Turn Leader::forward(std::uint64_t engine, const BatchPlan& plan, bool observed) {
+  Turn turn(mutex_);
+  packet_.begin(RankTask::Forward);
+  packet_.put(engine);
+  packet_.put(observed);
+  packet_.put(std::uint64_t{plan.all.slices.size()});
+  for (std::size_t i = 0; i < plan.all.slices.size(); ++i) {
+    const BatchSlice& slice = plan.all.slices[i];
+    packet_.put(std::uint64_t{slice.first_pos});
+    packet_.put(std::uint64_t{plan.first_wanted(i)});
+    packet_.put_all(std::span(plan.all.tokens).subspan(slice.begin, slice.end - slice.begin));
+    packet_.put(std::uint64_t{slice.pages->size()});
+    for (const std::vector<PageId>& pages : *slice.pages) packet_.put_all(std::span<const PageId>(pages));
+  }
+  packet_.send(ranks_);
+  return turn;
+}
+
+Leader::Turn Leader::logits(std::uint64_t engine, std::size_t begin, std::size_t end) {
+  Turn turn(mutex_);
+  packet_.begin(RankTask::Logits);
+  packet_.put(engine);
+  packet_.put(std::uint64_t{begin});
+  packet_.put(std::uint64_t{end});
+  packet_.send(ranks_);
+  return turn;
+}
+
+Leader::Turn Leader::copy_page(std::uint64_t engine, std::size_t group, PageId from, PageId to) {
+  Turn turn(mutex_);
+  packet_.begin(RankTask::CopyPage);
+  packet_.put(engine);
+  packet_.put(std::uint64_t{group});
+  packet_.put(from);
+  packet_.put(to);
+  packet_.send(ranks_);
+  return turn;
+}
+
+}  // namespace cria

@@ -1,0 +1,32 @@
+#include "engine/distribute/packet.h"
+
+#include <algorithm>
+
+namespace cria {
+namespace {
+
+constexpr std::size_t kFirst = 4096;  // bytes that are sent at once: a batch of a few tokens is no longer
+
+}  // namespace
+
+void PacketWriter::send(Ranks& ranks) {
+  const std::uint64_t size = bytes_.size();
+  std::memcpy(bytes_.data(), &size, sizeof size);
+  bytes_.resize(std::max<std::size_t>(size, kFirst));
+  ranks.broadcast(std::span(bytes_).first(kFirst), Patience::Endless);
+  if (size > kFirst) ranks.broadcast(std::span(bytes_).subspan(kFirst), Patience::Usual);
+}
+
+RankTask PacketReader::receive(Ranks& ranks) {
+  bytes_.resize(kFirst);
+  ranks.broadcast(bytes_, Patience::Endless);
+  at_ = 0;
+  const auto size = get<std::uint64_t>();
+  if (size > kFirst) {
+    bytes_.resize(size);
+    ranks.broadcast(std::span(bytes_).subspan(kFirst), Patience::Usual);
+  }
+  return get<RankTask>();
+}
+
+}  // namespace cria

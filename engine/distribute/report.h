@@ -1,0 +1,34 @@
+// What each rank tells all others after it has loaded or opened something.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/ranks/ranks.h"
+
+namespace cria {
+
+class Model;
+
+/// One rank's; texts are cut where they are too long.
+struct RankReport {
+  char host[64] = {}, version[128] = {}, error[512] = {};  ///< error: "": it has succeeded
+  std::uint64_t weights = 0, graph = 0;  ///< fingerprints of a model's tensors, and of what is computed
+
+  [[nodiscard]] bool failed() const { return error[0] != '\0'; }
+};
+
+RankReport report_of(const Ranks& ranks, std::string_view version);
+void set_error(RankReport& report, std::string_view error);
+void describe(RankReport& report, const Model& model);
+
+/// All ranks' reports, by rank, on every rank.
+std::vector<RankReport> exchange(Ranks& ranks, const RankReport& own, Patience patience);
+
+/// Throws Error that names the first rank that has failed or differs from rank 0, and its machine.
+void expect_agreement(const std::vector<RankReport>& reports);
+
+}  // namespace cria

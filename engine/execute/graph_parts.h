@@ -1,0 +1,44 @@
+// Which part of every node one of several ranks computes. A part is some rows of matrices, or some heads; never a part of a sum,
+// so that a row's or a head's bits are those of one machine.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/graph/graph.h"
+#include "engine/ranks/shares.h"
+
+namespace cria {
+
+struct UnitRange {
+  std::size_t begin = 0, end = 0;
+  [[nodiscard]] std::size_t size() const { return end - begin; }
+};
+
+/// Of one node. A unit is a row of its matrices and a column of its output; of heads: a query head.
+struct NodePart {
+  UnitRange own;          ///< what this rank computes; with one rank all
+  std::size_t width = 1;  ///< columns of the output that a unit has
+  std::vector<std::size_t>
+      bounds;             ///< by rank: [bounds[r], bounds[r + 1]) is its own; empty: each rank computes all
+  bool gathered = false;  ///< afterwards every rank has the whole output; else only who computed it reads it
+
+  [[nodiscard]] bool divided() const { return !bounds.empty(); }
+};
+
+struct GraphParts {
+  std::vector<NodePart> nodes;    ///< as Graph::nodes
+  std::vector<UnitRange> caches;  ///< as Graph::caches: the kv heads that lie here. Ranks may share one.
+
+  /// Of rank `rank` of shares.size(). One rank: everything.
+  static GraphParts of(const Graph& graph, const Shares& shares, std::size_t rank);
+  static GraphParts whole(const Graph& graph) { return of(graph, {1}, 0); }
+
+  /// Bytes of matrices that the rank reads: its rows, and of what all compute everything.
+  [[nodiscard]] std::size_t weight_bytes(const Graph& graph) const;
+};
+
+/// How many of an attention's query heads read the same keys.
+std::size_t heads_together(const AttentionSpec& attention, const CacheSpec& cache);
+
+}  // namespace cria

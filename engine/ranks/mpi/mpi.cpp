@@ -1,0 +1,223 @@
+// Ranks over MPI: the one file that knows it. Collective operations do not block; they are polled until they are done or the
+// patience is over. Then who does not answer is found out by messages between pairs, and all are ended.
+#define OMPI_SKIP_MPICXX 1
+#define MPICH_SKIP_MPICXX 1
+#include <mpi.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "engine/ranks/mpi/module.h"
+
+namespace cria {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+constexpr double kUsual = 7;      // seconds, where nothing else is asked for
+constexpr double kLoading = 600;  // a model that is read from a disk, not mapped
+constexpr double kAnswer = 1.5;   // how long a rank may take to say that it is there
+
+/// Waits between polls: not at all, then for other threads, then asleep, so that idle ranks cost nothing.
+class Waiting {
+ public:
+  /// Seconds since the beginning.
+  double step() {
+    if (++polls_ < kEager) return 0;
+    const double seconds = Seconds(Clock::now() - begin_).count();
+    if (seconds < kPatient) {
+      sched_yield();
+    } else {
+      usleep(seconds < 1 ? 100 : 1000);
+    }
+    return seconds;
+  }
+
+ private:
+  static constexpr unsigned kEager = 200;
+  static constexpr double kPatient = 0.02;
+  unsigned polls_ = 0;
+  Clock::time_point begin_ = Clock::now();
+};
+
+class MpiRanks final : public Ranks {
+ public:
+  MpiRanks() {
+    MPI_Comm_dup(MPI_COMM_WORLD, &all_);
+    MPI_Comm_dup(MPI_COMM_WORLD, &pairs_);
+    for (MPI_Comm communicator : {MPI_COMM_WORLD, all_, pairs_})
+      MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(all_, &rank_);
+    MPI_Comm_size(all_, &size_);
+    counts_.resize(static_cast<std::size_t>(size_));
+    places_.resize(static_cast<std::size_t>(size_));
+    learn_hosts();
+    learn_neighbours();
+  }
+  ~MpiRanks() override {
+    MPI_Comm_free(&all_);
+    MPI_Comm_free(&pairs_);
+    MPI_Finalize();
+  }
+
+  unsigned rank() const override { return static_cast<unsigned>(rank_); }
+  unsigned size() const override { return static_cast<unsigned>(size_); }
+  std::string host() const override { return host_of(rank_); }
+  unsigned neighbours() const override { return neighbours_; }
+  void set_timeout(double seconds) override { usual_ = seconds; }
+
+  void broadcast(std::span<std::byte> bytes, Patience patience) override {
+    for (std::size_t done = 0; done < bytes.size(); done += kMost) {
+      const auto n = static_cast<int>(std::min(kMost, bytes.size() - done));
+      MPI_Request request = MPI_REQUEST_NULL;
+      check(MPI_Ibcast(bytes.data() + done, n, MPI_BYTE, 0, all_, &request));
+      wait(request, patience);
+    }
+  }
+
+  void gather(std::byte* data, std::span<const std::size_t> begin, Patience patience) override {
+    for (std::size_t r = 0; r < counts_.size(); ++r) {
+      if (begin[r + 1] > INT_MAX) fail("a part that MPI cannot send in one piece");
+      counts_[r] = static_cast<int>(begin[r + 1] - begin[r]);
+      places_[r] = static_cast<int>(begin[r]);
+    }
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, counts_.data(), places_.data(), MPI_BYTE,
+                          all_, &request));
+    wait(request, patience);
+  }
+
+ private:
+  static constexpr std::size_t kMost = std::size_t{1} << 30;  // bytes of one operation
+
+  void learn_hosts() {
+    hosts_.resize(static_cast<std::size_t>(size_) * MPI_MAX_PROCESSOR_NAME);
+    int length = 0;
+    MPI_Get_processor_name(hosts_.data() + static_cast<std::size_t>(rank_) * MPI_MAX_PROCESSOR_NAME, &length);
+    MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, hosts_.data(), MPI_MAX_PROCESSOR_NAME, MPI_CHAR, all_);
+  }
+  std::string host_of(int rank) const {
+    return hosts_.data() + static_cast<std::size_t>(rank) * MPI_MAX_PROCESSOR_NAME;
+  }
+
+  // Ranks of this machine with the same processors: mpirun may have bound each to its own, or none.
+  void learn_neighbours() {
+    MPI_Comm machine = MPI_COMM_NULL;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
+    int here = 1, me = 0;
+    MPI_Comm_size(machine, &here);
+    MPI_Comm_rank(machine, &me);
+    std::vector<cpu_set_t> masks(static_cast<std::size_t>(here));
+    cpu_set_t& own = masks[static_cast<std::size_t>(me)];
+    CPU_ZERO(&own);
+    sched_getaffinity(0, sizeof own, &own);
+    MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, masks.data(), sizeof(cpu_set_t), MPI_BYTE, machine);
+    neighbours_ = static_cast<unsigned>(std::count_if(
+        masks.begin(), masks.end(), [&own](const cpu_set_t& mask) { return CPU_EQUAL(&mask, &own) != 0; }));
+    MPI_Comm_free(&machine);
+  }
+
+  void wait(MPI_Request& request, Patience patience) {
+    const double limit = patience == Patience::Usual ? usual_ : std::max(usual_, kLoading);
+    int done = 0;
+    for (Waiting waiting;;) {
+      check(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
+      if (done != 0) return;
+      if (waiting.step() > limit && patience != Patience::Endless) give_up(limit);
+    }
+  }
+
+  void check(int code) {
+    if (code == MPI_SUCCESS) return;
+    char text[MPI_MAX_ERROR_STRING] = {};
+    int length = 0;
+    MPI_Error_string(code, text, &length);
+    fail("the connection to the other ranks is lost: " + std::string(text));
+  }
+
+  /// Every rank that waits comes here at about the same time. Those who do not are to blame; the first of the others says so.
+  [[noreturn]] void give_up(double seconds) {
+    const std::vector<bool> there = call_roll();
+    std::string missing;
+    for (int r = 0; r < size_; ++r)
+      if (!there[static_cast<std::size_t>(r)])
+        missing += (missing.empty() ? "rank " : ", rank ") + std::to_string(r) + " on " + host_of(r);
+    const bool first = std::find(there.begin(), there.end(), true) - there.begin() == rank_;
+    char limit[32] = {};
+    std::snprintf(limit, sizeof limit, "%g", seconds);
+    if (first)
+      say((missing.empty() ? "the connection between the ranks" : missing) + ": no answer for " + limit +
+          " s (--rank-timeout gives it more)");
+    end(first);
+  }
+
+  /// Which ranks answer: this one, and those from which a message comes.
+  std::vector<bool> call_roll() {
+    const auto n = static_cast<std::size_t>(size_);
+    std::vector<char> heard(n);
+    const char here = 1;
+    std::vector<MPI_Request> receives(n, MPI_REQUEST_NULL);
+    for (int r = 0; r < size_; ++r) {
+      if (r == rank_) continue;
+      MPI_Request sent = MPI_REQUEST_NULL;
+      MPI_Irecv(&heard[static_cast<std::size_t>(r)], 1, MPI_CHAR, r, 0, pairs_,
+                &receives[static_cast<std::size_t>(r)]);
+      MPI_Isend(&here, 1, MPI_CHAR, r, 0, pairs_, &sent);
+    }
+    std::vector<bool> there(n, false);
+    there[static_cast<std::size_t>(rank_)] = true;
+    for (const auto begin = Clock::now(); Seconds(Clock::now() - begin).count() < kAnswer; usleep(1000)) {
+      for (std::size_t r = 0; r < n; ++r) {
+        int done = 0;
+        if (!there[r] && MPI_Test(&receives[r], &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done != 0)
+          there[r] = true;
+      }
+      if (std::find(there.begin(), there.end(), false) == there.end()) break;
+    }
+    return there;
+  }
+
+  [[noreturn]] void fail(const std::string& reason) {
+    say("rank " + std::to_string(rank_) + " on " + host_of(rank_) + ": " + reason);
+    end(true);
+  }
+  static void say(const std::string& text) {
+    const std::string line = "cria: error: " + text + "\n";
+    if (write(STDERR_FILENO, line.data(), line.size()) < 0) return;
+  }
+  /// now: else the one who has said why ends all; if it cannot, every rank ends itself.
+  [[noreturn]] static void end(bool now) {
+    if (!now) usleep(500000);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+    _exit(1);
+  }
+
+  MPI_Comm all_ = MPI_COMM_NULL, pairs_ = MPI_COMM_NULL;  // of collective operations; for call_roll()
+  int rank_ = 0, size_ = 1;
+  unsigned neighbours_ = 1;
+  double usual_ = kUsual;
+  std::vector<char> hosts_;  // [rank][MPI_MAX_PROCESSOR_NAME]
+  std::vector<int> counts_, places_;
+};
+
+}  // namespace
+}  // namespace cria
+
+// Engines are used by one thread at a time, but not always by the one that has begun: serialized, not funneled.
+extern "C" cria::Ranks* cria_join_mpi(char* reason, std::size_t size) {
+  int level = 0;
+  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS ||
+      level < MPI_THREAD_SERIALIZED) {
+    std::snprintf(reason, size, "this MPI cannot be used by several threads, one at a time");
+    return nullptr;
+  }
+  return new cria::MpiRanks;
+}

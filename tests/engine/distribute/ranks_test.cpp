@@ -1,0 +1,261 @@
+// Several ranks compute the bytes that one computes.
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "engine/execute/graph_parts.h"
+#include "engine/scheduler.h"
+#include "tests/engine/architectures/architecture_cases.h"
+#include "tests/engine/demo.h"
+#include "tests/engine/distribute/thread_ranks.h"
+#include "tests/engine/tiny_model.h"
+#include "tests/model/temporary_directory.h"
+
+namespace cria::test {
+namespace {
+
+SessionOptions small_session(KvType kv_type = {}) {
+  SessionOptions options;
+  options.n_ctx = 96;
+  options.rope_ctx = 96;
+  options.n_batch = 11;
+  options.threads = 1;
+  options.kv_type = kv_type;
+  return options;
+}
+
+/// Of so many tokens in batches, and so many one by one.
+std::vector<float> logits_of(const std::string& path, const SessionOptions& options, std::size_t together,
+                             std::size_t alone) {
+  const auto model = Model::load(path);
+  Session session(*model, options);
+  std::vector<TokenId> tokens;
+  for (std::size_t i = 0; i < together + alone; ++i)
+    tokens.push_back(static_cast<TokenId>((7 * i + i * i) % model->vocabulary_size()));
+  std::vector<float> all = all_logits(session, std::span(tokens).first(together));
+  for (std::size_t i = together; i < tokens.size(); ++i) {
+    const std::vector<float> last = copy(session.eval(std::span(tokens).subspan(i, 1)));
+    all.insert(all.end(), last.begin(), last.end());
+  }
+  return all;
+}
+
+// Threads meet for every node that is gathered, and on a busy machine each meeting takes its time: so one batch.
+TEST(Ranks, EveryArchitectureHasTheBytesOfOne) {
+  const TemporaryDirectory directory;
+  SessionOptions options = small_session();
+  options.n_batch = 16;
+  for (const ArchitectureCase& c : architecture_cases()) {
+    SCOPED_TRACE(c.name);
+    const std::string path = directory.file("model.gguf");
+    TinyArchitecture(c).write(path);
+    const std::vector<float> alone = logits_of(path, options, 12, 0);
+    const RankTeam team(3);
+    EXPECT_TRUE(same_bytes(alone, logits_of(path, options, 12, 0)));
+  }
+}
+
+// Among them: parts of unequal size, more ranks than kv heads, more than query heads, and ranks without any part.
+TEST(Ranks, AnyDivisionHasTheBytesOfOne) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("model.gguf");
+  const std::array types = {DType::F16, DType::Q4_K, DType::BF16};
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    TinyModel tiny;
+    tiny.n_embd = 256;
+    tiny.n_heads = 8;
+    tiny.n_kv_heads = {4, 1};
+    tiny.head_dim = 32;
+    tiny.n_rot = 32;
+    tiny.n_ff = 768;
+    tiny.dtype = types[i];
+    tiny.biases = tiny.tied = types[i] == DType::Q4_K;
+    tiny.write(path);
+    const SessionOptions options = small_session(std::array{KvType::F16, KvType::F32, KvType::Q8_0}[i]);
+    const std::vector<float> alone = logits_of(path, options, 20, 1);
+    for (const Shares& shares :
+         {Shares{1}, Shares{2, 1}, Shares{5, 3, 1}, Shares{1, 1, 1, 1}, Shares(7, 1)}) {
+      const RankTeam team(static_cast<unsigned>(shares.size()), shares);
+      EXPECT_TRUE(same_bytes(alone, logits_of(path, options, 20, 1))) << name(types[i]) << shares.size();
+    }
+  }
+}
+
+const std::string kDemoPath = CRIA_DATA "/cria-demo-Q8_0.gguf";
+
+/// Texts of a conversation's first answers: greedy, sampled, with guesses.
+std::vector<std::string> demo_answers() {
+  const auto model = Model::load(kDemoPath);
+  SessionOptions options = small_session();
+  options.n_ctx = options.rope_ctx = 200;
+  options.n_batch = 64;
+  options.draft = model;
+  std::vector<std::string> texts;
+  for (const float temperature : {0.0F, 0.9F}) {
+    for (const Speculate way : {Speculate::Off, Speculate::Lookup}) {
+      if (way == Speculate::Off) options.draft = nullptr;
+      Session session(*model, options);
+      GenerateOptions wanted = greedy(5);
+      wanted.sampler.temperature = temperature;
+      wanted.sampler.seed = 5;
+      wanted.speculate = way;
+      Text text;
+      session.generate(demo_tokens(), wanted, text.sink());
+      texts.push_back(text.text);
+    }
+    options.draft = model;
+  }
+  return texts;
+}
+
+TEST(Ranks, AnswersAreTheSame) {
+  const std::vector<std::string> alone = demo_answers();
+  EXPECT_NE(alone.front(), "");
+  const RankTeam team(3, {1, 2, 1});
+  EXPECT_EQ(demo_answers(), alone);
+  EXPECT_GT(team.gathered(), 0U);
+}
+
+// Sequences that fork, find what others have read, and are cut: pages are copied on every rank.
+std::vector<float> logits_of_forks() {
+  const auto model = Model::load(kDemoPath);
+  EngineOptions options;
+  options.n_ctx = options.rope_ctx = 300;
+  options.n_batch = 64;
+  options.threads = 1;
+  options.sequences = 4;
+  Engine engine(*model, options);
+  Batch batch(engine);
+  std::vector<float> all;
+  const auto read = [&](Sequence& sequence, std::span<const TokenId> tokens) {
+    batch.clear();
+    batch.add(sequence, tokens, tokens.size() - 1);
+    batch.forward();
+    const std::vector<float> row = copy(batch.logits(0, 1));
+    all.insert(all.end(), row.begin(), row.end());
+  };
+  Sequence first(engine);
+  read(first, many_tokens(40));
+  Sequence second = first.fork();
+  read(second, many_tokens(7));
+  read(first, many_tokens(3));
+  second.truncate(20);
+  read(second, many_tokens(5));
+  Sequence third(engine);
+  EXPECT_GT(third.reuse(many_tokens(30)), 0U);
+  read(third, many_tokens(9));
+  batch.clear();
+  batch.add(first, many_tokens(2), 0);
+  batch.add(third, many_tokens(4), 2);
+  batch.forward();
+  const std::vector<float> rows = copy(batch.logits(0, 4));
+  const std::vector<float> hidden = copy(batch.hidden(0, 4));
+  all.insert(all.end(), rows.begin(), rows.end());
+  all.insert(all.end(), hidden.begin(), hidden.end());
+  return all;
+}
+
+TEST(Ranks, ForksAndKeptPrefixesAreFollowed) {
+  const std::vector<float> alone = logits_of_forks();
+  const RankTeam team(3);
+  EXPECT_TRUE(same_bytes(logits_of_forks(), alone));
+}
+
+// What an observer sees, whole although nobody else gathers it.
+std::vector<float> observed_values() {
+  const auto model = Model::load(kDemoPath);
+  Session session(*model, small_session());
+  std::vector<float> all;
+  session.observe([&](const Node&, std::span<const float> values, std::size_t) {
+    all.insert(all.end(), values.begin(), values.end());
+  });
+  session.eval(many_tokens(13));
+  return all;
+}
+
+TEST(Ranks, ObserversSeeEverything) {
+  const std::vector<float> alone = observed_values();
+  const RankTeam team(2);
+  EXPECT_TRUE(same_bytes(observed_values(), alone));
+}
+
+TEST(Ranks, APassThatIsStoppedChangesNothing) {
+  const RankTeam team(2);
+  const auto model = Model::load(kDemoPath);
+  Session session(*model, small_session());
+  const std::atomic<bool> stop = true;
+  GenerateOptions wanted = greedy(4);
+  wanted.interrupt = &stop;
+  EXPECT_EQ(session.generate(demo_tokens(), wanted, {}).reason, StopReason::Interrupted);
+  wanted.interrupt = nullptr;
+  Text text;
+  session.generate(demo_tokens(), wanted, text.sink());
+  EXPECT_NE(text.text, "");
+}
+
+TEST(Ranks, WhatCannotBeFollowedIsRefused) {
+  const TemporaryDirectory directory;
+  const RankTeam team(2);
+  const auto model = Model::load(kDemoPath);
+  const Session session(*model, small_session());
+  EXPECT_EQ(
+      error_of([&] { session.save(directory.file("talk")); }),
+      directory.file("talk") + ": a session's file cannot be written or read where several ranks compute");
+}
+
+TEST(Ranks, AFileThatIsMissingIsSaid) {
+  const RankTeam team(2);
+  EXPECT_NE(error_of([] { (void)Model::load("/no/such.gguf"); }), "");
+  EXPECT_TRUE(Model::load(kDemoPath) != nullptr);  // all go on
+}
+
+TEST(Ranks, TheRankThatDiffersIsNamed) {
+  EXPECT_EQ(error_of([] { const RankTeam team(3, {}, "2"); }),
+            "rank 2 on host2: another version of the program: expected 1, got 2");
+}
+
+TEST(Ranks, EachHasItsPartOfTheMemory) {
+  const auto alone = Model::load(kDemoPath);
+  EngineOptions options;
+  const EngineMemory whole = engine_memory(*alone, options);
+  const RankTeam team(2);
+  const auto model = Model::load(kDemoPath);
+  const EngineMemory half = engine_memory(*model, options);
+  EXPECT_EQ(half.kv, whole.kv / 2);
+  EXPECT_LT(half.file, whole.file);
+}
+
+TEST(Shares, DivideAllUnits) {
+  using Bounds = std::vector<std::size_t>;
+  EXPECT_EQ(divide(8, 1, Shares{1, 1}), (Bounds{0, 4, 8}));
+  EXPECT_EQ(divide(100, 32, Shares{1, 1}), (Bounds{0, 64, 100}));
+  EXPECT_EQ(divide(3, 1, Shares{1, 1, 1, 1}), (Bounds{0, 1, 2, 2, 3}));
+  EXPECT_EQ(divide(90, 1, Shares{5, 3, 1}), (Bounds{0, 50, 80, 90}));
+  EXPECT_EQ(divide(20, 32, Shares{1, 1}), (Bounds{0, 20, 20}));
+}
+
+TEST(Shares, AreOnePerRank) {
+  EXPECT_EQ(parse_shares("2,1,1", 3), (Shares{2, 1, 1}));
+  for (const char* const bad : {"", "1", "1,2,", "1,,2", "0,1", "1,1001", "1,2,3", "1;2", "-1,2", "1, 2"})
+    EXPECT_NE(error_of([bad] { (void)parse_shares(bad, 2); }), "") << bad;
+}
+
+// Between projections and attention nothing travels, nor between gate and up.
+TEST(GraphParts, OnlyWhatOthersReadIsGathered) {
+  const Graph& graph = demo_model().graph();
+  const GraphParts parts = GraphParts::of(graph, {1, 1}, 1);
+  std::size_t gathered = 0, layers = 0;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const NodePart& part = parts.nodes[i];
+    if (graph.nodes[i].op == Op::Heads) {
+      EXPECT_TRUE(part.divided() && !part.gathered);
+      ++layers;
+    }
+    if (part.gathered) ++gathered;
+  }
+  EXPECT_EQ(gathered, 4 * layers + 1);
+  EXPECT_LE(parts.weight_bytes(graph), GraphParts::whole(graph).weight_bytes(graph) * 11 / 20);
+}
+
+}  // namespace
+}  // namespace cria::test

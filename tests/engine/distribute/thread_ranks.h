@@ -1,0 +1,90 @@
+// Ranks that are threads of the test's process.
+#pragma once
+
+#include <array>
+#include <barrier>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/distribute/follower.h"
+#include "engine/distribute/leader.h"
+
+namespace cria::test {
+
+/// Where they meet. What a rank gives lies in one of two places in turn: when it gives something there again, all have met once
+/// more, and have read it.
+struct RankHub {
+  explicit RankHub(unsigned n) : size(n), meeting(static_cast<std::ptrdiff_t>(n)), given(n) {}
+  const unsigned size;
+  std::barrier<> meeting;
+  std::vector<std::array<std::vector<std::byte>, 2>> given;  // by rank
+};
+
+class ThreadRanks : public Ranks {
+ public:
+  ThreadRanks(RankHub& hub, unsigned rank) : hub_(hub), rank_(rank) {}
+  unsigned rank() const override { return rank_; }
+  unsigned size() const override { return hub_.size; }
+  std::string host() const override { return "host" + std::to_string(rank_); }
+  unsigned neighbours() const override { return hub_.size; }
+  void set_timeout(double) override {}
+
+  void broadcast(std::span<std::byte> bytes, Patience) override {
+    if (rank_ == 0) give(bytes.data(), bytes.size());
+    meet();
+    if (rank_ != 0) std::memcpy(bytes.data(), given_by(0).data(), bytes.size());
+  }
+  void gather(std::byte* data, std::span<const std::size_t> begin, Patience) override {
+    give(data + begin[rank_], begin[rank_ + 1] - begin[rank_]);
+    meet();
+    for (unsigned r = 0; r < hub_.size; ++r)
+      if (r != rank_ && begin[r] != begin[r + 1])
+        std::memcpy(data + begin[r], given_by(r).data(), begin[r + 1] - begin[r]);
+    gathered += begin.back() - begin.front();
+  }
+  std::size_t gathered = 0;  ///< bytes
+
+ private:
+  std::vector<std::byte>& given_by(unsigned rank) const { return hub_.given[rank][met_ % 2]; }
+  void give(const std::byte* data, std::size_t size) {
+    hub_.given[rank_][(met_ + 1) % 2].assign(data, data + size);
+  }
+  void meet() {
+    ++met_;
+    hub_.meeting.arrive_and_wait();
+  }
+  RankHub& hub_;
+  const unsigned rank_;
+  std::size_t met_ = 0;
+};
+
+/// While it lives, this process has n ranks. version: of the last rank.
+class RankTeam {
+ public:
+  explicit RankTeam(unsigned n, Shares shares = {}, const std::string& version = "1")
+      : hub_(n), first_(hub_, 0) {
+    for (unsigned r = 1; r < n; ++r) {
+      threads_.emplace_back([this, r, own = r + 1 == n ? version : "1"] {
+        const FollowingThread follows;
+        ThreadRanks ranks(hub_, r);
+        follow(ranks, own);
+      });
+    }
+    leader_ = std::make_unique<Leader>(first_, "1");
+    if (!shares.empty()) leader_->set_shares(std::move(shares));
+  }
+  ~RankTeam() { leader_.reset(); }
+
+  [[nodiscard]] std::size_t gathered() const { return first_.gathered; }
+
+ private:
+  RankHub hub_;
+  ThreadRanks first_;
+  std::vector<std::jthread> threads_;
+  std::unique_ptr<Leader> leader_;
+};
+
+}  // namespace cria::test
