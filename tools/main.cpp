@@ -12,6 +12,7 @@
 #include "tools/options/arguments.h"
 #include "tools/options/settings.h"
 #include "tools/options/usage_error.h"
+#include "tools/ranks/process_ranks.h"
 #include "tools/terminal/interrupt.h"
 #include "tools/terminal/messages.h"
 #include "tools/terminal/process.h"
@@ -100,7 +101,9 @@ int exit_code(F&& f) {
 int run(int argc, char** argv) {
   CLI::App app("Runs LLaMA-family language models in GGUF files on ordinary CPUs.", "cria");
   add_commands(app);
-  const int code = exit_code([&] { return parse_and_run(app, argc, argv); });
+  const int code = exit_code([&] {
+    return run_among_ranks([&] { return exit_code([&] { return parse_and_run(app, argc, argv); }); });
+  });
   const int flushed = exit_code([] { return flush_stdout(), 0; });  // also what was said before an error
   return code != 0 ? code : flushed;
 }

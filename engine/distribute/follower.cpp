@@ -141,6 +141,7 @@ class Follower {
     for (;;) {
       const RankTask task = packet_.receive(ranks_);
       if (task == RankTask::End) return;
+      if (task == RankTask::SetTimeout) ranks_.set_timeout(packet_.get<double>());
       if (task == RankTask::LoadModel) load_model();
       if (task == RankTask::OpenEngine) open_engine();
       if (task == RankTask::DropModel) models_.erase(packet_.get<std::uint64_t>());

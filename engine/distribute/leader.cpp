@@ -51,6 +51,14 @@ Leader::~Leader() {
   packet_.send(ranks_);
 }
 
+void Leader::set_timeout(double seconds) {
+  const Turn turn(mutex_);
+  packet_.begin(RankTask::SetTimeout);
+  packet_.put(seconds);
+  packet_.send(ranks_);
+  ranks_.set_timeout(seconds);
+}
+
 Leader* Leader::current() { return thread_follows ? nullptr : process_leader.load(); }
 
 FollowingThread::FollowingThread() { thread_follows = true; }

@@ -47,6 +47,8 @@ class Leader {
   [[nodiscard]] const Shares& shares() const { return shares_; }
   /// Of engines that are opened from now on; by default all get the same.
   void set_shares(Shares shares) { shares_ = std::move(shares); }
+  /// How long a rank may take for a step: Patience::Usual of all.
+  void set_timeout(double seconds);
 
   /// What load() gives here, once the others have the same model. Throws what load() throws, or Error that names the rank.
   std::shared_ptr<const Model> load_model(const std::string& path, const LoadOptions& options,

@@ -17,6 +17,7 @@ namespace cria {
 /// What is to be done.
 enum class RankTask : std::uint32_t {
   End,
+  SetTimeout,
   LoadModel,
   DropModel,
   OpenEngine,

@@ -26,6 +26,8 @@ OptionDescription describe_option(const CLI::Option& option);
 
 /// "cria 0.1.0 (commit 0123456789; runs on avx2, scalar)"
 std::string version_text();
+/// Version and commit: what two machines must agree in.
+std::string program_version();
 
 /// The subcommand of this name; null if there is none.
 CLI::App* find_command(const CLI::App& app, const std::string& name);

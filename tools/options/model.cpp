@@ -11,6 +11,7 @@
 #include "tools/options/command.h"
 #include "tools/options/find_model.h"
 #include "tools/options/nearest.h"
+#include "tools/ranks/process_ranks.h"
 #include "tools/terminal/messages.h"
 #include "tools/terminal/terminal.h"
 
@@ -98,6 +99,15 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
       ->check(CLI::IsMember({"f16", "f32", "q8_0"}))
       ->capture_default_str();
   add_override_options(command, options.overrides);
+  command
+      .add_option("--shares", options.shares,
+                  "several ranks (mpirun): how much of the work each gets (default: all the same)")
+      ->type_name("N,N,...");
+  command
+      .add_option("--rank-timeout", options.rank_timeout,
+                  "several ranks: seconds without an answer after which all are ended (default: 7)")
+      ->type_name("SECONDS")
+      ->check(range(0.1, 86400.0));
   command.add_flag("--mlock", options.mlock, "keep the model in memory");
   command.add_flag("--no-mmap", options.no_mmap, "read the file into memory instead of mapping it");
   command.add_flag("--profile", options.profile, "a table of the time per graph node on stderr at the end");
@@ -151,6 +161,8 @@ std::uint64_t parameter_count(const GgufFile& file) {
 }  // namespace
 
 std::shared_ptr<const Model> load_model(const ModelOptions& options) {
+  if (!options.shares.empty()) set_shares(options.shares);
+  if (options.rank_timeout != 0) set_rank_timeout(options.rank_timeout);
   const std::string path = find_model(options.model);
   auto model = Model::load(path, {.mmap = !options.no_mmap,
                                   .mlock = options.mlock,

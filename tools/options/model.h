@@ -21,6 +21,8 @@ struct ModelOptions {
   OverrideOptions overrides;
   std::string draft;               ///< a model that guesses; "": none
   std::vector<std::string> loras;  ///< FILE[:SCALE]
+  std::string shares;              ///< of several ranks; "": equal
+  double rank_timeout = 0;         ///< in seconds; 0: the usual
   bool verbose = false, mlock = false, no_mmap = false, profile = false;
 };
 

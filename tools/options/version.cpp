@@ -3,6 +3,11 @@
 
 namespace cria::tools {
 
+std::string program_version() {
+  const std::string commit = CRIA_COMMIT;
+  return CRIA_VERSION + (commit.empty() ? "" : " (commit " + commit + ")");
+}
+
 std::string version_text() {
   const std::string commit = CRIA_COMMIT;
   return "cria " CRIA_VERSION " (" + (commit.empty() ? "" : "commit " + commit + "; ") + "runs on " +

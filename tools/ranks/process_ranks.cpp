@@ -1,0 +1,93 @@
+#include "tools/ranks/process_ranks.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+
+#include "engine/distribute/follower.h"
+#include "engine/distribute/leader.h"
+#include "engine/ranks/mpi/module.h"
+#include "model/error.h"
+#include "tools/options/command_line.h"
+#include "tools/terminal/messages.h"
+#include "tools/terminal/process.h"
+
+namespace cria::tools {
+namespace {
+namespace fs = std::filesystem;
+
+/// How many processes mpirun (Open MPI's, or one that speaks PMI: MPICH's) has started; 1: this one was started otherwise.
+long started_processes() {
+  long most = 1;
+  for (const char* const name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
+    if (const char* const text = std::getenv(name)) most = std::max(most, std::strtol(text, nullptr, 10));
+  return most;
+}
+
+/// Beside the program in the tree where it is built, below lib where it is installed.
+fs::path module_path() {
+  std::error_code error;
+  const fs::path directory = fs::read_symlink("/proc/self/exe", error).parent_path();
+  const fs::path built = directory / kMpiModule, installed = directory / CRIA_MODULES / kMpiModule;
+  return fs::exists(built, error) ? built : installed;
+}
+
+// MPI's own plug-ins look for its symbols among those of all. It is never unloaded: its threads may still end.
+std::unique_ptr<Ranks> join_ranks(long started) {
+  const std::string count = std::to_string(started) + " processes are to compute together, ";
+  const fs::path path = module_path();
+  void* const module = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (module == nullptr) {
+    std::error_code error;
+    throw Error(count + (fs::exists(path, error) ? "but " + std::string(dlerror())
+                                                 : "but this cria was built without MPI"));
+  }
+  const auto join = reinterpret_cast<JoinMpi>(dlsym(module, kMpiEntry));
+  char reason[256] = {};
+  Ranks* const ranks = join == nullptr ? nullptr : join(reason, sizeof reason);
+  if (ranks == nullptr) throw Error(count + "but " + reason);
+  return std::unique_ptr<Ranks>(ranks);
+}
+
+// Rank 0 decides what a signal means, and ends the others; who does not end is killed by mpirun.
+int follow_rank_0(Ranks& ranks) {
+  signal(SIGINT, SIG_IGN);
+  signal(SIGTERM, SIG_IGN);
+  try {
+    follow(ranks, program_version());
+    return 0;
+  } catch (const std::exception& error) {
+    print_error("rank " + std::to_string(ranks.rank()) + " on " + ranks.host() + ": " + error.what());
+    exit_now(1);  // the others wait for this one: mpirun ends them
+  }
+}
+
+Leader& leader_for(const char* option) {
+  Leader* const leader = Leader::current();
+  if (leader == nullptr) throw Error(std::string(option) + " is for several ranks: mpirun -n 2 cria ...");
+  return *leader;
+}
+
+}  // namespace
+
+void set_shares(const std::string& shares) {
+  Leader& leader = leader_for("--shares");
+  leader.set_shares(parse_shares(shares, leader.ranks().size()));
+}
+
+void set_rank_timeout(double seconds) { leader_for("--rank-timeout").set_timeout(seconds); }
+
+int run_among_ranks(const std::function<int()>& command) {
+  const long started = started_processes();
+  if (started <= 1) return command();
+  const std::unique_ptr<Ranks> ranks = join_ranks(started);
+  if (ranks->rank() != 0) return follow_rank_0(*ranks);
+  const Leader leader(*ranks, program_version());
+  return command();
+}
+
+}  // namespace cria::tools
