@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""The program on several ranks: the bytes of one, and one line where a rank fails. ranks_test.py PROGRAM DEMO MPIRUN"""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM, DEMO, MPIRUN = sys.argv[1:4]
+TEXT = ("The ship that left the harbour in the morning came back before the evening. Nobody had seen the island that the "
+        "captain spoke of, and those who had been with him said nothing at all. ") * 3
+ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+               "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}
+
+
+def alone(*arguments):
+    return subprocess.run([PROGRAM, *arguments], capture_output=True, check=True, stdin=subprocess.DEVNULL)
+
+
+def on_ranks(n, *arguments):
+    return subprocess.run([MPIRUN, "-n", str(n), PROGRAM, *arguments], capture_output=True, stdin=subprocess.DEVNULL,
+                          env=ENVIRONMENT, timeout=120)
+
+
+def errors(text):
+    return [line for line in text.decode().splitlines() if line.startswith("cria: error:")]
+
+
+def children(pid):
+    return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+class SameBytes(unittest.TestCase):
+    def same_output(self, n, ranks, *arguments):
+        got = on_ranks(n, *arguments, *ranks)
+        self.assertEqual((got.returncode, got.stderr.decode()), (0, ""))
+        self.assertEqual(got.stdout, alone(*arguments).stdout)
+
+    def test_a_greedy_answer_with_guesses(self):
+        self.same_output(2, [], "run", "-m", DEMO, "-t", "1", "--temp", "0", "-n", "24", "--speculate", "lookup", TEXT)
+
+    def test_a_sampled_answer_on_unequal_ranks(self):
+        self.same_output(3, ["--shares", "2,1,1"], "run", "-m", DEMO, "-t", "1", "--seed", "3", "-n", "12", "--kv-type", "q8_0",
+                         "Who are you?")
+
+    def test_logits_and_perplexity(self):
+        with tempfile.TemporaryDirectory() as directory:
+            text, one, two = (os.path.join(directory, name) for name in ("text", "one", "two"))
+            pathlib.Path(text).write_text(TEXT)
+            logits = ["logits", "-m", DEMO, "-t", "1", "--tokens", "1,400,500,7,9,2000", "-o"]
+            alone(*logits, one)
+            self.assertEqual(on_ranks(3, *logits, two).returncode, 0)
+            self.assertEqual(pathlib.Path(one).read_bytes(), pathlib.Path(two).read_bytes())
+            perplexity = ["perplexity", "-m", DEMO, "-t", "1", "-f", text, "-c", "64", "--chunks", "1", "--json"]
+            self.assertEqual(json.loads(on_ranks(2, *perplexity).stdout)["ppl"], json.loads(alone(*perplexity).stdout)["ppl"])
+
+
+class Faults(unittest.TestCase):
+    def test_a_wrong_word_is_said_once(self):
+        got = on_ranks(2, "run", "--no-such-option")
+        self.assertEqual(got.returncode, 2)
+        self.assertEqual(len(errors(got.stderr)), 1)
+
+    def test_shares_are_one_per_rank(self):
+        got = on_ranks(2, "run", "-m", DEMO, "--shares", "1,1,1", "Hello")
+        self.assertEqual(got.returncode, 1)
+        self.assertEqual(len(errors(got.stderr)), 1)
+
+    def on_two_files(self, change):
+        """Rank 1 sees another file under the same name."""
+        with tempfile.TemporaryDirectory() as directory:
+            model = bytearray(pathlib.Path(DEMO).read_bytes())
+            for name in ("a", "b"):
+                os.mkdir(os.path.join(directory, name))
+            pathlib.Path(directory, "a", "model.gguf").write_bytes(model)
+            pathlib.Path(directory, "b", "model.gguf").write_bytes(change(model))
+            one = lambda name: ["-n", "1", "-wdir", os.path.join(directory, name), PROGRAM, "run", "-m", "./model.gguf", "Hello"]
+            got = subprocess.run([MPIRUN, *one("a"), ":", *one("b")], capture_output=True, stdin=subprocess.DEVNULL,
+                                 env=ENVIRONMENT, timeout=120)
+            self.assertEqual((got.returncode, got.stdout), (1, b""))
+            return errors(got.stderr)
+
+    def test_another_file_is_named_by_its_rank(self):
+        def change(model):
+            model[-1] ^= 1  # in the last tensor's last row, which is not compared, and:
+            return model.replace(b"output_norm.weight", b"output_norm.weighs")
+        lines = self.on_two_files(change)
+        self.assertEqual(len(lines), 1)
+        self.assertRegex(lines[0], "^cria: error: rank 1 on ")
+
+    def test_a_truncated_file_is_named_by_its_rank(self):
+        lines = self.on_two_files(lambda model: model[:len(model) // 2])
+        self.assertEqual(len(lines), 1)
+        self.assertRegex(lines[0], "^cria: error: rank 1 on .*model.gguf")
+
+    def end_of(self, number, who):
+        """An answer without an end is begun; then rank `who` gets the signal. What is said, once all have ended."""
+        command = [MPIRUN, "-n", "2", PROGRAM, "run", "-m", DEMO, "-t", "1", "-n", "100000", "--ignore-eos", "--context-shift",
+                   "--rank-timeout", "1", "Tell me a long story."]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                              env=ENVIRONMENT) as run:
+            self.assertTrue(run.stdout.read(1))
+            ranks = sorted(children(run.pid), key=rank_of)
+            os.kill(ranks[who] if who is not None else run.pid, number)
+            said = run.communicate(timeout=60)[1]
+            self.assertNotEqual(run.returncode, 0)
+            for rank in ranks:
+                self.assertFalse(pathlib.Path(f"/proc/{rank}").exists())
+            return said
+
+    def test_a_stopped_rank_is_named(self):
+        lines = errors(self.end_of(signal.SIGSTOP, 1))
+        self.assertEqual(len(lines), 1)
+        self.assertRegex(lines[0], "^cria: error: rank 1 on .*: no answer for 1 s")
+
+    def test_a_stopped_first_rank_ends_all(self):
+        self.end_of(signal.SIGSTOP, 0)
+
+    def test_a_killed_rank_ends_all(self):
+        self.end_of(signal.SIGKILL, 1)
+
+    def test_control_c_ends_all(self):
+        self.end_of(signal.SIGINT, None)
+
+
+def rank_of(pid):
+    environment = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return next(int(entry.split(b"=")[1]) for entry in environment if entry.startswith((b"OMPI_COMM_WORLD_RANK=", b"PMI_RANK=")))
+
+
+unittest.main(argv=sys.argv[:1] + sys.argv[4:], verbosity=2)
