@@ -7,7 +7,10 @@
 
 namespace cria::tools {
 
-bool is_terminal(std::FILE* stream) { return isatty(fileno(stream)) != 0; }
+// mpirun gives its processes a terminal of its own making, and passes on what comes out: that is a pipe.
+bool is_terminal(std::FILE* stream) {
+  return isatty(fileno(stream)) != 0 && std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr;
+}
 
 bool shows_styles(std::FILE* stream) {
   const char* no_color = std::getenv("NO_COLOR");

@@ -26,13 +26,17 @@ constexpr double kUsual = 7;      // seconds, where nothing else is asked for
 constexpr double kLoading = 600;  // a model that is read from a disk, not mapped
 constexpr double kAnswer = 1.5;   // how long a rank may take to say that it is there
 
-/// Waits between polls: not at all, then for other threads, then asleep, so that idle ranks cost nothing.
+/// Waits between polls: not at all, then for other threads, then asleep, so that idle ranks cost nothing. Time in which this
+/// process itself was stopped does not count.
 class Waiting {
  public:
   /// Seconds since the beginning.
   double step() {
     if (++polls_ < kEager) return 0;
-    const double seconds = Seconds(Clock::now() - begin_).count();
+    const auto now = Clock::now();
+    if (Seconds(now - last_).count() > kStopped) begin_ += now - last_;
+    last_ = now;
+    const double seconds = Seconds(now - begin_).count();
     if (seconds < kPatient) {
       sched_yield();
     } else {
@@ -43,9 +47,9 @@ class Waiting {
 
  private:
   static constexpr unsigned kEager = 200;
-  static constexpr double kPatient = 0.02;
+  static constexpr double kPatient = 0.02, kStopped = 0.5;
   unsigned polls_ = 0;
-  Clock::time_point begin_ = Clock::now();
+  Clock::time_point begin_ = Clock::now(), last_ = begin_;
 };
 
 class MpiRanks final : public Ranks {
@@ -74,7 +78,9 @@ class MpiRanks final : public Ranks {
   unsigned neighbours() const override { return neighbours_; }
   void set_timeout(double seconds) override { usual_ = seconds; }
 
+  // The others may wait for rank 0's next word for ever, but it not for them: they listen.
   void broadcast(std::span<std::byte> bytes, Patience patience) override {
+    if (rank_ == 0 && patience == Patience::Endless) patience = Patience::Usual;
     for (std::size_t done = 0; done < bytes.size(); done += kMost) {
       const auto n = static_cast<int>(std::min(kMost, bytes.size() - done));
       MPI_Request request = MPI_REQUEST_NULL;
