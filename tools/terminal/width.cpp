@@ -9,6 +9,7 @@
 #include <cwchar>
 
 #include "model/file/utf8.h"
+#include "tools/terminal/terminal.h"
 
 namespace cria::tools {
 namespace {
@@ -79,7 +80,7 @@ std::string wrapped_paragraph(std::string_view text, std::size_t columns, std::s
 std::size_t terminal_columns(std::FILE* stream) {
   constexpr std::size_t kUsual = 80;  // of terminals that do not say
   const int descriptor = fileno(stream);
-  if (isatty(descriptor) == 0) return 0;
+  if (!is_terminal(stream)) return 0;
   winsize size = {};
   if (ioctl(descriptor, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kUsual;
   return size.ws_col;
