@@ -3,7 +3,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/constrain/constraint_error.h"
+
 namespace cria {
+namespace {
+
+[[noreturn]] void refuse_ways() {
+  throw ConstraintError("the text can be read in too many ways to be followed", "");
+}
+
+}  // namespace
 
 Runs::Runs(const Automaton& automaton)
     : automaton_(automaton),
@@ -17,11 +26,27 @@ void Runs::clear() {
   entries_.clear();
   sets_.assign(1, {0, 0, kNoRow, false});
   rows_.clear();
+  united_.clear();
   table_.assign(1024, kDead);
   std::vector<Entry> bottom{{kBottom, kDead}};
   bottom_ = intern(bottom);
   add(automaton_.start, bottom_);
   start_ = close();
+}
+
+void Runs::allow_steps(std::size_t n) { steps_ = std::min(kSteps, steps_ + n); }
+
+// What has been begun is left behind, and the next closure starts afresh.
+void Runs::spend(std::size_t n) {
+  if (n <= steps_) {
+    steps_ -= n;
+    return;
+  }
+  for (const NodeId node : members_) member_[node] = false;
+  members_.clear();
+  work_.clear();
+  at_bottom_ = false;
+  refuse_ways();
 }
 
 Runs::State Runs::next(State state, std::string_view bytes) {
@@ -49,6 +74,7 @@ int Runs::only_byte(State state) const {
 Runs::State Runs::compute(State state, std::uint16_t symbol_class) {
   const Symbol symbol = automaton_.class_symbols[symbol_class];
   const Set set = sets_[state];
+  spend(set.count);
   for (std::uint32_t i = 0; i < set.count; ++i) {
     const Entry entry = entries_[set.first + i];
     if (entry.node == kBottom) continue;
@@ -65,6 +91,7 @@ Runs::State Runs::compute(State state, std::uint16_t symbol_class) {
 
 // A node of the closure, or one more set of stacks below it.
 void Runs::add(NodeId node, State below) {
+  spend(1);
   if (!member_[node]) {
     member_[node] = true;
     members_.push_back(node);
@@ -115,18 +142,27 @@ Runs::State Runs::close() {
   return intern(entries);
 }
 
-Runs::State Runs::unite(State a, State b) {
+Runs::State Runs::unite(State a, State b, std::size_t depth) {
   if (a == b || b == kDead) return a;
   if (a == kDead) return b;
+  const std::uint64_t key = std::uint64_t{std::min(a, b)} << 32 | std::max(a, b);
+  if (const auto known = united_.find(key); known != united_.end()) return known->second;
+  return united_[key] = merged(a, b, depth);
+}
+
+Runs::State Runs::merged(State a, State b, std::size_t depth) {
+  if (depth == kDeepest) spend(kSteps + 1);
   std::vector<Entry> merged;
   const Set left = sets_[a], right = sets_[b];
+  constexpr std::size_t kSort = 4;  // steps that an entry of a new set costs: it is sorted, and sought
+  spend(kSort * (std::size_t{left.count} + right.count));
   std::uint32_t i = 0, j = 0;
   while (i < left.count || j < right.count) {
     const Entry* const x = i < left.count ? &entries_[left.first + i] : nullptr;
     const Entry* const y = j < right.count ? &entries_[right.first + j] : nullptr;
     if (x != nullptr && y != nullptr && x->node == y->node) {
       const Entry l = *x, r = *y;
-      merged.push_back({l.node, unite(l.below, r.below)});
+      merged.push_back({l.node, unite(l.below, r.below, depth + 1)});
       ++i, ++j;
     } else if (y == nullptr || (x != nullptr && x->node < y->node)) {
       merged.push_back(*x), ++i;
@@ -179,7 +215,7 @@ void Runs::grow_table() {
 
 std::size_t Runs::memory() const {
   return entries_.size() * sizeof(Entry) + sets_.size() * sizeof(Set) +
-         (rows_.size() + table_.size()) * sizeof(State);
+         (rows_.size() + table_.size()) * sizeof(State) + united_.size() * 48;  // about, with its pointers
 }
 
 // Sets below a set are older than it: in ascending order all that a set needs is there.
@@ -214,6 +250,7 @@ void Runs::keep_only(std::span<State* const> states) {
   sets_.swap(fresh.sets_);
   rows_.swap(fresh.rows_);
   table_.swap(fresh.table_);
+  united_.clear();
   bottom_ = fresh.bottom_;
   start_ = fresh.start_;
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/constrain/automaton.h"
@@ -48,6 +49,9 @@ class Runs {
   [[nodiscard]] const Automaton& automaton() const { return automaton_; }
   /// Bytes in use.
   [[nodiscard]] std::size_t memory() const;
+  /// Allows further steps, up to what it began with, which takes a fraction of a second. Whoever finds states when none are
+  /// left gets a ConstraintError: a grammar that can be read in so many ways must not keep all others waiting.
+  void allow_steps(std::size_t n);
   /// Forgets all but these states, and gives them their new numbers.
   void keep_only(std::span<State* const> states);
 
@@ -67,10 +71,15 @@ class Runs {
   static constexpr std::uint32_t kNoRow = 0xFFFFFFFF;
   static constexpr State kUnknown = 0xFFFFFFFF;
 
+  static constexpr std::size_t kSteps = 10'000'000;
+  static constexpr std::size_t kDeepest = 4096;  // of stacks that are united
+
   void clear();
+  void spend(std::size_t n);
   State compute(State state, std::uint16_t symbol_class);
   State intern(std::vector<Entry>& entries);
-  State unite(State a, State b);
+  State unite(State a, State b, std::size_t depth = 0);
+  State merged(State a, State b, std::size_t depth);
   void add(NodeId node, State below);
   void visit(NodeId node, State below);
   State close();
@@ -82,8 +91,10 @@ class Runs {
   std::vector<Entry> entries_;
   std::vector<Set> sets_;
   std::vector<State> rows_;
-  std::vector<State> table_;  // of hashes; kDead is free
+  std::vector<State> table_;                         // of hashes; kDead is free
+  std::unordered_map<std::uint64_t, State> united_;  // by both sets
   State bottom_ = kDead, start_ = kDead;
+  std::size_t steps_ = kSteps;
   // Of the closure that is being built:
   std::vector<State> below_;  // by node
   std::vector<bool> member_;  // likewise

@@ -90,7 +90,9 @@ SchemaForms::Alternatives SchemaForms::both(const Alternatives& a, const Alterna
   Alternatives out;
   for (const SchemaAlternative& x : a) {
     for (const SchemaAlternative& y : b) {
-      budget_.steps(64 + 8 * (x.properties.size() + y.properties.size() + x.prefix.size() + y.prefix.size()));
+      budget_.steps(64 + 8 * (x.properties.size() + y.properties.size() + x.prefix.size() + y.prefix.size()) +
+                    x.properties.size() * y.properties.size() + x.required.size() * y.required.size() +
+                    (x.values && y.values ? x.values->size() * y.values->size() : 0));
       SchemaAlternative one = merged(x, y);
       if (one.types != 0) out.push_back(std::move(one));
     }
@@ -191,6 +193,7 @@ void SchemaForms::read_keyword(const std::string& key, const SchemaJson& value, 
       values.push_back(value);
     else
       values.assign(value.begin(), value.end());
+    if (out.values) budget_.steps(values.size() * out.values->size());
     if (out.values)
       std::erase_if(values, [&](const auto& v) { return std::ranges::count(*out.values, v) == 0; });
     out.values = std::move(values);
@@ -292,7 +295,7 @@ bool SchemaForms::satisfies(const SchemaJson& value, const SchemaSet& set) {
 }
 
 bool SchemaForms::satisfies(const SchemaJson& value, const SchemaAlternative& one) {
-  budget_.steps(32);
+  budget_.steps(32 + (one.values ? one.values->size() : 0));
   if (one.values && std::ranges::count(*one.values, value) == 0) return false;
   if (value.is_null()) return (one.types & kNullType) != 0;
   if (value.is_boolean()) return (one.types & kBooleanType) != 0;

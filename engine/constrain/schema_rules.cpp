@@ -68,9 +68,11 @@ void SchemaRules::check_values() const {
 
 void SchemaRules::alternative(NodeId from, const SchemaAlternative& one, NodeId to) {
   if (one.values) {
+    SchemaAlternative rest = one;  // that a value is among the values need not be looked up for each of them
+    rest.values.reset();
     for (const SchemaJson& value : *one.values) {
       builder_.budget().steps(32);
-      if (forms_.satisfies(value, one)) json_.value(from, value, to);
+      if (forms_.satisfies(value, rest)) json_.value(from, value, to);
     }
     return;
   }

@@ -5,6 +5,7 @@
 namespace cria {
 namespace {
 
+constexpr std::size_t kStepsPerMask = 500'000;  // on the average; most states take none
 constexpr std::size_t kMostRunBytes = std::size_t{64} << 20, kMostMaskBytes = std::size_t{32} << 20;
 
 }  // namespace
@@ -118,6 +119,7 @@ std::shared_ptr<const TokenBits> TokenMasks::find(Runs::State& state) {
 
 std::shared_ptr<const TokenBits> TokenMasks::mask(Runs::State& state) {
   const std::scoped_lock lock(mutex_);
+  runs_.allow_steps(kStepsPerMask);
   limit_memory({&state});
   if (const auto known = by_state_.find(state); known != by_state_.end()) {
     kept_.splice(kept_.begin(), kept_, known->second);

@@ -294,7 +294,13 @@ void Scheduler::State::take_logits(std::span<Running* const> of) {
                  if (r.failed || !r.answering.looks_at(row)) return;
                  r.failed = !all_finite(logits);
                  if (r.failed) return;
-                 r.answering.take(row, logits);
+                 try {
+                   r.answering.take(row, logits);
+                 } catch (const Error& error) {  // its constraint costs too much, say
+                   end(r, error);
+                   r.failed = true;
+                   return;
+                 }
                  if (r.answer.drawn() != 0 && r.request.on_first_token)
                    std::exchange(r.request.on_first_token, {})(seconds_since(r.since));
                });

@@ -33,9 +33,10 @@ void read_float(const Fields& fields, std::string_view name, double low, double 
   if (const auto value = fields.number(name, low, high)) to = static_cast<float>(*value);
 }
 
+/// More than an int32 holds is as good as its largest.
 void read_int32(const Fields& fields, std::string_view name, std::int64_t low, std::int32_t& to) {
-  if (const auto value = fields.integer(name, low, std::numeric_limits<std::int32_t>::max()))
-    to = static_cast<std::int32_t>(*value);
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  if (const auto value = fields.integer(name, low)) to = static_cast<std::int32_t>(std::min(*value, kMost));
 }
 
 /// -1 is no limit, as if it were absent. The first name wins.

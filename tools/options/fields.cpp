@@ -7,11 +7,19 @@
 namespace cria::tools {
 namespace {
 
-constexpr std::size_t kMostLevels = 128;  // levels of a request
+constexpr std::size_t kMostLevels = 128;               // levels of a request
+constexpr std::size_t kMostComparisons = 100'000'000;  // 14,142 members of one object
 
-/// The deepest nesting, of a text that may be no JSON.
-std::size_t nesting(std::string_view text) {
-  std::size_t depth = 0, deepest = 0;
+struct Shape {
+  std::size_t deepest = 0;  // nesting
+  std::size_t comparisons =
+      0;  // of names, until all members of all objects are in place: each is compared with those before it
+};
+
+/// Of a text that may be no JSON.
+Shape shape_of(std::string_view text) {
+  Shape shape;
+  std::vector<std::size_t> members;  // of each object or array that is open
   bool in_text = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -21,12 +29,17 @@ std::size_t nesting(std::string_view text) {
     } else if (c == '"') {
       in_text = true;
     } else if (c == '[' || c == '{') {
-      deepest = std::max(deepest, ++depth);
-    } else if ((c == ']' || c == '}') && depth > 0) {
-      --depth;
+      members.push_back(0);
+      shape.deepest = std::max(shape.deepest, members.size());
+    } else if (members.empty()) {
+      continue;
+    } else if (c == ']' || c == '}') {
+      members.pop_back();
+    } else if (c == ':') {
+      shape.comparisons += members.back()++;
     }
   }
-  return deepest;
+  return shape;
 }
 
 [[noreturn]] void refuse_json(const std::string& why) {
@@ -41,11 +54,11 @@ std::string shown(const RequestJson& value) {
   bool cut = false;
   if (value.is_string()) {
     constexpr std::size_t kMost = 60;
-    std::string text = value.get<std::string>();
+    const auto& text = value.get_ref<const std::string&>();
     cut = text.size() > kMost;
-    if (cut) text.resize(kMost);
-    while (cut && !text.empty() && (static_cast<unsigned char>(text.back()) & 0x80U) != 0) text.pop_back();
-    shorter = text;
+    std::size_t end = std::min(text.size(), kMost);
+    while (cut && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;  // no character is cut
+    shorter = text.substr(0, end);
   }
   const std::string text = shorter.dump(-1, ' ', true, RequestJson::error_handler_t::replace);
   return cut ? text + "…" : text;
@@ -70,7 +83,9 @@ std::string bounds(std::string_view what, T low, T high) {
 }  // namespace
 
 RequestJson parse_request_json(std::string_view text) {
-  if (nesting(text) > kMostLevels) refuse_json("nested deeper than " + counted(kMostLevels, "level"));
+  const Shape shape = shape_of(text);
+  if (shape.deepest > kMostLevels) refuse_json("nested deeper than " + counted(kMostLevels, "level"));
+  if (shape.comparisons > kMostComparisons) refuse_json("too many members in one object");
   if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos)
     refuse_json("a NUL at byte " + std::to_string(nul));
   try {

@@ -41,6 +41,7 @@ class Fields {
   /// path: of the object in the request, "" at its top. Throws RequestError for what is no object, which outlives this.
   Fields(const RequestJson& object, std::string path = "");
 
+  [[nodiscard]] const RequestJson& json() const { return object_; }
   [[nodiscard]] std::string path(std::string_view name) const;
   /// Null: it is absent.
   [[nodiscard]] const RequestJson* find(std::string_view name) const;

@@ -75,5 +75,23 @@ TEST(Gbnf, ThatIsNoneIsRefusedWithThePlace) {
   EXPECT_THROW(Constraint::gbnf(deep), ConstraintError);
 }
 
+// The ways to read a text are not followed one by one; where they are too many all the same, it is said.
+TEST(Gbnf, ThatCanBeReadInManyWays) {
+  const auto pairs = Constraint::gbnf(
+      "root ::= \"x\" | \"(\" root \")\" | \"x\" root | \"x\" \"x\" root | \"x\" root \"x\"");
+  EXPECT_TRUE(pairs->accepts(std::string(100, 'x')));
+  EXPECT_FALSE(pairs->accepts(std::string(100, 'x') + ")"));
+  const auto two = Constraint::gbnf(
+      "root ::= a\na ::= \"x\" a \"y\" | \"x\" a \"z\" | \"x\" b \"y\" | \"x\"\nb ::= \"x\" a \"y\" | \"x\" "
+      "a \"z\" | \"x\"");
+  EXPECT_TRUE(two->accepts(std::string(61, 'x') + std::string(60, 'y')));
+  EXPECT_FALSE(two->accepts(std::string(61, 'x') + std::string(61, 'y')));
+  std::string wide = "root ::= \"a\"";
+  for (int i = 0; i < 300; ++i) wide += " | \"a\" root \"b\"";
+  const auto many = Constraint::gbnf(wide);
+  EXPECT_TRUE(many->accepts("aaabb"));
+  EXPECT_THROW((void)many->accepts(std::string(1000, 'a')), ConstraintError);
+}
+
 }  // namespace
 }  // namespace cria

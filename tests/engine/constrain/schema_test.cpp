@@ -166,7 +166,11 @@ TEST(Schema, ThatCostsTooMuchIsRefused) {
     product += std::string(i > 0 ? "," : "") + R"({"anyOf":[{"minLength":)" + std::to_string(i) +
                R"(},{"maxLength":9}]})";
   EXPECT_NO_THROW(Constraint::json_schema(nested));
+  std::string values = "0";
+  for (int i = 1; i < 16000; ++i) values += "," + std::to_string(i);
+  EXPECT_NO_THROW(Constraint::json_schema(R"({"enum":[)" + values + "]}"));
   const std::string too_much[] = {
+      R"({"allOf":[{"enum":[)" + values + R"(]},{"enum":[)" + values + "]}]}",
       R"({"type":"string","minLength":1000000000})",
       R"({"type":"string","pattern":"^(((a{1,1000}){1,1000}){1,1000})$"})",
       R"({"type":"string","pattern":"(a|b)*a(a|b){30}"})",

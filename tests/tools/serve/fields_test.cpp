@@ -95,6 +95,7 @@ TEST(ServeFields, OfAChat) {
       {"functions", "[]", "unsupported_parameter", "functions"},
       {"modalities", R"(["text","audio"])", "unsupported_parameter", "modalities"},
       {"guided_json", "{}", "unsupported_parameter", "guided_json"},
+      {"guided_whitespace_pattern", "\"x\"", "unsupported_parameter", "guided_whitespace_pattern"},
       {"tools", "{}", "invalid_type", "tools"},
       {"tools", R"([{"type":"banana"}])", "invalid_value", "tools[0].type"},
       {"tools", R"([{"type":"function","function":{"name":"a b"}}])", "invalid_value",
@@ -112,18 +113,20 @@ TEST(ServeFields, OfAChat) {
 
 TEST(ServeFields, OfTheOthers) {
   ServedDemo demo;
-  constexpr Wrong kCompletion[] = {{"prompt", "", "missing_required_parameter", "prompt"},
-                                   {"prompt", "5", "invalid_type", "prompt"},
-                                   {"prompt", "[]", "invalid_value", "prompt"},
-                                   {"prompt", R"([[1],"a"])", "invalid_type", "prompt[1]"},
-                                   {"prompt", "[-1]", "invalid_value", "prompt[0]"},
-                                   {"prompt", "[1,4096]", "invalid_value", "prompt[1]"},
-                                   {"prompt", "[1.5]", "invalid_type", "prompt[0]"},
-                                   {"suffix", "\"x\"", "unsupported_parameter", "suffix"},
-                                   {"best_of", "2", "unsupported_parameter", "best_of"},
-                                   {"logprobs", "6", "invalid_value", "logprobs"},
-                                   {"logprobs", "true", "invalid_type", "logprobs"},
-                                   {"echo", "0", "invalid_type", "echo"}};
+  constexpr Wrong kCompletion[] = {
+      {"prompt", "", "missing_required_parameter", "prompt"},
+      {"prompt", "5", "invalid_type", "prompt"},
+      {"prompt", "[]", "invalid_value", "prompt"},
+      {"prompt", R"([[1],"a"])", "invalid_type", "prompt[1]"},
+      {"prompt", "[-1]", "invalid_value", "prompt[0]"},
+      {"prompt", "[1,4096]", "invalid_value", "prompt[1]"},
+      {"prompt", "[1.5]", "invalid_type", "prompt[0]"},
+      {"suffix", "\"x\"", "unsupported_parameter", "suffix"},
+      {"best_of", "2", "unsupported_parameter", "best_of"},
+      {"logprobs", "6", "invalid_value", "logprobs"},
+      {"logprobs", "true", "invalid_type", "logprobs"},
+      {"tools", R"([{"type":"function","function":{"name":"f"}}])", "unsupported_parameter", "tools"},
+      {"echo", "0", "invalid_type", "echo"}};
   for (const Wrong& wrong : kCompletion)
     expect_refused(demo, "/v1/completions", {{"prompt", "Hi"}, {"max_tokens", 2}}, wrong);
   constexpr Wrong kEmbedding[] = {{"input", "", "missing_required_parameter", "input"},
@@ -142,6 +145,8 @@ TEST(ServeFields, OfTheOthers) {
 TEST(ServeFields, BodiesThatAreNoJson) {
   ServedDemo demo;
   const std::string good = kChat.dump();
+  std::string members = "{";  // so many that finding each among those before it would take minutes
+  for (int i = 0; i < 20000; ++i) members += '"' + std::to_string(i) + "\":0,";
   const std::vector<std::string> bodies = {
       "",
       "hello",
@@ -154,6 +159,7 @@ TEST(ServeFields, BodiesThatAreNoJson) {
       R"({"temperature":1e999})",
       R"({"temperature":NaN})",
       "{\"metadata\":" + std::string(200, '[') + std::string(200, ']') + "}",
+      members + good.substr(1),
       std::string(100000, '[')};
   for (const std::string& body : bodies) {
     const auto got = demo.ask("/v1/chat/completions", body);
@@ -172,6 +178,7 @@ TEST(ServeFields, AtTheEdge) {
   const std::string plain = demo.answer("/v1/chat/completions", kChat)->json()["choices"].dump();
   for (const char* fields :
        {R"({"temperature":0})", R"({"temperature":2})", R"({"top_p":0})", R"({"top_k":-1})", R"({"n":16.0})",
+        R"({"top_k":3000000000,"repeat_last_n":1e12})", R"({"guided_json":null})",
         R"({"max_tokens":-1,"max_completion_tokens":1})", R"({"seed":9223372036854775807})", R"({"seed":-1})",
         R"({"stop":[""]})", R"({"logit_bias":{"0":-100,"4095":100}})",
         R"({"logprobs":true,"top_logprobs":20})",

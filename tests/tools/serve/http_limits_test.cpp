@@ -20,6 +20,7 @@ TEST(ServeHttpLimits, RefusedAtOnce) {
       {length + "2\r\nContent-Length: 3\r\n\r\n{}", 400},
       {length + "4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + get("/echo"), 400},
       {length + "2\r\nContent-Type: image/png\r\n\r\n{}", 415},
+      {length + "2\r\nContent-Encoding: gzip\r\n\r\n{}", 415},
       {"GET /echo HTTP/1.1\r\n\r\n", 400},
       {"GET /echo HTTP/1.1\r\n" + kHost + kHost + "\r\n", 400},
       {"GET /echo HTTP/9.9\r\n" + kHost + "\r\n", 400},

@@ -36,6 +36,9 @@ TEST(ServeHttp, UnknownPathsAndMethods) {
   const std::string wrong = served.ask("BREW /echo HTTP/1.1\r\n" + kHost + kClose + "\r\n");
   EXPECT_EQ(status_of(wrong), 405);
   EXPECT_TRUE(has(wrong, "Allow: GET, HEAD, POST, OPTIONS\r\n")) << wrong;
+  const std::string all = served.ask("OPTIONS * HTTP/1.1\r\n" + kHost + kClose + "\r\n");
+  EXPECT_EQ(status_of(all), 204);
+  EXPECT_TRUE(has(all, "Allow: GET, POST, OPTIONS\r\n")) << all;
 }
 
 TEST(ServeHttp, KeepsTheConnection) {

@@ -31,8 +31,12 @@ std::size_t characters(const std::string& text) {
 
 }  // namespace
 
+// As the answer's text has it: the blank that a text is given in front is none of it, also where one begins anew.
 void AnswerTokens::add(TokenLogprobs token) {
   std::string text = tokenizer_.piece(token.id);
+  const bool restarts = tokenizer_.dummy_space_after(token.id);
+  if (restarted_ && !restarts && text.starts_with(' ')) text.erase(0, 1);
+  restarted_ = restarts;
   if (!text.empty()) tokens_.push_back({std::move(text), std::move(token)});
 }
 
@@ -53,8 +57,15 @@ std::vector<TextToken> AnswerTokens::take(std::size_t bytes) {
 
 RequestJson chat_logprobs(const Tokenizer& tokenizer, std::span<const TextToken> tokens) {
   RequestJson content = RequestJson::array();
-  for (const TextToken& token : tokens)
-    content.push_back(tools::token_logprobs_json(tokenizer, token.logprobs.value_or(TokenLogprobs{})));
+  for (const TextToken& token : tokens) {
+    const TokenLogprobs logprobs = token.logprobs.value_or(TokenLogprobs{});
+    RequestJson entry = tools::token_logprobs_json(tokenizer, logprobs);
+    if (token.text != tokenizer.piece(logprobs.id)) {
+      entry["token"] = token.text;
+      entry["bytes"] = std::vector<unsigned char>(token.text.begin(), token.text.end());
+    }
+    content.push_back(std::move(entry));
+  }
   return {{"content", std::move(content)}, {"refusal", nullptr}};
 }
 

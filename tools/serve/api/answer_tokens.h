@@ -32,7 +32,8 @@ class AnswerTokens {
  private:
   const Tokenizer& tokenizer_;
   std::deque<TextToken> tokens_;
-  std::size_t begin_ = 0;  // of the first of them, in the answer
+  std::size_t begin_ = 0;   // of the first of them, in the answer
+  bool restarted_ = false;  // a text begins with the next token
 };
 
 /// {"content": […], "refusal": null}

@@ -1,5 +1,7 @@
 #include "tools/serve/api/api.h"
 
+#include <unistd.h>
+
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <utility>
@@ -16,8 +18,24 @@ std::string json_body(const RequestJson& json) {
   return json.dump(-1, ' ', false, RequestJson::error_handler_t::replace);
 }
 
+constexpr std::size_t kThreads = 2, kLongThreads = 2;
+constexpr std::size_t kLongBody = 64 << 10;  // bytes whose reading may take more than some milliseconds
+
 void refuse(Exchange& exchange, const RequestError& error) {
   exchange.fail(error.status, error_body(error.status, error.what(), error.code, error.param));
+}
+
+/// Does it; what it throws is the exchange's answer.
+template <class Work>
+void guarded(Exchange& exchange, Work&& work) {
+  try {
+    if (!exchange.closed()) work();
+  } catch (const RequestError& error) {
+    refuse(exchange, error);
+  } catch (const std::exception& error) {
+    exchange.record().error = error.what();
+    exchange.fail(500, error_body(500, error.what(), "internal_error"));
+  }
 }
 
 }  // namespace
@@ -27,28 +45,40 @@ Api::Api(ServedModel model, Service& service, ApiOptions options)
       service_(service),
       options_(std::move(options)),
       constraints_([this](const std::string& text) { options_.note(text); }),
-      workers_(std::make_unique<boost::asio::thread_pool>(2)) {}
+      workers_(std::make_unique<boost::asio::thread_pool>(kThreads)),
+      long_workers_(std::make_unique<boost::asio::thread_pool>(kLongThreads)) {}
 
-Api::~Api() { workers_->join(); }
+Api::~Api() {
+  long_workers_->join();
+  workers_->join();
+}
 
 void Api::post(std::function<void()> work) { boost::asio::post(*workers_, std::move(work)); }
+
+void Api::post_long(std::function<void()> work) {
+  boost::asio::post(*long_workers_, [work = std::move(work)] {
+    thread_local const int niceness = nice(5);  // of this thread alone, as Linux has it
+    static_cast<void>(niceness);
+    work();
+  });
+}
+
+void Api::read_and_answer(Answerer answerer, const std::shared_ptr<Exchange>& exchange) {
+  guarded(*exchange,
+          [&] { (this->*answerer)(exchange, tools::parse_request_json(exchange->request().body)); });
+}
 
 Route Api::post_route(const char* path, Answerer answerer) {
   Route route;
   route.method = "POST";
   route.path = path;
   route.handler = [this, answerer](std::shared_ptr<Exchange> exchange) {
-    post([this, answerer, exchange = std::move(exchange)] {
-      try {
-        if (!exchange->closed())
-          (this->*answerer)(exchange, tools::parse_request_json(exchange->request().body));
-      } catch (const RequestError& error) {
-        refuse(*exchange, error);
-      } catch (const std::exception& error) {
-        exchange->record().error = error.what();
-        exchange->fail(500, error_body(500, error.what(), "internal_error"));
-      }
-    });
+    const bool is_long = exchange->request().body.size() > kLongBody;
+    auto work = [this, answerer, exchange = std::move(exchange)] { read_and_answer(answerer, exchange); };
+    if (is_long)
+      post_long(std::move(work));
+    else
+      post(std::move(work));
   };
   return route;
 }
@@ -102,10 +132,28 @@ void Api::check_model(const std::string& wanted) const {
   if (options_.strict_model && !wanted.empty() && wanted != model_.id) throw unknown_model(wanted, model_.id);
 }
 
+void Api::with_constraint(const std::shared_ptr<Exchange>& exchange, CompletionRequest request,
+                          void (Api::*then)(const std::shared_ptr<Exchange>&, CompletionRequest)) {
+  const CallForm form = call_form(model_, request);
+  if (constraints_.has(request, form)) {
+    request.generate.constraint = constraints_.of(request, form);
+    return (this->*then)(exchange, std::move(request));
+  }
+  post_long([this, exchange, form, then, request = std::move(request)]() mutable {
+    guarded(*exchange, [&] {
+      request.generate.constraint = constraints_.of(request, form);
+      (this->*then)(exchange, std::move(request));
+    });
+  });
+}
+
 void Api::chat(const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {
   CompletionRequest request = read_chat_request(body, options_.defaults, model_.model->vocabulary_size());
   check_model(request.model);
-  request.generate.constraint = constraints_.of(request, call_form(model_, request));
+  with_constraint(exchange, std::move(request), &Api::answer_chat);
+}
+
+void Api::answer_chat(const std::shared_ptr<Exchange>& exchange, CompletionRequest request) {
   std::vector<Prompt> prompts;
   prompts.push_back(chat_prompt(model_, service_.n_ctx(), request));
   submit(exchange, std::move(request), std::move(prompts));
@@ -115,7 +163,10 @@ void Api::complete(const std::shared_ptr<Exchange>& exchange, const RequestJson&
   CompletionRequest request =
       read_completion_request(body, options_.defaults, model_.model->vocabulary_size());
   check_model(request.model);
-  request.generate.constraint = constraints_.of(request, call_form(model_, request));
+  with_constraint(exchange, std::move(request), &Api::answer_completion);
+}
+
+void Api::answer_completion(const std::shared_ptr<Exchange>& exchange, CompletionRequest request) {
   std::vector<Prompt> prompts;
   for (std::size_t i = 0; i < request.prompts.size(); ++i)
     prompts.push_back(text_prompt(model_, service_.n_ctx(), request, i));

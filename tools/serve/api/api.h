@@ -43,11 +43,19 @@ class Api {
   /// A route whose requests have a body of JSON: it is read, and answered, on a thread for such work.
   Route post_route(const char* path, Answerer answerer);
   void post(std::function<void()> work);
+  /// For what may take long: threads of their own, after which no other request has to wait, and of low priority.
+  void post_long(std::function<void()> work);
+  void read_and_answer(Answerer answerer, const std::shared_ptr<Exchange>& exchange);
+  /// What chat() and complete() do when their constraint is there; it is compiled where long work is done.
+  void with_constraint(const std::shared_ptr<Exchange>& exchange, CompletionRequest request,
+                       void (Api::*then)(const std::shared_ptr<Exchange>&, CompletionRequest));
 
   void models(const std::shared_ptr<Exchange>& exchange) const;
   void model(const std::shared_ptr<Exchange>& exchange) const;
   void chat(const std::shared_ptr<Exchange>& exchange, const RequestJson& body);
+  void answer_chat(const std::shared_ptr<Exchange>& exchange, CompletionRequest request);
   void complete(const std::shared_ptr<Exchange>& exchange, const RequestJson& body);
+  void answer_completion(const std::shared_ptr<Exchange>& exchange, CompletionRequest request);
   void embed(const std::shared_ptr<Exchange>& exchange, const RequestJson& body);
   void tokenize(const std::shared_ptr<Exchange>& exchange, const RequestJson& body);
   void detokenize(const std::shared_ptr<Exchange>& exchange, const RequestJson& body);
@@ -63,7 +71,7 @@ class Api {
   Service& service_;
   const ApiOptions options_;
   Constraints constraints_;
-  const std::unique_ptr<boost::asio::thread_pool> workers_;
+  const std::unique_ptr<boost::asio::thread_pool> workers_, long_workers_;
 };
 
 }  // namespace cria::serve

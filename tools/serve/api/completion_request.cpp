@@ -16,9 +16,12 @@ constexpr std::size_t kMostPrompts = 2048;
 /// Fields that ask for what is not there: to ignore them would be to half obey.
 void refuse_unknown_arts(const Fields& body) {
   for (const char* name :
-       {"functions", "function_call", "audio", "web_search_options", "suffix", "guided_json", "guided_regex",
-        "guided_choice", "guided_grammar", "structured_outputs"})
+       {"functions", "function_call", "audio", "web_search_options", "suffix", "structured_outputs"})
     if (body.has(name)) refuse_unsupported(name, "this is not supported here");
+  for (const auto& [name, value] : body.json().items())
+    if (name.starts_with("guided_") && !value.is_null())
+      refuse_unsupported(name.substr(0, 64),
+                         "constraints are said by \"response_format\" or \"grammar\" here");
   const RequestJson* const modalities = body.array("modalities");
   if (modalities != nullptr && *modalities != RequestJson::array({"text"}))
     refuse_unsupported("modalities", "only [\"text\"] is supported");
@@ -129,6 +132,8 @@ CompletionRequest read_completion_request(const RequestJson& json, const Generat
   out.chat = false;
   out.prompts = std::move(prompts);
   out.one_prompt = !several;
+  if (const RequestJson* const tools = body.array("tools"); tools != nullptr && !tools->empty())
+    refuse_unsupported("tools", "a prompt has no template that could show them");
   out.echo = body.flag("echo").value_or(false);
   if (out.echo) out.generate.prompt_logprobs = out.generate.logprobs;
   return out;

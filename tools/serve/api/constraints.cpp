@@ -7,6 +7,19 @@ namespace {
 
 constexpr std::size_t kMostConstraints = 64;  // that are kept
 
+ToolChoice tool_choice(const ToolFields& tools, CallForm form) {
+  return {form, tools.tools.dump(), tools.name, tools.parallel, !tools.demanded()};
+}
+
+std::string key_of(const ToolChoice& choice) {
+  return "tools " + std::to_string(static_cast<int>(choice.form)) + (choice.parallel ? " " : " one ") +
+         (choice.free_text ? "auto " : "") + choice.name + " " + choice.tools;
+}
+
+std::string key_of(const ConstraintFields& wanted) {
+  return "text " + std::to_string(static_cast<int>(wanted.kind)) + " " + wanted.text;
+}
+
 }  // namespace
 
 Constraints::Pointer Constraints::find(const std::string& key, const std::function<Pointer()>& compile) {
@@ -31,11 +44,8 @@ Constraints::Pointer Constraints::of_tools(const ToolFields& tools, CallForm for
     tools::refuse_unsupported("tool_choice",
                               "calls of this model's form cannot be required; \"auto\" leaves them to it");
   }
-  const ToolChoice choice{form, tools.tools.dump(), tools.name, tools.parallel, !tools.demanded()};
-  const std::string key = "tools " + std::to_string(static_cast<int>(form)) +
-                          (choice.parallel ? " " : " one ") + (choice.free_text ? "auto " : "") +
-                          choice.name + " " + choice.tools;
-  return find(key, [&] {
+  const ToolChoice choice = tool_choice(tools, form);
+  return find(key_of(choice), [&] {
     try {
       std::vector<std::string> loose;
       Pointer made = Constraint::tool_calls(choice, &loose);
@@ -53,8 +63,19 @@ Constraints::Pointer Constraints::of(const CompletionRequest& request, CallForm 
   const ConstraintFields& wanted = request.constraint;
   if (request.tools.offered()) return of_tools(request.tools, form);
   if (wanted.kind == ConstraintFields::Kind::None) return nullptr;
-  return find("text " + std::to_string(static_cast<int>(wanted.kind)) + " " + wanted.text,
-              [&] { return tools::compile(wanted); });
+  return find(key_of(wanted), [&] { return tools::compile(wanted); });
+}
+
+bool Constraints::knows(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::find(entries_, key, &Entry::key) != entries_.end();
+}
+
+bool Constraints::has(const CompletionRequest& request, CallForm form) {
+  const ConstraintFields& wanted = request.constraint;
+  if (request.tools.offered())
+    return !can_require_calls(form) || knows(key_of(tool_choice(request.tools, form)));
+  return wanted.kind == ConstraintFields::Kind::None || knows(key_of(wanted));
 }
 
 }  // namespace cria::serve

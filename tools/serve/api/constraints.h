@@ -22,11 +22,14 @@ class Constraints {
 
   /// Null: anything. form: how tools are called. Throws RequestError "invalid_schema" or "invalid_grammar" with the field.
   Pointer of(const CompletionRequest& request, CallForm form);
+  /// Whether of() has nothing to compile.
+  [[nodiscard]] bool has(const CompletionRequest& request, CallForm form);
 
  private:
   Pointer find(const std::string& key, const std::function<Pointer()>& compile);
 
   Pointer of_tools(const ToolFields& tools, CallForm form);
+  bool knows(const std::string& key);
 
   struct Entry {
     std::string key;

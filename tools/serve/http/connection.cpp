@@ -282,6 +282,8 @@ Refusal Connection::check_content(const ParsedHead& head) const {
             "request_too_large"};
   if (head.method != "POST") return {};
   for (const auto& [name, value] : head.fields) {
+    if (name == "content-encoding" && !has_text(value, "identity"))
+      return {415, "the body is compressed, which is not understood here", "unsupported_media_type"};
     if (name != "content-type") continue;
     const std::string type = media_type(value);
     if (!type.empty() && type != "application/json" && type != "application/x-www-form-urlencoded" &&
@@ -294,7 +296,7 @@ Refusal Connection::check_content(const ParsedHead& head) const {
 void Connection::answer_options() {
   Headers more = core_->access->preflight_fields(request_.header("origin"),
                                                  request_.header("access-control-request-headers"));
-  if (more.empty() && match_.allowed.empty())
+  if (more.empty() && match_.allowed.empty() && request_.path != "*")
     return refuse({404, "there is nothing at " + request_.path, "not_found"});
   cors_.clear();  // they are among `more`
   more.emplace_back("Allow", match_.allowed.empty() ? "GET, POST, OPTIONS" : match_.allowed);
