@@ -23,6 +23,9 @@ struct MatMulJob {
   float* out;                       ///< out[t*out_stride + r]
   std::size_t out_stride;           ///< floats between tokens
   const float* residual = nullptr;  ///< same layout as out; may be out itself; null: none
+  /// The weights that this thread reads after the rows of the call: fetched ahead instead of what lies behind them in
+  /// memory; null: what lies there is next.
+  const std::byte* next = nullptr;
 };
 
 /// Computes rows [row_begin, row_end) of a job for every token; any split into row ranges gives the same

@@ -97,7 +97,7 @@ class Executor {
   void fill_slots(const ExpertsSpec& spec);
   void experts_up(const Node& node);
   void experts_up(const Node& node, std::size_t expert, std::size_t row_begin, std::size_t row_end,
-                  unsigned seat);
+                  const std::byte* next, unsigned seat);
   void experts_down(const Node& node);
   void experts_down(const Node& node, std::size_t row_begin, std::size_t row_end, unsigned seat);
   void rows(const Node& node);
@@ -134,7 +134,7 @@ class Executor {
   void multiply(const Matrix& m, ValueId in, ValueId out, const float* residual, std::size_t row_begin,
                 std::size_t row_end, unsigned seat);
   void multiply(const Matrix& m, const Activations& x, float* out, std::size_t out_stride,
-                std::size_t row_begin, std::size_t row_end, std::byte* scratch);
+                std::size_t row_begin, std::size_t row_end, std::byte* scratch, const std::byte* next);
   void norm_row(const NormSpec& spec, std::size_t run, const float* in, float* out);
   void prepare_head(const Node& node, ValueId value, const std::optional<NormSpec>& norm, std::size_t head,
                     std::size_t dim, bool query);

@@ -50,22 +50,21 @@ Activations in_scratch(ActType type, std::size_t n_tokens, std::size_t cols, std
   return acts;
 }
 
+const std::byte* row_of(const Matrix& m, std::size_t row) {
+  return m.weight.data + row * m.weight.row_bytes();
+}
+
 std::byte* behind_product(std::byte* scratch, std::size_t cols) {
   return scratch + round_up(matmul_scratch_bytes(cols), 64);
 }
 
-// The products of few tokens fetch weights 32 KiB ahead of themselves (kernels/gemv/fetch_ahead.h), so nobody has
-// fetched what they begin with. An expert's rows are few: that is a good part of them.
-[[gnu::always_inline]] inline void fetch_first(const std::byte* weights, std::size_t bytes) {
-  constexpr std::size_t kMost = 32 << 10;
-  for (std::size_t at = 0; at < std::min(bytes, kMost); at += 64) __builtin_prefetch(weights + at, 0, 2);
-}
-
 }  // namespace
 
-// Rows [row_begin, row_end) of W·x·scale + bias; the first of them goes to out[0].
+// Rows [row_begin, row_end) of W·x·scale + bias; the first of them goes to out[0]. next: the weights that are read
+// after them.
 void Executor::multiply(const Matrix& m, const Activations& x, float* out, std::size_t out_stride,
-                        std::size_t row_begin, std::size_t row_end, std::byte* memory) {
+                        std::size_t row_begin, std::size_t row_end, std::byte* memory,
+                        const std::byte* next) {
   const std::size_t n = row_end - row_begin;
   MatMulJob job{};
   job.row_bytes = m.weight.row_bytes();
@@ -75,7 +74,7 @@ void Executor::multiply(const Matrix& m, const Activations& x, float* out, std::
   job.x = &x;
   job.out = out;
   job.out_stride = out_stride;
-  if (x.n_tokens == 1) fetch_first(job.weights, n * job.row_bytes);
+  job.next = next;
   m.kernel.run(job, 0, n, memory);
   scale_products(m, out, out_stride, x.n_tokens, row_begin, row_end);
   for (std::size_t t = 0; m.bias && t < x.n_tokens; ++t)
@@ -148,15 +147,18 @@ void Executor::experts_up(const Node& node) {
   const std::size_t step = std::min(round_up(own.size(), kRowTile), rows_per_chunk(own.size() * r.n_active));
   const std::size_t parts = own.size() == 0 ? 0 : divide_up(own.size(), step);
   run_chunks(r.n_active * parts, [&](std::size_t chunk, unsigned seat) {
-    const std::size_t begin = own.begin + chunk % parts * step;
-    experts_up(node, r.active[chunk / parts], begin, std::min(own.end, begin + step), seat);
+    const std::size_t begin = own.begin + chunk % parts * step,
+                      after = std::min(chunk + 1, r.n_active * parts - 1);
+    const std::byte* const next =
+        row_of(node.matrices[r.active[after / parts]], own.begin + after % parts * step);
+    experts_up(node, r.active[chunk / parts], begin, std::min(own.end, begin + step), next, seat);
   });
   if (!complete(node) || !node.acts.quantized()) return;
   run_chunks(r.begin[node.experts.n], [&](std::size_t slot, unsigned) { quantize_token(node, slot); });
 }
 
 void Executor::experts_up(const Node& node, std::size_t expert, std::size_t row_begin, std::size_t row_end,
-                          unsigned seat) {
+                          const std::byte* next, unsigned seat) {
   const Routing& r = work_.routing;
   const Value &out = work_[node.out], &up = work_[node.aux];
   const Matrix& gate_matrix = node.matrices[expert];
@@ -173,9 +175,9 @@ void Executor::experts_up(const Node& node, std::size_t expert, std::size_t row_
       return some;
     };
     multiply(gate_matrix, gathered(gate_matrix), out.row(first) + row_begin, out.width, row_begin, row_end,
-             scratch(seat));
+             scratch(seat), row_of(up_matrix, row_begin));
     multiply(up_matrix, gathered(up_matrix), up.row(first) + row_begin, up.width, row_begin, row_end,
-             scratch(seat));
+             scratch(seat), next);
     for (std::size_t slot = first; slot < first + n; ++slot) {
       float *const g = out.row(slot) + row_begin, *const u = up.row(slot) + row_begin;
       if (node.experts.weight_at_input) {
@@ -207,11 +209,14 @@ void Executor::experts_down(const Node& node, std::size_t row_begin, std::size_t
   for (std::size_t a = 0; a < r.n_active; ++a) {
     const std::size_t expert = r.active[a];
     const Matrix& m = node.matrices[expert];
+    const bool last = a + 1 == r.n_active;  // then come the next rows of the first
+    const std::byte* const next =
+        row_of(node.matrices[r.active[last ? 0 : a + 1]], last ? row_end : row_begin);
     auto* const products = reinterpret_cast<float*>(behind_product(scratch(seat), m.weight.cols()));
     for (std::size_t first = r.begin[expert]; first < r.begin[expert + 1]; first += kExpertTokens) {
       const std::size_t n = std::min<std::size_t>(kExpertTokens, r.begin[expert + 1] - first);
       multiply(m, work_[node.in].view(m.kernel.act, first, first + n), products, n_rows, row_begin, row_end,
-               scratch(seat));
+               scratch(seat), next);
       for (std::size_t i = 0; i < n; ++i) {
         const float weight = node.experts.weight_at_input ? 1 : r.slot_weight[first + i];
         kernels_.add_scaled(out.row(r.token[first + i]) + row_begin, products + i * n_rows, weight, n_rows);
@@ -256,7 +261,7 @@ void Executor::head_product(const Node& node, std::size_t head, std::size_t begi
     } else {
       kernels_.quantize(from, in.width, x, 0, n);
     }
-    multiply(m, x, to, out.width, 0, rows, scratch(seat));
+    multiply(m, x, to, out.width, 0, rows, scratch(seat), nullptr);
   }
   const std::size_t taken = spec.columns ? rows : cols, made = spec.columns ? cols : rows;
   for (std::size_t t = 0; t < n; ++t)

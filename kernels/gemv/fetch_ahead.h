@@ -17,6 +17,12 @@ CRIA_INLINE inline const std::byte* fetched_beside(const std::byte* rows, std::s
   constexpr std::size_t kLeast = 32 << 10;
   return rows + std::max(group_bytes, kLeast);
 }
+/// The same, where the rows end at `end` and `next` is read after them (null: what follows in memory).
+CRIA_INLINE inline const std::byte* fetched_beside(const std::byte* rows, std::size_t group_bytes,
+                                                   const std::byte* end, const std::byte* next) {
+  const std::byte* const ahead = fetched_beside(rows, group_bytes);
+  return next != nullptr && ahead >= end ? next + (ahead - end) : ahead;
+}
 
 /// Part `part` of `parts` of the lines in Bytes from p on, into the second-level cache: a burst of prefetches
 /// stalls the loads between them. (GCC takes a function that only prefetches for one without effects, unless

@@ -192,13 +192,14 @@ template <class Kernel, int T>
 CRIA_FLATTEN void gemv_tokens(const MatMulJob& job, std::size_t row_begin, std::size_t row_end,
                               std::size_t first) {
   using V = typename Kernel::Lanes;
+  const std::byte* const end = job.weights + row_end * job.row_bytes;
   for (std::size_t r = row_begin; r < row_end; r += kRowGroup) {
     const std::size_t n = std::min(kRowGroup, row_end - r);
     const std::byte* rows[kRowGroup];
     for (std::size_t i = 0; i < kRowGroup; ++i)
       rows[i] = job.weights + (r + std::min(i, n - 1)) * job.row_bytes;
     typename V::Float8 acc[T];
-    Kernel::run(rows, fetched_beside(rows[0], kRowGroup * job.row_bytes), *job.x, first, acc);
+    Kernel::run(rows, fetched_beside(rows[0], kRowGroup * job.row_bytes, end, job.next), *job.x, first, acc);
     for (int t = 0; t < T; ++t) {
       float result[kRowGroup];
       V::store(result, acc[t]);
