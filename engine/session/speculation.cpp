@@ -117,7 +117,7 @@ void DraftModel::guess(std::span<const Guess> guesses, std::size_t most_read) {
 
 namespace {
 
-constexpr double kShare = 1.0 / 64;  // of the time, for guesses that may be wrong
+constexpr double kShare = 1.0 / 56;  // of the time, for guesses that may be wrong
 constexpr double kLeastPurse = -0.25, kFirstPurse = 0.5, kMostPurse = 4;  // in passes of one token
 constexpr std::size_t kFirst = 3;   // passes without guesses at first, which outvote a slow one of them
 constexpr std::size_t kPlain = 32;  // passes from one without guesses, which all are measured by, to the next
@@ -154,8 +154,9 @@ double DraftControl::Measured::cost() const {
                            last.begin() + static_cast<std::ptrdiff_t>(std::min(count, last.size())));
 }
 
-// Between sizes that were measured, in proportion, and never more than a larger one; beyond them, that a token costs
-// little: whoever tries learns. Now and then without what has not been measured for long.
+// Between sizes that were measured, in proportion, and never more than a larger one. Beyond them a token costs what it
+// does on average up to there; before any was measured, little: whoever tries learns. Now and then without what has not
+// been measured for long.
 void DraftControl::draw_curve() {
   const bool doubt = turn_ % kRetry == 0;
   std::size_t known = 1;
@@ -167,7 +168,7 @@ void DraftControl::draw_curve() {
     const double before = curve_[known], cost = std::max(here.cost(), 1.0);
     for (std::size_t i = known + 1; i <= n; ++i)
       curve_[i] = before + (cost - before) * static_cast<double>(i - known) / static_cast<double>(n - known);
-    slope = std::max(0.08, (cost - before) / static_cast<double>(n - known) / 2);
+    slope = std::max(0.08, (cost - 1) / static_cast<double>(n - 1));
     first = 0;
     known = n;
   }
@@ -206,7 +207,7 @@ double DraftControl::unit_beside(std::size_t tokens) const {
   return n == 0 ? 0 : lower_quartile(std::span(units).first(n));
 }
 
-// The cost of this pass. One that is far from what was expected is not believed at once.
+// The cost of this pass. One that is far above what was expected is not believed at once.
 double DraftControl::measure(std::size_t tokens, double seconds) {
   const double expected = curve_[tokens], unit = unit_beside(tokens);
   recent_[turn_ % recent_.size()] = {tokens, seconds};
@@ -215,7 +216,7 @@ double DraftControl::measure(std::size_t tokens, double seconds) {
   const double cost = std::clamp(seconds / unit, (1 + expected) / 2, 1.25 * static_cast<double>(tokens));
   Measured& known = measured_[tokens];
   known.add(cost, known.count == 0 ? expected : known.cost());
-  return std::min(cost, 2 * expected);
+  return std::min(cost, 1.25 * expected);
 }
 
 void DraftControl::earn(double units) { purse_ = std::clamp(purse_ + units, kLeastPurse, kMostPurse); }
