@@ -29,7 +29,7 @@ enum class KvType : std::uint8_t;  // kernels/attention/attention.h; parse_kv_ty
 
 /// "f16", "f32" or "q8_0"; throws Error for other names.
 KvType parse_kv_type(std::string_view name);
-
+/// What an engine is made for: its context, threads and memory.
 struct EngineOptions {
   std::uint32_t n_ctx =
       0;  ///< positions of a sequence at most; 0: the model's training context, at most 4096
@@ -57,19 +57,19 @@ struct EngineMemory {
   std::size_t work = 0;       ///< intermediate values, at most 64 MiB; batches are cut as small as that needs
   std::size_t available = 0;  ///< what the system and the cgroup would give now
   std::size_t n_batch = 0;    ///< tokens per batch that fit into work
-  [[nodiscard]] std::size_t total() const { return file + kv + work; }
+  [[nodiscard]] std::size_t total() const { return file + kv + work; }  ///< of the three
 };
 /// What an engine would need; nothing is allocated.
 EngineMemory engine_memory(const Model& model, const EngineOptions& options);
 
 /// Time of one node of the graph.
 struct NodeTime {
-  const Node* node;
-  double seconds;
+  const Node* node;  ///< of the engine's graph
+  double seconds;    ///< in all passes
 };
 
 class Sequence;
-
+/// Threads, work memory and a pool of pages for keys and values.
 class Engine {
  public:
   struct State;  // engine/session/engine_state.h
@@ -80,14 +80,14 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  [[nodiscard]] const Model& model() const noexcept;
+  [[nodiscard]] const Model& model() const noexcept;            ///< that it runs
   [[nodiscard]] const EngineOptions& options() const noexcept;  ///< with the defaults filled in
   [[nodiscard]] std::size_t memory_bytes() const noexcept;      ///< pool + work memory
   [[nodiscard]] const Graph& graph() const noexcept;            ///< what this engine runs
   [[nodiscard]] std::size_t logit_rows() const noexcept;        ///< see Batch::logits()
   /// Pages of 64 positions: of the pool, and what n positions of one sequence may need at most.
   [[nodiscard]] std::size_t pages() const noexcept;
-  [[nodiscard]] static std::size_t pages_of(std::size_t n) noexcept { return (n + 63) / 64; }
+  [[nodiscard]] static std::size_t pages_of(std::size_t n) noexcept { return (n + 63) / 64; }  ///< of n
 
   /// f(i) for every i in [0, n), on the threads for prompts, in any order; returns when all are done. f must
   /// not throw.
@@ -98,7 +98,7 @@ class Engine {
 
   /// Sums up the time of every node from now on.
   void profile(bool on);
-  [[nodiscard]] std::vector<NodeTime> profile() const;
+  [[nodiscard]] std::vector<NodeTime> profile() const;  ///< since it was switched on
   /// Called after every node with the floats that it wrote, one row per token; empty: none.
   void observe(
       std::function<void(const Node& node, std::span<const float> values, std::size_t width)> observer);
@@ -120,8 +120,8 @@ class Sequence {
   /// nobody finds what it reads.
   explicit Sequence(Engine& engine, std::uint64_t scope = 0, bool shared = true);
   ~Sequence();
-  Sequence(Sequence&&) noexcept;
-  Sequence& operator=(Sequence&&) noexcept;
+  Sequence(Sequence&&) noexcept;             ///< the other is of no use afterwards
+  Sequence& operator=(Sequence&&) noexcept;  ///< likewise; lets go of what it held
 
   /// Positions in use, and their tokens.
   [[nodiscard]] std::span<const TokenId> tokens() const noexcept;
@@ -146,15 +146,15 @@ class Sequence {
 class Batch {
  public:
   struct State;
-  explicit Batch(Engine& engine);
+  explicit Batch(Engine& engine);  ///< empty
   ~Batch();
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
 
-  void clear();
+  void clear();  ///< takes all slices out
   /// Tokens that are in it, and that may still be added.
   [[nodiscard]] std::size_t size() const noexcept;
-  [[nodiscard]] std::size_t room() const noexcept;
+  [[nodiscard]] std::size_t room() const noexcept;  ///< tokens that may still be added
   /// These tokens are to follow the sequence's; logits are wanted of those from first_wanted on (none if it is
   /// tokens.size()). Not twice of one sequence, nor one that changes before forward(). Throws Error for a token
   /// that the vocabulary has not, for more tokens than positions are left to the sequence or the pool; the batch is

@@ -22,14 +22,14 @@ struct TokenTrie;
 /// A value of the file's metadata that is taken instead of the file's own.
 struct MetadataOverride {
   std::string key;  ///< beginning with a dot: ".rope.freq_base" of whatever architecture the file has
-  std::variant<bool, std::int64_t, double, std::string> value;
+  std::variant<bool, std::int64_t, double, std::string> value;  ///< of the key's type
 };
-
+/// How a file is loaded, and what in it is replaced.
 struct LoadOptions {
   bool mmap = true;                ///< map the file; else read it into memory (huge pages where granted)
   bool mlock = false;              ///< keep it in memory
   std::string pre_tokenizer = {};  ///< "": the one that the file names
-  std::vector<MetadataOverride> overrides = {};
+  std::vector<MetadataOverride> overrides = {};  ///< in place of the file's values
   std::vector<LoraFile> loras = {};  ///< adapters: their products are added to those of the matrices
 };
 
@@ -44,7 +44,7 @@ class Model : public std::enable_shared_from_this<Model> {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  [[nodiscard]] const std::string& path() const;
+  [[nodiscard]] const std::string& path() const;        ///< as it was given to load()
   [[nodiscard]] const std::string& name() const;        ///< as the file says, or ""
   [[nodiscard]] std::uint32_t context_length() const;   ///< positions that it was trained for
   [[nodiscard]] std::uint32_t vocabulary_size() const;  ///< tokens, and logits of each position
@@ -52,12 +52,12 @@ class Model : public std::enable_shared_from_this<Model> {
   [[nodiscard]] const Tokenizer& tokenizer() const;
 
   // What it is made of, for the rooms of this project: engine/model_parts.h has their headers.
-  [[nodiscard]] const GgufFile& file() const;
-  [[nodiscard]] const LlamaConfig& config() const;
+  [[nodiscard]] const GgufFile& file() const;       ///< its metadata and tensors
+  [[nodiscard]] const LlamaConfig& config() const;  ///< its hyper-parameters
   /// What in metadata and tensors was tolerated, one line each.
   [[nodiscard]] const std::vector<std::string>& warnings() const;
-  [[nodiscard]] const Vocabulary& vocabulary() const;
-  [[nodiscard]] const Adapters& adapters() const;
+  [[nodiscard]] const Vocabulary& vocabulary() const;  ///< its tokens, as the file has them
+  [[nodiscard]] const Adapters& adapters() const;      ///< that act while it runs
   /// Its tokens' texts as a tree, made when first asked for. Throws as tokenizer().
   [[nodiscard]] std::shared_ptr<const TokenTrie> token_trie() const;
   [[nodiscard]] const Graph& graph() const;  ///< for the kernels in use

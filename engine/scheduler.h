@@ -15,7 +15,7 @@ enum class Pooling : std::uint8_t { Mean, Last };
 
 /// One answer that somebody wants.
 struct AnswerRequest {
-  std::vector<TokenId> prompt;
+  std::vector<TokenId> prompt;  ///< all of it, with BOS
   /// The flag `interrupt` is looked at between steps; several requests may share one.
   GenerateOptions options;
   TextSink sink;  ///< called while a step runs; returning false ends the answer
@@ -28,7 +28,7 @@ struct AnswerRequest {
   std::size_t n_ctx =
       0;  ///< tokens that prompt and answer may become; 0, or more than the engine's: the engine's
   /// Called once each, with the seconds since add(): when it leaves the queue, and when its first token was drawn.
-  std::function<void(double seconds)> on_begin, on_first_token;
+  std::function<void(double seconds)> on_begin, on_first_token;  ///< may be empty
 };
 
 /// One of several answers to the same prompt: as the request, with its seed + index (where it has one). A scheduler
@@ -44,7 +44,7 @@ AnswerRequest chat_request(const Model& model, std::size_t n_ctx, const std::vec
 /// Error where one cannot be evaluated.
 std::vector<std::vector<float>> embed(Engine& engine, std::span<const std::vector<TokenId>> prompts,
                                       Pooling pooling, std::uint64_t scope = 0);
-
+/// How steps are divided between reading and writing.
 struct SchedulerOptions {
   /// Tokens of prompts in a step that decodes too: the more, the sooner prompts are read, and the longer others wait
   /// for their next token. Guesses take what prompts leave of them.
@@ -57,7 +57,7 @@ struct SchedulerOptions {
 /// one that has begun is never put back. Each has the bytes that it has alone. One thread at a time.
 class Scheduler {
  public:
-  using Id = std::uint64_t;
+  using Id = std::uint64_t;  ///< of an answer
   /// The engine outlives it; nobody else uses it while a step runs. Throws Error where the draft model has another
   /// vocabulary, or not enough memory.
   explicit Scheduler(Engine& engine, const SchedulerOptions& options = {});
@@ -74,7 +74,7 @@ class Scheduler {
   bool step(const std::atomic<bool>* stop = nullptr);
   /// Answers that are being read or written, and that wait.
   [[nodiscard]] std::size_t active() const noexcept;
-  [[nodiscard]] std::size_t waiting() const noexcept;
+  [[nodiscard]] std::size_t waiting() const noexcept;  ///< in the queue
   /// Of the context, that active answers hold. What is kept for others is not among them.
   [[nodiscard]] std::size_t positions() const noexcept;
 

@@ -26,7 +26,7 @@
 namespace cria {
 
 struct ExpertRows;
-
+/// What a session is made for: its context, threads and memory.
 struct SessionOptions {
   std::uint32_t n_ctx = 0;  ///< positions of the KV cache; 0: the model's training context, at most 4096
   /// The context for which RoPE factors are chosen where a model has several (longrope); 0: n_ctx, or the
@@ -62,13 +62,13 @@ enum class Speculate : std::uint8_t {
 /// What the model itself thought of a token that was drawn: natural logarithms of the softmax of its logits,
 /// before bias, penalties and filters.
 struct TokenLogprobs {
-  TokenId id = 0;
-  float logprob = 0;
+  TokenId id = 0;                              ///< that was drawn
+  float logprob = 0;                           ///< its own
   std::vector<std::pair<TokenId, float>> top;  ///< the likeliest, lower id first among equals
 };
-
+/// How an answer is written, and what ends it.
 struct GenerateOptions {
-  SamplerOptions sampler;
+  SamplerOptions sampler;        ///< how tokens are drawn
   std::int64_t max_tokens = -1;  ///< -1: until something else stops it
   /// Texts that end the answer; not emitted, also when they arrive in pieces. Thinking may hold them.
   std::vector<std::string> stop;
@@ -77,7 +77,7 @@ struct GenerateOptions {
   /// of it stop texts are text; the answer ends where nothing can follow, and end tokens are drawn only where it
   /// is whole (with ignore_eos: not where it can go on). EndOfGeneration means that it is whole.
   std::shared_ptr<const class Constraint> constraint;
-  Speculate speculate = Speculate::Auto;
+  Speculate speculate = Speculate::Auto;  ///< whether tokens are guessed ahead
   std::vector<TokenId> expected;  ///< a text that the answer may resemble: guesses are looked up there too
   std::size_t keep = 0;  ///< tokens at the front that a context shift keeps; at least a leading BOS is kept
   std::optional<std::size_t> logprobs;  ///< log-probabilities of the answer's tokens, and so many likeliest
@@ -110,9 +110,9 @@ struct ChatOptions {
   /// Called with every prompt before it is evaluated: its text and its tokens.
   std::function<void(std::string_view text, std::span<const TokenId> tokens)> on_prompt;
 };
-
+/// An answer at its end, and how it came about.
 struct GenerateResult {
-  StopReason reason = StopReason::EndOfGeneration;
+  StopReason reason = StopReason::EndOfGeneration;  ///< what ended it
   bool end_token = false;            ///< a token that ends generation was drawn: one more than `tokens`
   std::string text;                  ///< the answer: all that the sink was given
   std::string reasoning;             ///< what the model thought before it: all that on_thinking was given
@@ -129,7 +129,7 @@ struct GenerateResult {
   std::size_t shifts = 0;             ///< how often the oldest half of the context was dropped
   std::size_t dropped = 0;            ///< messages after the system message that chat() left out, the oldest
   std::size_t drafted = 0, kept = 0;  ///< tokens that were guessed and evaluated ahead, and that were drawn
-  double prompt_seconds = 0, decode_seconds = 0;
+  double prompt_seconds = 0, decode_seconds = 0;  ///< of reading, and of writing
 };
 
 /// A conversation that does not fit into the context.
@@ -170,8 +170,8 @@ class Session {
   /// tokens.size()) can be asked for their logits; logits() computes those of tokens [begin, end) of that
   /// batch, at most logit_rows() of them: [end-begin][n_vocab], valid until the next call. Errors as eval.
   void forward(std::span<const TokenId> tokens, std::size_t first_wanted);
-  std::span<const float> logits(std::size_t begin, std::size_t end);
-  [[nodiscard]] std::size_t logit_rows() const noexcept;
+  std::span<const float> logits(std::size_t begin, std::size_t end);  ///< of the last forward()
+  [[nodiscard]] std::size_t logit_rows() const noexcept;  ///< that logits() computes at once, at most
   /// f(i) for every i in [0, n), on the threads for prompts, in any order; returns when all are done. f must
   /// not throw.
   void parallel(std::size_t n, const std::function<void(std::size_t i)>& f);
@@ -198,16 +198,16 @@ class Session {
   /// such file or damaged, was saved with another model or KV type, or does not fit into the context. After a
   /// checksum that is wrong the session is empty, after everything else as it was.
   void save(const std::string& path, std::string_view note = {}) const;
-  std::string load(const std::string& path);
+  std::string load(const std::string& path);  ///< returns the note
 
-  [[nodiscard]] const Model& model() const noexcept;
+  [[nodiscard]] const Model& model() const noexcept;             ///< that it runs
   [[nodiscard]] const SessionOptions& options() const noexcept;  ///< with the defaults filled in
   [[nodiscard]] std::size_t memory_bytes() const noexcept;       ///< KV cache + work memory
   [[nodiscard]] const Graph& graph() const noexcept;             ///< what this session runs
 
   /// Sums up the time of every node from now on.
   void profile(bool on);
-  [[nodiscard]] std::vector<NodeTime> profile() const;
+  [[nodiscard]] std::vector<NodeTime> profile() const;  ///< since it was switched on
   /// Called after every node with the floats that it wrote, one row per token; empty: none.
   void observe(
       std::function<void(const Node& node, std::span<const float> values, std::size_t width)> observer);

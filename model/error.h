@@ -33,7 +33,7 @@ inline std::string number_text(float value) {
 /// it after "cria: error: ".
 class Error : public std::runtime_error {
  public:
-  explicit Error(const std::string& message) : std::runtime_error(message) {}
+  explicit Error(const std::string& message) : std::runtime_error(message) {}  ///< the whole line
   /// file: the file at fault ("" if none); where: "at byte 12", "key general.alignment", "tensor
   /// blk.0.attn_q.weight" or "".
   Error(std::string_view file, std::string_view message, std::string_view where = {})

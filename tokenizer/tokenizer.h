@@ -16,8 +16,8 @@ struct Vocabulary;
 
 /// A piece of a text that has several authors.
 struct TextPart {
-  std::string_view text;
-  bool trusted;  ///< control tokens written in it become their ids
+  std::string_view text;  ///< as it is
+  bool trusted;           ///< control tokens written in it become their ids
 };
 
 /// Immutable after creation; safe to use from several threads.
@@ -52,7 +52,7 @@ class Tokenizer {
   /// The bytes of a sequence as its text (the dummy prefix of the first token is removed): decode(encode(x))
   /// == x.
   [[nodiscard]] std::string decode(std::span<const TokenId> ids, bool show_special = false) const;
-  [[nodiscard]] virtual const Vocabulary& vocabulary() const noexcept = 0;
+  [[nodiscard]] virtual const Vocabulary& vocabulary() const noexcept = 0;  ///< that it was made of
 };
 
 /// Turns text into tokens as it arrives; together they are those of Tokenizer::encode. Holds back no more

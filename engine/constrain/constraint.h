@@ -14,7 +14,7 @@ namespace cria {
 
 /// Which calls of tools an answer has to be, or may hold.
 struct ToolChoice {
-  CallForm form = CallForm::None;
+  CallForm form = CallForm::None;  ///< as the model writes them
   std::string tools;  ///< a JSON array of {"type": "function", "function": {"name", "parameters", "strict"}}
   std::string name;   ///< one call of this tool; "": of any
   bool parallel = true;    ///< several calls
@@ -28,8 +28,8 @@ bool can_require_calls(CallForm form);
 /// 64 MiB; what needs more is a ConstraintError, on every machine alike.
 class Constraint {
  public:
-  struct State;  // engine/constrain/constraint_state.h
-  explicit Constraint(std::unique_ptr<State> state);
+  struct State;                                       // engine/constrain/constraint_state.h
+  explicit Constraint(std::unique_ptr<State> state);  ///< for this room
   ~Constraint();
   Constraint(const Constraint&) = delete;
   Constraint& operator=(const Constraint&) = delete;
@@ -52,7 +52,7 @@ class Constraint {
 
   /// Whether a text is whole, and whether one that is whole begins with it.
   [[nodiscard]] bool accepts(std::string_view text) const;
-  [[nodiscard]] bool begins(std::string_view text) const;
+  [[nodiscard]] bool begins(std::string_view text) const;  ///< the latter
 
   [[nodiscard]] State& state() const noexcept { return *state_; }  ///< for this room
 

@@ -7,8 +7,8 @@ namespace cria {
 
 /// An adapter and how strongly it acts.
 struct LoraFile {
-  std::string path;
-  float scale = 1;
+  std::string path;  ///< of a GGUF file
+  float scale = 1;   ///< 0: not at all
 };
 
 }  // namespace cria

@@ -15,7 +15,7 @@ enum class AnswerPart : std::uint8_t {
   Answer,
   Call,  ///< a call of a tool: its arguments
 };
-
+/// How a model's answers are written: where its thinking is, and its calls of tools.
 struct AnswerFormat {
   enum class Kind : std::uint8_t {
     Plain,  ///< all is the answer
@@ -25,7 +25,7 @@ struct AnswerFormat {
     Channels,
   };
 
-  Kind kind = Kind::Plain;
+  Kind kind = Kind::Plain;                ///< where the thinking is
   std::string open, close;                ///< of a Block
   std::string answer_open, answer_close;  ///< what some models put around the answer, or ""
   CallForm calls = CallForm::None;        ///< how tools are called, where that is known
@@ -35,7 +35,7 @@ struct AnswerFormat {
   static AnswerFormat of_template(std::string_view source);
   /// Whether a prompt ends inside of a block that it has opened, so that the model begins with thinking.
   [[nodiscard]] bool opened_by(std::string_view prompt) const;
-  [[nodiscard]] bool thinks() const { return kind != Kind::Plain; }
+  [[nodiscard]] bool thinks() const { return kind != Kind::Plain; }  ///< whether there is a part for thinking
 };
 
 }  // namespace cria

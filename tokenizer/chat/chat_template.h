@@ -18,15 +18,15 @@ class Value;
 }  // namespace cria::jinja
 
 namespace cria {
-
+/// One message of a conversation.
 struct ChatMessage {
-  std::string role;  ///< "system", "user", "assistant", …
-  std::string content;
+  std::string role;     ///< "system", "user", "assistant", …
+  std::string content;  ///< its text
   /// A message that says more (tool calls, a content of several parts, "reasoning_content"): all of it as a
   /// JSON object, which the template sees instead of the content above. "" otherwise.
   std::string json = {};
 };
-
+/// What a template is given beside the messages.
 struct RenderOptions {
   bool add_generation_prompt = true;  ///< end with the opening of the assistant's answer
   /// What else the template may ask for (tools, documents, enable_thinking …) as a JSON object, or "". A
@@ -37,7 +37,7 @@ struct RenderOptions {
 
 /// The texts that templates call bos_token and eos_token.
 struct TemplateTokens {
-  std::string bos, eos;
+  std::string bos, eos;  ///< as they stand in templates
   /// Empty where the vocabulary has none.
   static TemplateTokens of(const Vocabulary& vocabulary);
 };
@@ -64,7 +64,7 @@ class ChatTemplate {
   [[nodiscard]] std::vector<TokenId> encode(const Tokenizer& tokenizer,
                                             const std::vector<ChatMessage>& messages,
                                             const RenderOptions& options) const;
-  void set_tokens(TemplateTokens tokens) { tokens_ = std::move(tokens); }
+  void set_tokens(TemplateTokens tokens) { tokens_ = std::move(tokens); }  ///< in place of the model's
   /// Texts that end an answer although the model has no token for it.
   [[nodiscard]] const std::vector<std::string>& stops() const { return stops_; }
   /// How the answers of the template's models are built, known by the markers that it names. variables: as

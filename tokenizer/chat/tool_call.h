@@ -8,12 +8,12 @@
 #include <string_view>
 
 namespace cria {
-
+/// One call of a tool in an answer.
 struct ToolCall {
-  std::string id;  ///< what the tool's answer refers to
-  std::string name;
+  std::string id;         ///< what the tool's answer refers to
+  std::string name;       ///< the tool's
   std::string arguments;  ///< JSON text as the model wrote it: an object, unless it did not keep to the form
-  bool operator==(const ToolCall&) const = default;
+  bool operator==(const ToolCall&) const = default;  ///< of all parts
 };
 
 enum class CallForm : std::uint8_t {
