@@ -39,13 +39,16 @@ all=$(cd engine/c && ls ./*.cpp | sed 's/\.cpp$//')
 # shellcheck disable=SC2086
 library old '' $all
 grown=$(sed -n 's/^} \(cria_[a-z_]*\);$/\1/p' engine/c/cria.h | while read -r type; do
-  sed -n "/^typedef struct {/h; /^typedef struct {/!H; /^} $type;/{x;p;}" engine/c/cria.h | grep -q '^  size_t size;' && echo "$type"
+  if sed -n "/^typedef struct {/h; /^typedef struct {/!H; /^} $type;/{x;p;}" engine/c/cria.h | grep -q '^  size_t size;'; then
+    echo "$type"
+  fi
 done)
 member='uint64_t added[2];'
 script=$(for type in $grown; do printf 's|^} %s;$|  %s\\n&|\n' "$type" "$member"; done)
 # shellcheck disable=SC2086
 library grown "$script" $all
-library broken "s|^  size_t n_messages;|  $member\\n&|" answer
+# shellcheck disable=SC2086
+library broken "s|^  size_t n_messages;|  $member\\n&|" $all
 
 for type in $grown; do
   printf '[suppress_type]\n  name = %s\n  has_data_member_inserted_at = end\n  has_size_change = yes\n' "$type"

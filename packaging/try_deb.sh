@@ -20,6 +20,7 @@ for package in $packages; do
 done
 
 root=$(mktemp -d)
+chmod 755 "$root"  # for nobody
 leave() {
   umount "$root/proc" 2>/dev/null || true
   rm -rf "$root"
