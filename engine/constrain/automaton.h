@@ -55,6 +55,11 @@ struct Automaton {
   [[nodiscard]] std::span<const NodeId> silents_of(NodeId n) const {
     return std::span(silents).subspan(nodes[n].silents, nodes[n + 1].silents - nodes[n].silents);
   }
+  /// Bytes that it takes.
+  [[nodiscard]] std::size_t memory() const {
+    return sizeof *this + nodes.capacity() * sizeof(Node) + edges.capacity() * sizeof(Edge) +
+           calls.capacity() * sizeof(Call) + silents.capacity() * sizeof(NodeId);
+  }
   /// Whether all that is left for it is to return.
   [[nodiscard]] bool only_ends(NodeId n) const {
     return nodes[n].ends && edges_of(n).empty() && calls_of(n).empty() && silents_of(n).empty();

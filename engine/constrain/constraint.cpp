@@ -15,6 +15,13 @@ std::shared_ptr<TokenMasks> Constraint::State::masks(const std::shared_ptr<const
   return masks_.back().second;
 }
 
+std::size_t Constraint::State::memory() {
+  const std::scoped_lock lock(mutex_);
+  std::size_t bytes = automaton.memory();
+  for (const auto& [key, masks] : masks_) bytes += masks->memory();
+  return bytes;
+}
+
 Constraint::Constraint(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Constraint::~Constraint() = default;
 
@@ -31,6 +38,8 @@ bool Constraint::accepts(std::string_view text) const {
   Runs runs(state_->automaton);
   return runs.whole(runs.next(runs.start(), text));
 }
+
+std::size_t Constraint::memory() const { return state_->memory(); }
 
 bool Constraint::begins(std::string_view text) const {
   Runs runs(state_->automaton);

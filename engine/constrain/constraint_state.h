@@ -25,6 +25,8 @@ struct Constraint::State {
 
   /// The same object for the same trie, for as long as that lives.
   std::shared_ptr<TokenMasks> masks(const std::shared_ptr<const TokenTrie>& trie);
+  /// Bytes of all.
+  [[nodiscard]] std::size_t memory();
 
  private:
   std::mutex mutex_;

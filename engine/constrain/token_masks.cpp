@@ -117,6 +117,11 @@ std::shared_ptr<const TokenBits> TokenMasks::find(Runs::State& state) {
   return bits;
 }
 
+std::size_t TokenMasks::memory() {
+  const std::scoped_lock lock(mutex_);
+  return runs_.memory() + kept_.size() * (trie_.vocabulary_size / 8);
+}
+
 std::shared_ptr<const TokenBits> TokenMasks::mask(Runs::State& state) {
   const std::scoped_lock lock(mutex_);
   runs_.allow_steps(kStepsPerMask);

@@ -19,6 +19,9 @@ class TokenMasks {
   /// Both outlive it.
   TokenMasks(const Automaton& automaton, const TokenTrie& trie);
 
+  /// Bytes of what is remembered.
+  [[nodiscard]] std::size_t memory();
+
   /// A run's place. Not for several threads at once.
   class Run {
    public:

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "tools/serve/api/constraints.h"
 #include "tools/serve/http/access.h"
 #include "tools/serve/http/error_body.h"
 #include "tools/serve/http/head_scanner.h"
@@ -309,6 +310,32 @@ TEST(ServeResponse, NoValueEndsItsLine) {
   head.length = 0;
   EXPECT_NE(head_text(head, {{"X", "a\r\nY: b"}}).find("X: a  Y: b\r\n"), std::string::npos);
   EXPECT_EQ(chunk_text(std::string(26, 'x')), "1a\r\n" + std::string(26, 'x') + "\r\n");
+}
+
+TEST(ServeConstraints, TheLatestAreKeptAsFarAsMemoryGoes) {
+  const auto request = [](const std::string& grammar) {
+    CompletionRequest wanted;
+    wanted.constraint = {tools::ConstraintFields::Kind::Grammar, grammar, "grammar"};
+    return wanted;
+  };
+  const CompletionRequest a = request("root ::= \"a\""), b = request("root ::= \"b\"");
+  Constraints two([](const std::string&) {});
+  const auto first = two.of(a, CallForm::None);
+  EXPECT_GT(first->memory(), 0U);
+  EXPECT_FALSE(two.has(b, CallForm::None));
+  two.of(b, CallForm::None);
+  EXPECT_EQ(two.of(a, CallForm::None), first);
+
+  Constraints one([](const std::string&) {}, 2 * first->memory() - 1);
+  one.of(a, CallForm::None);
+  EXPECT_TRUE(one.has(a, CallForm::None));
+  one.of(b, CallForm::None);
+  EXPECT_FALSE(one.has(a, CallForm::None));
+  EXPECT_TRUE(one.has(b, CallForm::None));
+
+  Constraints none([](const std::string&) {}, 0);  // the latest stays all the same
+  none.of(a, CallForm::None);
+  EXPECT_TRUE(none.has(a, CallForm::None));
 }
 
 }  // namespace

@@ -34,8 +34,19 @@ Constraints::Pointer Constraints::find(const std::string& key, const std::functi
   Pointer made = compile();  // others need not wait for it
   const std::lock_guard lock(mutex_);
   entries_.push_front({key, made});
-  if (entries_.size() > kMostConstraints) entries_.pop_back();
+  drop_oldest();
   return made;
+}
+
+// All but the latest, as far as there are too many or they take too much memory.
+void Constraints::drop_oldest() {
+  std::size_t bytes = 0, kept = 0;
+  for (const Entry& entry : entries_) {
+    bytes += entry.key.size() + entry.constraint->memory();
+    if (kept != 0 && (kept == kMostConstraints || bytes > most_bytes_)) break;
+    ++kept;
+  }
+  entries_.resize(kept);
 }
 
 Constraints::Pointer Constraints::of_tools(const ToolFields& tools, CallForm form) {

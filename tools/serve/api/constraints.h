@@ -17,8 +17,10 @@ class Constraints {
  public:
   using Pointer = std::shared_ptr<const Constraint>;
 
-  /// note: gets a line for the log, once for each that is compiled.
-  explicit Constraints(std::function<void(const std::string&)> note) : note_(std::move(note)) {}
+  /// note: gets a line for the log, once for each that is compiled. most_bytes: of those that are kept.
+  explicit Constraints(std::function<void(const std::string&)> note,
+                       std::size_t most_bytes = std::size_t{128} << 20)
+      : note_(std::move(note)), most_bytes_(most_bytes) {}
 
   /// Null: anything. form: how tools are called. Throws RequestError "invalid_schema" or "invalid_grammar" with the field.
   Pointer of(const CompletionRequest& request, CallForm form);
@@ -30,12 +32,14 @@ class Constraints {
 
   Pointer of_tools(const ToolFields& tools, CallForm form);
   bool knows(const std::string& key);
+  void drop_oldest();
 
   struct Entry {
     std::string key;
     Pointer constraint;
   };
   const std::function<void(const std::string&)> note_;
+  const std::size_t most_bytes_;
   std::mutex mutex_;
   std::list<Entry> entries_;  // the latest first
 };
