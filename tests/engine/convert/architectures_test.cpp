@@ -43,7 +43,7 @@ const std::string kGemmaBoth = "attn_norm minus1 " + kL + "input_layernorm\npost
 const std::string kPostNorms = "post_attention_norm " + kL + "post_attention_layernorm\npost_ffw_norm " + kL +
                                "post_feedforward_layernorm\n";
 
-using Shapes = std::vector<std::pair<std::string, std::vector<std::uint64_t>>>;
+using TensorShapes = std::vector<std::pair<std::string, std::vector<std::uint64_t>>>;
 using KeyValues = std::map<std::string, GgufData>;
 
 KeyValues six_experts(KeyValues more = {}) {
@@ -51,17 +51,17 @@ KeyValues six_experts(KeyValues more = {}) {
   more["expert_used_count"] = 2U;
   return more;
 }
-Shapes six(std::uint64_t width, Shapes more = {}) {
+TensorShapes six(std::uint64_t width, TensorShapes more = {}) {
   more.push_back({"*.ffn_gate_inp.weight", {64, 6}});
   more.push_back({"*.ffn_down_exps.weight", {width, 64, 6}});
   return more;
 }
 
-const Shapes kQkvBiases = {{"*.attn_q.bias", {64}}, {"*.attn_k.bias", {32}}, {"*.attn_v.bias", {32}}};
-const Shapes kSelection = {{"*.exp_probs_b.bias", {6}},
-                           {"*.ffn_gate_shexp.weight", {64, 64}},
-                           {"*.ffn_up_shexp.weight", {64, 64}},
-                           {"*.ffn_down_shexp.weight", {64, 64}}};
+const TensorShapes kQkvBiases = {{"*.attn_q.bias", {64}}, {"*.attn_k.bias", {32}}, {"*.attn_v.bias", {32}}};
+const TensorShapes kSelection = {{"*.exp_probs_b.bias", {6}},
+                                 {"*.ffn_gate_shexp.weight", {64, 64}},
+                                 {"*.ffn_up_shexp.weight", {64, 64}},
+                                 {"*.ffn_down_shexp.weight", {64, 64}}};
 
 std::vector<HfCase> hf_cases() {
   const KeyValues window = {{"attention.sliding_window", 8U}};
