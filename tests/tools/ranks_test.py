@@ -14,7 +14,8 @@ PROGRAM, DEMO, MPIRUN = sys.argv[1:4]
 TEXT = ("The ship that left the harbour in the morning came back before the evening. Nobody had seen the island that the "
         "captain spoke of, and those who had been with him said nothing at all. ") * 3
 ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-               "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}
+               "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
+               "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}  # containers may forbid it
 
 
 def alone(*arguments):
@@ -31,13 +32,18 @@ def errors(text):
 
 
 def children(pid):
-    return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    def is_child(process):
+        try:
+            return int((process / "stat").read_text().rpartition(")")[2].split()[1]) == pid
+        except OSError:  # it has ended meanwhile
+            return False
+    return [int(process.name) for process in pathlib.Path("/proc").iterdir() if process.name.isdigit() and is_child(process)]
 
 
 class SameBytes(unittest.TestCase):
     def same_output(self, n, ranks, *arguments):
         got = on_ranks(n, *arguments, *ranks)
-        self.assertEqual((got.returncode, got.stderr.decode()), (0, ""))
+        self.assertEqual((got.returncode, [line for line in got.stderr.decode().splitlines() if line.startswith("cria")]), (0, []))
         self.assertEqual(got.stdout, alone(*arguments).stdout)
 
     def test_a_greedy_answer_with_guesses(self):
@@ -100,7 +106,7 @@ class Faults(unittest.TestCase):
     def end_of(self, number, who):
         """An answer without an end is begun; then rank `who` gets the signal. What is said, once all have ended."""
         command = [MPIRUN, "-n", "2", PROGRAM, "run", "-m", DEMO, "-t", "1", "-n", "100000", "--ignore-eos", "--context-shift",
-                   "--rank-timeout", "2", "Tell me a long story."]
+                   "--rank-timeout", "5", "Tell me a long story."]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
                               env=ENVIRONMENT) as run:
             self.assertTrue(run.stdout.read(1))
@@ -117,7 +123,7 @@ class Faults(unittest.TestCase):
     def test_a_stopped_rank_is_named(self):
         lines = errors(self.end_of(signal.SIGSTOP, 1))
         self.assertEqual(len(lines), 1)
-        self.assertRegex(lines[0], "^cria: error: rank 1 on .*: no answer for 2 s")
+        self.assertRegex(lines[0], "^cria: error: rank 1 on .*: no answer for 5 s")
 
     def test_a_killed_rank_ends_all(self):
         self.end_of(signal.SIGKILL, 1)
