@@ -117,7 +117,7 @@ void DraftModel::guess(std::span<const Guess> guesses, std::size_t most_read) {
 
 namespace {
 
-constexpr double kShare = 1.0 / 56;  // of the time, for guesses that may be wrong
+constexpr double kShare = 1.0 / 64;  // of the time, for guesses that may be wrong
 constexpr double kLeastPurse = -0.25, kFirstPurse = 0.5, kMostPurse = 4;  // in passes of one token
 constexpr std::size_t kFirst = 3;   // passes without guesses at first, which outvote a slow one of them
 constexpr std::size_t kPlain = 32;  // passes from one without guesses, which all are measured by, to the next

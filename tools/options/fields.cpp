@@ -12,8 +12,8 @@ constexpr std::size_t kMostComparisons = 100'000'000;  // 14,142 members of one 
 
 struct Shape {
   std::size_t deepest = 0;  // nesting
-  std::size_t comparisons =
-      0;  // of names, until all members of all objects are in place: each is compared with those before it
+  // Of names, until all members of all objects are in place: each is compared with those before it.
+  std::size_t comparisons = 0;
 };
 
 /// Of a text that may be no JSON.
