@@ -23,14 +23,14 @@ constexpr std::string_view kInputScale = ".input_scale";
 
 const TensorView& WantedTensors::add(const std::string& name, const std::vector<std::uint64_t>& shape,
                                      bool matrix) {
-  static constexpr std::byte kNobodyReadsIt{};
+  static constexpr float kNobodyUsesIt = 0;
   for (std::size_t i = 0; i < list_.size(); ++i)
     if (list_[i].name == name) return views_[i];  // the embedding is the output
   const Wanted& wanted = list_.emplace_back(Wanted{name, shape, matrix});
   TensorView& view = views_.emplace_back();
   view.name = wanted.name;
   view.shape = shape;
-  view.data = &kNobodyReadsIt;
+  view.data = reinterpret_cast<const std::byte*>(&kNobodyUsesIt);  // a vector of one value is read
   return view;
 }
 

@@ -41,7 +41,7 @@ void build_granite(ModelBuilder& m);
 void hf_minicpm(HfForms& forms);
 void hf_granite(HfForms& forms);
 void hf_granitemoe(HfForms& forms);
-// gemma.cpp, gemma2.cpp, gemma3.cpp, gemma4.cpp
+// gemma.cpp, gemma2.cpp, gemma3.cpp, gemma4.cpp, gemma4_hf.cpp
 void build_gemma(ModelBuilder& m);
 void build_gemma2(ModelBuilder& m);
 void build_gemma3(ModelBuilder& m);
@@ -49,6 +49,7 @@ void build_gemma4(ModelBuilder& m);
 void hf_gemma(HfForms& forms);
 void hf_gemma2(HfForms& forms);
 void hf_gemma3(HfForms& forms);
+void hf_gemma4(HfForms& forms);
 // phi.cpp
 void build_phi3(ModelBuilder& m);
 void build_phimoe(ModelBuilder& m);

@@ -28,8 +28,9 @@ const HfForm* find_hf_form(std::string_view class_name) noexcept {
 
 std::span<const std::string_view> hf_wrappers() noexcept {
   static constexpr std::string_view kNames[] = {
-      "Gemma3ForConditionalGeneration", "Llama4ForConditionalGeneration", "Mistral3ForConditionalGeneration",
-      "LlavaForConditionalGeneration", "AyaVisionForConditionalGeneration"};
+      "Gemma3ForConditionalGeneration", "Gemma4ForConditionalGeneration",
+      "Llama4ForConditionalGeneration", "Mistral3ForConditionalGeneration",
+      "LlavaForConditionalGeneration",  "AyaVisionForConditionalGeneration"};
   return kNames;
 }
 

@@ -60,6 +60,7 @@ struct HfForm {
   void (*keys)(HfKeys& keys) = nullptr;  ///< what this class has beyond the common keys
   bool predicting_layers = false;        ///< layers behind the last are not used and left out
   std::vector<HfNumber> numbers = {};
+  std::vector<std::string_view> unused = {};  ///< ends of names of tensors that not all layers use
 };
 using HfForms = std::vector<HfForm>;
 

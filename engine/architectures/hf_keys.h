@@ -47,8 +47,15 @@ class HfKeys {
   /// DeepSeek's: groups, scale, norm, shared experts.
   void copy_routed_experts(std::uint32_t gating);
   /// attention.sliding_window if there is one (or `usual`), and which layers have it if that is not all but the
-  /// last of every `period`.
-  void copy_windows(std::uint32_t period, std::uint32_t usual = 0);
+  /// last of every `period`, or always.
+  void copy_windows(std::uint32_t period, std::uint32_t usual = 0, bool always = false);
+  // Gemma 4's: layers with a window have sizes of their own.
+  void copy_windowed_head_size();  ///< "head_dim"
+  /// Layers without a window have "num_global_key_value_heads" where "attention_k_eq_v": their values are their keys.
+  void copy_kv_heads_of_kinds(std::uint32_t period);
+  void copy_shared_layers();  ///< how many use the keys of others, and whether they are twice as wide
+  /// "rope_parameters" of both kinds of layers. usual: bases that are not said.
+  void copy_ropes_of_kinds(float usual, float usual_windowed);
   /// "no_rope_layers": that all but the last of every `period` layers are rotated.
   void copy_unrotated(std::uint32_t period);
   /// Within rope_scaling (or rope_parameters): missing where it is 0.
@@ -111,6 +118,7 @@ class HfKeys {
   [[nodiscard]] std::vector<bool> windowed(std::uint32_t period) const;
   void say_latent_attention();
   void say_windows(std::uint32_t period, std::uint32_t usual);
+  void say_kv_heads_of_kinds(std::uint32_t period);
 
   const nlohmann::json* json_ = nullptr;
   std::string file_;

@@ -93,13 +93,13 @@ std::vector<bool> HfKeys::windowed(std::uint32_t period) const {
   return layers;
 }
 
-void HfKeys::copy_windows(std::uint32_t period, std::uint32_t usual) {
+void HfKeys::copy_windows(std::uint32_t period, std::uint32_t usual, bool always) {
   if (exporting()) return say_windows(period, usual);
   if (!has("sliding_window")) return;
   set("attention.sliding_window", uint("sliding_window", limits::kContext));
   const std::vector<bool> layers = windowed(period);
   for (std::uint32_t i = 0; i < config.n_layers; ++i) {
-    if (layers[i] == (i % period < period - 1)) continue;
+    if (!always && layers[i] == (i % period < period - 1)) continue;
     return set("attention.sliding_window_pattern", GgufArray::of(layers));
   }
 }

@@ -30,7 +30,7 @@ constexpr Architecture kArchitectures[] = {
     {"gemma", kHalfSplit, kRms, build_gemma, hf_gemma},
     {"gemma2", kHalfSplit, kRms, build_gemma2, hf_gemma2},
     {"gemma3", kHalfSplit, kRms, build_gemma3, hf_gemma3},
-    {"gemma4", kHalfSplit, kRms, build_gemma4},
+    {"gemma4", kHalfSplit, kRms, build_gemma4, hf_gemma4},
     {"phi3", kHalfSplit, kRms, build_phi3, hf_phi3},
     {"phimoe", kHalfSplit, kRms, build_phimoe, hf_phimoe},
     {"gpt-oss", kHalfSplit, kRms, build_gpt_oss, hf_gpt_oss},

@@ -89,9 +89,12 @@ struct Conversion::State {
         sources(form, config, weights) {
     set_keys();
     plan();
-    vocabulary.emplace(read_hf_vocabulary(
-        options.directory,
-        {.tokens = config.n_vocab, .pre = options.pre, .bos = config.bos, .eos = config.eos}));
+    vocabulary.emplace(
+        read_hf_vocabulary(options.directory, {.tokens = config.n_vocab,
+                                               .pre = options.pre,
+                                               .bos = config.bos,
+                                               .eos = config.eos,
+                                               .listed_merges = config.model_class->listed_merges}));
     for (const auto& list : {config.warnings, vocabulary->vocabulary().warnings})
       warnings.insert(warnings.end(), list.begin(), list.end());
     declare();
@@ -207,6 +210,7 @@ struct Conversion::State {
     }
     const std::set<std::string_view> left = sources.left();
     bool predicting = false, other_senses = false;
+    std::size_t unused = 0;
     std::vector<std::string_view> odd;
     for (const std::string_view name : left) {
       if (name.ends_with("rotary_emb.inv_freq")) continue;  // a table that is computed
@@ -214,11 +218,15 @@ struct Conversion::State {
         predicting = true;
       else if (wrapped && is_of_another_sense(name))
         other_senses = true;
+      else if (std::ranges::any_of(form.unused, [&](std::string_view end) { return name.ends_with(end); }))
+        ++unused;
       else
         odd.push_back(name);
     }
     if (predicting) warnings.emplace_back("layers that predict further tokens are left out");
     if (other_senses) warnings.emplace_back("tensors for pictures and sound are left out: text only");
+    if (unused != 0)
+      warnings.push_back(counted(unused, "tensor") + " of layers that use those of other layers left out");
     if (!odd.empty())
       throw weights.error("no place for it in a GGUF file of this class of models" +
                               (odd.size() == 1 ? "" : ", and for " + counted(odd.size() - 1, "other tensor")),
@@ -228,7 +236,8 @@ struct Conversion::State {
   static bool is_of_another_sense(std::string_view name) {
     if (name.starts_with("model.")) name.remove_prefix(6);
     return std::ranges::any_of(
-        std::initializer_list<std::string_view>{"vision", "audio", "multi_modal_projector", "image_newline"},
+        std::initializer_list<std::string_view>{"vision", "audio", "embed_vision", "embed_audio",
+                                                "multi_modal_projector", "image_newline"},
         [&](std::string_view part) { return name.starts_with(part); });
   }
 

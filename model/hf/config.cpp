@@ -72,8 +72,9 @@ class ConfigReader {
       fail("num_key_value_heads", "KV heads do not divide the heads: expected a divisor of " +
                                       std::to_string(out_.n_heads) + ", got " +
                                       std::to_string(out_.n_kv_heads));
-    if (has("head_dim")) {
-      out_.head_dim = get("head_dim", limits::kEmbedding);
+    const std::string head_dim(own.head_dim);
+    if (has(head_dim.c_str())) {
+      out_.head_dim = get(head_dim.c_str(), limits::kEmbedding);
     } else if (out_.n_embd % out_.n_heads == 0) {
       out_.head_dim = out_.n_embd / out_.n_heads;
     } else {
@@ -81,7 +82,7 @@ class ConfigReader {
                               std::to_string(out_.n_heads) + ", got " + std::to_string(out_.n_embd));
     }
     if (out_.head_dim % 2 != 0)
-      fail("head_dim", "odd size of a head: expected an even number, got " + std::to_string(out_.head_dim));
+      fail(head_dim, "odd size of a head: expected an even number, got " + std::to_string(out_.head_dim));
   }
 
   /// Before version 5 of transformers "rope_theta" and "rope_scaling", since then both in "rope_parameters".
@@ -92,10 +93,15 @@ class ConfigReader {
       out_.rope_base = positive(*joined, "rope_theta");
     else if (has("rope_theta"))
       out_.rope_base = positive(json_, "rope_theta");
-    rotated_part(joined);
+    rotated_part(is_proportional(joined) ? nullptr : joined);
     if (scaling == nullptr) return;
     if (!scaling->is_object()) fail("rope_scaling", "wrong type: expected an object");
     rope_scaling(*scaling);
+  }
+
+  [[nodiscard]] bool is_proportional(const Json* rope) const {
+    return out_.model_class->proportional && rope != nullptr && rope->is_object() &&
+           text(*rope, "rope_type") == "proportional";
   }
 
   /// Of the layers without a window, where each type of layers has its own. The others may have another base.
@@ -156,10 +162,21 @@ class ConfigReader {
       to.attention_factor = positive(from, "attention_factor");
   }
 
+  void proportional(const Json& from) {
+    const char* const key = "partial_rotary_factor";
+    HfRopeScaling& to = out_.rope_scaling;
+    to.kind = Kind::Proportional;
+    to.rotated_part = from.contains(key) ? positive(from, key) : 1;
+    if (to.rotated_part > 1) fail(key, "out of range: expected at most 1");
+    if (from.contains("factor") && positive(from, "factor") != 1)
+      fail("rope_scaling", "a factor of a rotation in part is not supported: expected 1");
+  }
+
   void rope_scaling(const Json& from) {
     HfRopeScaling& to = out_.rope_scaling;
     const std::string kind = text(from, "rope_type").value_or(text(from, "type").value_or("default"));
     if (kind == "default") return;
+    if (is_proportional(&from)) return proportional(from);
     if (out_.model_class->longrope && (kind == "longrope" || kind == "su")) return longrope(from);
     if (kind == "dynamic") {
       out_.warnings.emplace_back(
@@ -334,6 +351,9 @@ double llama3_factor(const HfRopeScaling& scaling, double frequency) {
   return 1 / ((1 - smooth) / scaling.factor + smooth);
 }
 
+/// The factor of a frequency that is not rotated.
+constexpr float kNoRotation = 1e30F;
+
 /// The values of a tensor of float32; empty if there is none.
 std::vector<float> floats_of(const GgufFile& file, const char* name) {
   const TensorView* const tensor = file.tensor(name);
@@ -362,12 +382,25 @@ HfRopeScaling guess_llama3(const GgufFile& file, HfConfig config) {
   return config.rope_scaling;
 }
 
+/// How many frequencies are left as they are; the others must be as good as none.
+HfRopeScaling guess_proportional(const GgufFile& file) {
+  const std::vector<float> factors = floats_of(file, "rope_freqs.weight");
+  const auto end = std::ranges::find_if(factors, [](float factor) { return factor != 1; });
+  if (!std::all_of(end, factors.end(), [](float factor) { return factor >= kNoRotation; }))
+    throw file.error(
+        "RoPE factors that config.json cannot say: expected 1, and then numbers as large as 1e30",
+        "tensor rope_freqs.weight");
+  return {.kind = Kind::Proportional,
+          .rotated_part = static_cast<double>(end - factors.begin()) / static_cast<double>(factors.size())};
+}
+
 HfRopeScaling scaling_of(const GgufFile& file, const LlamaConfig& from, HfConfig config) {
   HfRopeScaling& scaling = config.rope_scaling;
   const auto refuse = [&](const std::string& what) {
     throw file.error("cannot be said in config.json: " + what);
   };
-  if (file.tensor("rope_freqs.weight") != nullptr) return guess_llama3(file, config);
+  if (file.tensor("rope_freqs.weight") != nullptr)
+    return config.model_class->proportional ? guess_proportional(file) : guess_llama3(file, config);
   scaling.factor = from.rope_factor;
   scaling.original_context = from.rope_orig_ctx;
   scaling.short_factors = floats_of(file, "rope_factors_short.weight");
@@ -411,7 +444,7 @@ HfConfig HfConfig::from_gguf(const GgufFile& file, const LlamaConfig& from, cons
     throw file.error("cannot be said in config.json of " + std::string(model_class.name) + ": " + what);
   };
   const auto same = [&](const std::vector<std::uint32_t>& numbers, const char* what) {
-    if (std::ranges::adjacent_find(numbers, std::not_equal_to<>()) != numbers.end())
+    if (!model_class.by_layer && std::ranges::adjacent_find(numbers, std::not_equal_to<>()) != numbers.end())
       refuse(std::string("layers with different ") + what);
     return numbers.front();
   };
@@ -442,6 +475,10 @@ double HfConfig::yarn_magnitude() const { return 1 + 0.1 * std::log(rope_scaling
 
 std::vector<float> HfConfig::rope_factors() const {
   std::vector<float> factors;
+  if (rope_scaling.kind == Kind::Proportional) {
+    factors.assign(n_rot / 2, kNoRotation);
+    std::fill_n(factors.begin(), static_cast<std::size_t>(rope_scaling.rotated_part * n_rot / 2), 1.0F);
+  }
   if (rope_scaling.kind != Kind::Llama3) return factors;
   for (std::uint32_t i = 0; i < n_rot / 2; ++i)
     factors.push_back(static_cast<float>(llama3_factor(rope_scaling, std::pow(rope_base, -2.0 * i / n_rot))));

@@ -28,7 +28,11 @@ struct HfClass {
   bool latent = false;          ///< latent attention: sizes of heads are keys of its own
   bool mscale = false;          ///< "mscale_all_dim" is a key of its own in GGUF
   bool ropes_by_type = false;   ///< "rope_parameters" may have one for each of "layer_types"
+  bool proportional = false;    ///< heads are rotated in part by the frequencies of a whole rotation
+  bool by_layer = false;        ///< widths and KV heads may differ among layers: the class says which
+  bool listed_merges = false;   ///< a vocabulary with tokens for bytes keeps its list of merges
   std::string_view usual = {};  ///< JSON: what missing keys mean
+  std::string_view head_dim = "head_dim";  ///< of layers without a window
   std::string_view eps = "rms_norm_eps";
   float usual_eps = 1e-6F;
   std::string_view activations = "silu";  ///< names of the one that it has; the first is the usual
@@ -38,11 +42,13 @@ struct HfClass {
 };
 using HfClasses = std::span<const HfClass* const>;
 
-/// "rope_scaling". Linear and YaRN are metadata in GGUF; llama3 becomes the tensor rope_freqs.weight.
+/// "rope_scaling". Linear and YaRN are metadata in GGUF; llama3 and proportional become the tensor
+/// rope_freqs.weight.
 struct HfRopeScaling {
-  enum class Kind : std::uint8_t { None, Linear, Yarn, Llama3, LongRope };
+  enum class Kind : std::uint8_t { None, Linear, Yarn, Llama3, LongRope, Proportional };
   Kind kind = Kind::None;
   double factor = 1;
+  double rotated_part = 1;                                             ///< Proportional
   double low_freq_factor = 1, high_freq_factor = 4;                    ///< Llama3
   std::uint32_t original_context = 0;                                  ///< Yarn, Llama3, LongRope
   std::optional<double> attention_factor{}, beta_fast{}, beta_slow{};  ///< Yarn
@@ -82,7 +88,7 @@ struct HfConfig {
   /// What YaRN multiplies queries and keys by unless "attention_factor" says; GGUF has the ratio to it.
   [[nodiscard]] double yarn_magnitude() const;
   /// What rope_freqs.weight holds: n_rot/2 factors that divide the frequencies; empty unless the scaling
-  /// is Llama3.
+  /// is Llama3 or Proportional.
   [[nodiscard]] std::vector<float> rope_factors() const;
   /// By how much longrope multiplies queries and keys.
   [[nodiscard]] double longrope_magnitude() const;

@@ -70,7 +70,7 @@ Json HfConfig::to_json(std::string_view dtype) const {
                {std::string(model_class->layers_key), n_layers},
                {"num_attention_heads", n_heads},
                {"num_key_value_heads", n_kv_heads},
-               {"head_dim", head_dim},
+               {std::string(model_class->head_dim), head_dim},
                {"intermediate_size", n_ff},
                {std::string(model_class->activation_key), activation},
                {std::string(model_class->eps), shortest_decimal(norm_eps)},
@@ -80,7 +80,8 @@ Json HfConfig::to_json(std::string_view dtype) const {
                {"vocab_size", n_vocab},
                {"tie_word_embeddings", tied_embeddings},
                {"torch_dtype", dtype}};
-  if (rope_scaling.kind != Kind::None) json["rope_scaling"] = scaling_json(rope_scaling);
+  if (rope_scaling.kind != Kind::None && rope_scaling.kind != Kind::Proportional)
+    json["rope_scaling"] = scaling_json(rope_scaling);
   if (rope_scaling.kind == Kind::LongRope)
     json["original_max_position_embeddings"] = rope_scaling.original_context;
   if (model_class->partial_rotation) json["partial_rotary_factor"] = part_of(n_rot, head_dim);

@@ -19,7 +19,7 @@ void run_tokenizer_json(std::string_view input) {
   const std::string file = "fuzz";
   const Json json = parse_json(input, file);
   VocabularyBuilder builder(kRows, file);
-  read_tokenizer_json(json, file, "", builder);
+  read_tokenizer_json(json, file, {}, builder);
   builder.fill_holes();
   const Vocabulary& v = builder.vocabulary();
   require(v.tokens.size() == kRows && v.types.size() == kRows, "another number of tokens");
@@ -33,8 +33,8 @@ void run_tokenizer_json(std::string_view input) {
   if (v.model != "gpt2") return;
   const Json written = tokenizer_json(v);
   VocabularyBuilder again(kRows, file);
-  read_tokenizer_json(Json::parse(written.dump(-1, ' ', false, Json::error_handler_t::replace)), file, v.pre,
-                      again);
+  read_tokenizer_json(Json::parse(written.dump(-1, ' ', false, Json::error_handler_t::replace)), file,
+                      {std::string(v.pre)}, again);
   again.fill_holes();
   require(again.vocabulary().merges.size() == v.merges.size(), "another number of merges");
 }

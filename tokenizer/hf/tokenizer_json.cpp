@@ -18,7 +18,7 @@ class TokenizerJsonReader {
   TokenizerJsonReader(const Json& json, const std::string& file, VocabularyBuilder& to)
       : json_(json), file_(file), to_(to) {}
 
-  void read(const std::string& pre) {
+  void read(const TokenizerJsonOptions& options) {
     if (!json_.is_object()) throw Error(file_, "is no tokenizer: expected a JSON object");
     const Json& model = member(json_, "model");
     const std::string kind = text(model, "type").value_or("BPE");
@@ -29,9 +29,9 @@ class TokenizerJsonReader {
     if (!vocabulary.is_object() || vocabulary.empty())
       fail("model.vocab", "missing: expected {\"TOKEN\": id}");
     if (byte_level_)
-      read_byte_level(model, vocabulary, pre);
+      read_byte_level(model, vocabulary, options.pre);
     else if (vocabulary.contains("<0x00>"))
-      read_byte_fallback(model, vocabulary);
+      read_byte_fallback(model, vocabulary, options.listed_merges);
     else
       fail("pre_tokenizer",
            "unknown kind of vocabulary: expected a byte-level one, or one with tokens for bytes");
@@ -95,14 +95,15 @@ class TokenizerJsonReader {
 
   /// The library of these vocabularies merges by rank; a "llama" one by the score of what comes out. The
   /// score of a token is its first merge's rank, negated; those that no merge makes come last.
-  void read_byte_fallback(const Json& model, const Json& vocabulary) {
+  void read_byte_fallback(const Json& model, const Json& vocabulary, bool listed) {
     Vocabulary& out = to_.vocabulary();
-    out.model = "llama";
+    out.model = listed ? "gemma4" : "llama";
     out.pre = "default";
     out.add_space_prefix = space_prefix_;
     std::unordered_map<std::string, std::size_t> ranks;
     std::size_t n_merges = 0;
     merges(model, [&](const std::string& left, const std::string& right) {
+      if (listed) to_.add_merge(left + " " + right);
       ranks.try_emplace(left + right, n_merges++);
     });
     const std::string unknown = text(model, "unk_token").value_or("<unk>");
@@ -212,9 +213,9 @@ class TokenizerJsonReader {
 
 }  // namespace
 
-void read_tokenizer_json(const Json& json, const std::string& file, const std::string& pre,
+void read_tokenizer_json(const Json& json, const std::string& file, const TokenizerJsonOptions& options,
                          VocabularyBuilder& to) {
-  TokenizerJsonReader(json, file, to).read(pre);
+  TokenizerJsonReader(json, file, to).read(options);
 }
 
 }  // namespace cria

@@ -59,7 +59,8 @@ class HfVocabularyReader {
     if (!fs::exists(byte_pairs))
       throw Error(directory_, "no tokenizer: expected tokenizer.model or tokenizer.json");
     VocabularyBuilder builder(options_.tokens, byte_pairs);
-    read_tokenizer_json(read_json(byte_pairs, kTokenizerLimits), byte_pairs, options_.pre, builder);
+    read_tokenizer_json(read_json(byte_pairs, kTokenizerLimits), byte_pairs,
+                        {options_.pre, options_.listed_merges}, builder);
     return builder;
   }
 

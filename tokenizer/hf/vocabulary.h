@@ -17,6 +17,7 @@ struct HfVocabularyOptions {
   std::string pre;                   ///< name of the pre-tokenizer; "": recognized by its expressions
   std::optional<std::uint32_t> bos;  ///< of config.json, where no file of the tokenizer says
   std::vector<std::uint32_t> eos;
+  bool listed_merges = false;  ///< a tokenizer.json with tokens for bytes becomes a "gemma4" vocabulary
 };
 
 struct HfVocabulary {

@@ -40,6 +40,18 @@ const std::string kGemmaBoth = "attn_norm minus1 " + kL + "input_layernorm\npost
                                kL + "post_attention_layernorm\nffn_norm minus1 " + kL +
                                "pre_feedforward_layernorm\npost_ffw_norm minus1 " + kL +
                                "post_feedforward_layernorm\n";
+const std::string kGemma4 =
+    "per_layer_token_embd model.embed_tokens_per_layer\nper_layer_model_proj "
+    "model.per_layer_model_projection\n"
+    "per_layer_proj_norm model.per_layer_projection_norm\nattn_norm " +
+    kL + "input_layernorm\npost_attention_norm " + kL + "post_attention_layernorm\nffn_norm " + kL +
+    "pre_feedforward_layernorm\npost_ffw_norm " + kL + "post_feedforward_layernorm\npost_ffw_norm_1 " + kL +
+    "post_feedforward_layernorm_1\npre_ffw_norm_2 " + kL + "pre_feedforward_layernorm_2\npost_ffw_norm_2 " +
+    kL + "post_feedforward_layernorm_2\nlayer_output_scale.weight " + kL + "layer_scalar\ninp_gate " + kL +
+    "per_layer_input_gate\nproj " + kL + "per_layer_projection\npost_norm " + kL +
+    "post_per_layer_input_norm\nffn_gate_inp.weight " + kL + "router.proj.weight\nffn_gate_inp.scale " + kL +
+    "router.scale\nffn_gate_up_exps.weight " + kL + "experts.gate_up_proj\nffn_down_exps.weight " + kL +
+    "experts.down_proj\nffn_down_exps.scale " + kL + "router.per_expert_scale\n";
 const std::string kPostNorms = "post_attention_norm " + kL + "post_attention_layernorm\npost_ffw_norm " + kL +
                                "post_feedforward_layernorm\n";
 
@@ -75,6 +87,9 @@ std::vector<HfCase> hf_cases() {
          "routed_scaling_factor": 1.5, "n_group": 3, "topk_group": 2, "n_shared_experts": 2, "first_k_dense_replace": 0)";
   const std::string experts_json =
       R"("num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 32)";
+  const std::string gemma4_json =
+      R"("rope_theta": null, "sliding_window": 8, "hidden_activation": "gelu_pytorch_tanh", "final_logit_softcapping": 30.0,
+         "layer_types": ["sliding_attention", "full_attention", "sliding_attention", "full_attention"])";
   const KeyValues latent = {{"attention.kv_lora_rank", 32U},
                             {"attention.key_length", 24U},
                             {"rope.dimension_count", 8U},
@@ -336,6 +351,45 @@ TEST(ConvertArchitectures, RotationsOfEachTypeOfLayers) {
   hf.config["architectures"] = {"Gemma2ForCausalLM"};  // one base is all that it has
   EXPECT_NE(error_with("full_attention", good["full_attention"]).find("a rotation for each type of layers"),
             std::string::npos);
+}
+
+// Frequencies that are not rotated are a tensor in GGUF, and one number in config.json.
+TEST(ConvertArchitectures, HeadsRotatedInPartByFactors) {
+  const std::vector<HfCase> cases = hf_cases();
+  HfModel hf(*std::ranges::find_if(cases, [](const HfCase& one) { return one.gguf.name == "gemma4"; }));
+  nlohmann::json& full = hf.config["rope_parameters"]["full_attention"];
+  full = {{"rope_type", "proportional"}, {"partial_rotary_factor", 0.25}, {"rope_theta", 1000000.0}};
+  for (const char* part : {"k_proj", "v_proj", "k_norm"})  // of a layer that uses those of another
+    hf.tensors["model.layers.3.self_attn." + std::string(part) + ".weight"] = {{2}, {1, 2}};
+  hf.convert(DType::F32);
+  EXPECT_EQ(hf.warnings,
+            std::vector<std::string>{"3 tensors of layers that use those of other layers left out"});
+  {
+    const GgufFile file = GgufFile::open(hf.output());
+    const TensorView* const tensor = file.tensor("rope_freqs.weight");
+    ASSERT_NE(tensor, nullptr);
+    std::vector<float> want(16, 1e30F), got(tensor->cols());
+    std::fill_n(want.begin(), 4, 1.0F);
+    std::memcpy(got.data(), tensor->data, tensor->bytes);
+    EXPECT_EQ(got, want);
+  }
+  fs::copy_file(hf.output(), hf.reference(), fs::copy_options::overwrite_existing);
+  std::ifstream in(hf.exported() + "/config.json");
+  EXPECT_EQ(nlohmann::json::parse(in)["rope_parameters"], hf.config["rope_parameters"]);
+
+  const auto error_with = [&](const char* key, const nlohmann::json& value) {
+    const nlohmann::json kept = std::exchange(full[key], value);
+    try {
+      hf.convert(DType::F32);
+    } catch (const Error& error) {
+      full[key] = kept;
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(error_with("partial_rotary_factor", 1.5).find("out of range: expected at most 1"),
+            std::string::npos);
+  EXPECT_NE(error_with("factor", 2.0).find("a factor of a rotation in part"), std::string::npos);
 }
 
 // The text model of a model for pictures, by both kinds of names.

@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 
 VocabularyBuilder read_json_vocabulary(const Json& json, std::size_t tokens, const std::string& pre = "") {
   VocabularyBuilder builder(tokens, "tokenizer.json");
-  read_tokenizer_json(Json::parse(json.dump()), "tokenizer.json", pre, builder);
+  read_tokenizer_json(Json::parse(json.dump()), "tokenizer.json", {pre}, builder);
   return builder;
 }
 
@@ -132,6 +132,14 @@ TEST(TokenizerJson, BytesAsTokensMergeInTheFilesOrder) {
   const auto tokenizer = Tokenizer::create(ready);
   EXPECT_EQ(tokenizer->encode("abc", false, false), (Ids{258, 264}));
   EXPECT_EQ(tokenizer->encode("aab", false, false), (Ids{258, 259, 262}));
+
+  VocabularyBuilder listing(static_cast<std::size_t>(next), "tokenizer.json");
+  read_tokenizer_json(Json::parse(json.dump()), "tokenizer.json", {.listed_merges = true}, listing);
+  Vocabulary listed = listing.vocabulary();
+  EXPECT_EQ(listed.model, "gemma4");
+  EXPECT_EQ(listed.merges, (std::vector<std::string_view>{"b c", "a b", "a bc"}));
+  listed.bos = listed.eos = 1;
+  EXPECT_EQ(Tokenizer::create(listed)->encode("abc", false, false), (Ids{258, 264}));
 }
 
 TEST(TokenizerJson, ComesBackAsItWas) {
