@@ -62,10 +62,13 @@ struct EngineMemory {
 /// What an engine would need; nothing is allocated.
 EngineMemory engine_memory(const Model& model, const EngineOptions& options);
 
-/// Time of one node of the graph.
+/// Time of one node of the graph, in all passes.
 struct NodeTime {
   const Node* node;  ///< of the engine's graph
-  double seconds;    ///< in all passes
+  double seconds;    ///< here, on rank 0
+  /// Several ranks: of these, until all had the others' parts; how often they were gathered, and bytes of all parts.
+  double gather_seconds = 0;
+  std::uint64_t gathers = 0, gathered_bytes = 0;
 };
 
 class Sequence;

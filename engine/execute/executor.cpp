@@ -38,7 +38,7 @@ Executor::Executor(const Graph& graph, const KernelSet& kernels, const KvPool& c
       team_(shape.threads),
       live_(live_values(graph)),
       seconds_(graph.nodes.size()),
-      gather_seconds_(graph.nodes.size()) {
+      gathers_(graph.nodes.size()) {
   assert(std::max(threads.decode, threads.prefill) <= shape.threads);
   assert(std::ranges::all_of(live_, [&](ValueId id) { return graph.values[id].rows_per_token == 1; }));
   if (ranks != nullptr) make_exchange();
@@ -97,7 +97,7 @@ std::span<const float> Executor::hidden(const BatchPlan& batch, std::size_t begi
 void Executor::profile(bool on) {
   profiling_ = on;
   std::fill(seconds_.begin(), seconds_.end(), 0.0);
-  std::fill(gather_seconds_.begin(), gather_seconds_.end(), 0.0);
+  std::fill(gathers_.begin(), gathers_.end(), GatherTotals{});
 }
 
 void Executor::run(const Node& node) {

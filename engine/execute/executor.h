@@ -31,6 +31,16 @@ struct Threads {
   unsigned prefill = 1;  ///< for larger ones
 };
 
+/// So many bytes of floats are gathered at once, or a row.
+inline constexpr std::size_t kExchangeBytes = std::size_t{4} << 20;
+
+/// What it has cost to gather a node's output from all ranks.
+struct GatherTotals {
+  double seconds = 0;       ///< also waiting for ranks that still compute
+  std::uint64_t times = 0;  ///< so many operations of Ranks
+  std::uint64_t bytes = 0;  ///< of all ranks' parts together
+};
+
 /// Thrown where the flag of Executor::stop_on() is set.
 struct EvaluationStopped {};
 
@@ -73,11 +83,11 @@ class Executor {
   [[nodiscard]] ExpertRows expert_rows(std::size_t n_experts) const {
     return {{work_.routing.begin, n_experts + 1}, {work_.routing.token, work_.routing.begin[n_experts]}};
   }
-  /// Seconds per node, summed up while profiling is on; in the order of the graph. Of these, gathering took
-  /// gather_seconds().
+  /// Seconds per node, summed up while profiling is on; in the order of the graph. Of these, gathering took those of
+  /// gathers().
   void profile(bool on);
   [[nodiscard]] std::span<const double> node_seconds() const { return seconds_; }
-  [[nodiscard]] std::span<const double> gather_seconds() const { return gather_seconds_; }
+  [[nodiscard]] std::span<const GatherTotals> gathers() const { return gathers_; }
 
  private:
   void run(const Node& node);
@@ -167,7 +177,9 @@ class Executor {
   const std::atomic<bool>* stop_ = nullptr;
   NodeObserver observer_;
   bool profiling_ = false;
-  std::vector<double> seconds_, gather_seconds_;
+  std::vector<double> seconds_;
+  std::vector<GatherTotals> gathers_;
+  GatherTotals* gathering_ = nullptr;  // of the node that is gathered, while profiling is on
 };
 
 }  // namespace cria

@@ -7,17 +7,11 @@
 #include "engine/execute/executor.h"
 
 namespace cria {
-namespace {
-
-constexpr std::size_t kExchangeFloats = std::size_t{1} << 20;  // that are gathered at once, or a row
-
-}  // namespace
-
 void Executor::make_exchange() {
   std::size_t widest = 0;
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
     if (parts_.nodes[i].divided()) widest = std::max(widest, graph_.values[graph_.nodes[i].out].width);
-  exchange_.resize(std::max(widest, kExchangeFloats));
+  exchange_.resize(std::max(widest, kExchangeBytes / sizeof(float)));
   exchange_begin_.resize(ranks_->size() + 1);
 }
 
@@ -38,8 +32,10 @@ bool Executor::complete(const Node& node) {
   } else {
     using Clock = std::chrono::steady_clock;
     const auto start = Clock::now();
+    gathering_ = &gathers_[index_of(node)];
     gather(node);
-    gather_seconds_[index_of(node)] += std::chrono::duration<double>(Clock::now() - start).count();
+    gathering_->seconds += std::chrono::duration<double>(Clock::now() - start).count();
+    gathering_ = nullptr;
   }
   return part.gathered;
 }
@@ -57,6 +53,10 @@ void Executor::exchange_rows(const NodePart& part, const Value& out, std::size_t
   const auto begin_of = [&](std::size_t rank) { return part.bounds[rank] * part.width; };
   for (std::size_t r = 0; r < exchange_begin_.size(); ++r)
     exchange_begin_[r] = begin_of(r) * n * sizeof(float);
+  if (gathering_ != nullptr) {
+    ++gathering_->times;
+    gathering_->bytes += exchange_begin_.back();
+  }
   if (n == 1) {
     ranks_->gather(reinterpret_cast<std::byte*>(out.row(first)), exchange_begin_, Patience::Usual);
     return;

@@ -132,7 +132,10 @@ void Engine::profile(bool on) { state_->executor.profile(on); }
 std::vector<NodeTime> Engine::profile() const {
   std::vector<NodeTime> times;
   const std::span<const double> seconds = state_->executor.node_seconds();
-  for (std::size_t i = 0; i < seconds.size(); ++i) times.push_back({&graph().nodes[i], seconds[i]});
+  for (std::size_t i = 0; i < seconds.size(); ++i) {
+    const GatherTotals& gathers = state_->executor.gathers()[i];
+    times.push_back({&graph().nodes[i], seconds[i], gathers.seconds, gathers.times, gathers.bytes});
+  }
   return times;
 }
 

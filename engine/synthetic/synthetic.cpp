@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <numeric>
 #include <sstream>
@@ -111,6 +113,18 @@ void write_floats(GgufWriter& writer, const Tensor& tensor, std::uint64_t seed) 
   writer.write(std::as_bytes(std::span(values)));
 }
 
+/// Everything but the values; returns what these are of.
+std::deque<Tensor> describe(GgufWriter& writer, const ModelShape& shape, DType type) {
+  const DTypeInfo& info = dtype_info(type);
+  if (info.dot == DotClass::None)
+    throw Error(writer.path(), "type " + std::string(info.name) + " cannot hold a weight matrix");
+  set_hyper_parameters(writer, shape, type);
+  set_vocabulary(writer, shape.n_vocab);
+  std::deque<Tensor> list = tensors(shape, writer);
+  for (const Tensor& tensor : list) writer.declare(tensor.name, type_of(tensor, type), tensor.shape);
+  return list;
+}
+
 /// One line of the file.
 ModelShape parse_shape(const std::string& line) {
   ModelShape s;
@@ -152,15 +166,20 @@ const ModelShape& find_shape(std::string_view name) {
   throw Error("", "unknown shape \"" + std::string(name) + "\": known are" + known);
 }
 
-void write_synthetic(const ModelShape& shape, DType type, const std::string& path, std::uint64_t seed) {
-  const DTypeInfo& info = dtype_info(type);
-  if (info.dot == DotClass::None)
-    throw Error(path, "type " + std::string(info.name) + " cannot hold a weight matrix");
+void write_hollow(const ModelShape& shape, DType type, const std::string& path) {
   GgufWriter writer(path);
-  set_hyper_parameters(writer, shape, type);
-  set_vocabulary(writer, shape.n_vocab);
-  const std::deque<Tensor> list = tensors(shape, writer);
-  for (const Tensor& tensor : list) writer.declare(tensor.name, type_of(tensor, type), tensor.shape);
+  static_cast<void>(describe(writer, shape, type));
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << writer.metadata();
+  file.close();
+  std::error_code error;
+  if (file) std::filesystem::resize_file(path, writer.file_bytes(), error);
+  if (!file || error) throw Error(path, "cannot be written");
+}
+
+void write_synthetic(const ModelShape& shape, DType type, const std::string& path, std::uint64_t seed) {
+  GgufWriter writer(path);
+  const std::deque<Tensor> list = describe(writer, shape, type);
   writer.begin();
   std::vector<std::byte> piece;
   for (const Tensor& tensor : list) {

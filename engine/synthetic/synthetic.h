@@ -31,4 +31,7 @@ const ModelShape& find_shape(std::string_view name);
 /// placeholder words. The same seed gives the same bytes. Throws Error if the file cannot be written.
 void write_synthetic(const ModelShape& shape, DType type, const std::string& path, std::uint64_t seed = 1);
 
+/// The same with all values 0, which take no place on the disk: a file to plan with, for what does not depend on values.
+void write_hollow(const ModelShape& shape, DType type, const std::string& path);
+
 }  // namespace cria

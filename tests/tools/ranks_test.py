@@ -65,6 +65,35 @@ class SameBytes(unittest.TestCase):
             self.assertEqual(json.loads(on_ranks(2, *perplexity).stdout)["ppl"], json.loads(alone(*perplexity).stdout)["ppl"])
 
 
+class Bench(unittest.TestCase):
+    ARGUMENTS = ["bench", "-m", DEMO, "-p", "8", "-n", "4", "-r", "1", "-t", "1"]
+
+    def test_tells_what_was_gathered(self):
+        got = on_ranks(2, *self.ARGUMENTS, "--json")
+        self.assertEqual(got.returncode, 0)
+        prompt, decode = json.loads(got.stdout)
+        for row in prompt, decode:
+            self.assertEqual(row["ranks"], 2)
+            self.assertTrue(0 < row["gather_share"] < 1)
+            self.assertEqual(len(row["gathers"]), 5)  # four of a layer, and the logits
+            for figure in "bytes_per_token", "microseconds_per_token":
+                self.assertTrue(all(node[figure] > 0 for node in row["gathers"]))
+            self.assertAlmostEqual(row["gather_bytes_per_token"], sum(node["bytes_per_token"] for node in row["gathers"]), 3)
+        layers = {node["node"]: node["times_per_token"] for node in decode["gathers"]}
+        self.assertEqual(layers.pop("output"), 1)
+        self.assertEqual(set(layers.values()), {8})
+
+    def test_has_a_second_table(self):
+        got = on_ranks(2, *self.ARGUMENTS).stdout.decode().splitlines()
+        begin = got.index("") + 1
+        self.assertEqual(got[begin].split()[:2], ["test", "gathered"])
+        self.assertEqual(len(got), begin + 1 + 2 * 6)
+        self.assertTrue(all(len(line) <= 80 for line in got[begin:]))
+
+    def test_is_as_ever_alone(self):
+        self.assertNotIn("ranks", json.loads(alone(*self.ARGUMENTS, "--json").stdout)[0])
+
+
 class Faults(unittest.TestCase):
     def test_a_wrong_word_is_said_once(self):
         got = on_ranks(2, "run", "--no-such-option")

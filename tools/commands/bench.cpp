@@ -8,16 +8,17 @@
 #include <optional>
 #include <sstream>
 
+#include "engine/distribute/leader.h"
 #include "engine/execute/team.h"
 #include "engine/model_parts.h"
 #include "engine/session.h"
-#include "engine/synthetic/synthetic.h"
 #include "model/plural.h"
 #include "tools/commands/bench_passes.h"
 #include "tools/commands/commands.h"
 #include "tools/options/command.h"
 #include "tools/options/find_model.h"
 #include "tools/options/model.h"
+#include "tools/options/synthetic_file.h"
 #include "tools/options/types.h"
 #include "tools/report/bench_report.h"
 #include "tools/report/roofline.h"
@@ -165,12 +166,14 @@ class Bench {
       session.truncate(depth);
       if (session.tokens().size() < depth)
         session.eval(std::span(tokens).first(depth).subspan(session.tokens().size()));
+      session.profile(leader_ != nullptr);
     };
     for (const std::size_t n : options_.prompt) {
       if (n == 0) continue;
       add("pp", n, depth, threads,
           time_repetitions(test_name("pp", n, depth), options_.repetitions, n, at_depth,
-                           [&](const auto&) { session.eval(std::span(tokens).subspan(depth, n)); }));
+                           [&](const auto&) { session.eval(std::span(tokens).subspan(depth, n)); }),
+          session);
     }
     for (const std::size_t n : options_.decode) {
       if (n == 0) continue;
@@ -181,7 +184,8 @@ class Bench {
                                session.eval(std::span(tokens).subspan(depth + i, 1));
                                on_token(i + 1);
                              }
-                           }));
+                           }),
+          session);
     }
   }
 
@@ -190,7 +194,7 @@ class Bench {
   }
 
   void add(const std::string& kind, std::size_t n, std::size_t depth, unsigned threads,
-           const std::vector<double>& times) {
+           const std::vector<double>& times, const Session& session) {
     std::vector<double> rates;
     rates.reserve(times.size());
     for (const double time : times) rates.push_back(static_cast<double>(n) / time);
@@ -209,67 +213,26 @@ class Bench {
         .stddev = rates.size() > 1 ? std::sqrt(square / (count - 1)) : 0,
         .gbytes_per_second = prompt ? 0 : 1e-9 * mean * static_cast<double>(cost_.decode_bytes),
         .gmac_per_second = 1e-9 * mean * static_cast<double>(prompt ? cost_.prompt_macs : cost_.decode_macs),
-        .roofline_fraction = -1};
+        .roofline_fraction = -1,
+        .gathers = {}};
     if (options_.roofline) {
       const Roofline& limit = rooflines_.at(threads);
       const DTypeInfo* const type = find_dtype(cost_.dtype);
       row.roofline_fraction = prompt ? row.gmac_per_second / (type ? limit.peak(*type) : limit.int8_gmacs)
                                      : row.gbytes_per_second / limit.read_gbytes;
     }
+    if (leader_ != nullptr)  // of the last repetition
+      row.gathers = GatherReport::of(leader_->ranks().size(), n, times.back(), session.profile());
     rows_.push_back(std::move(row));
   }
 
   const BenchOptions& options_;
+  const Leader* const leader_ = Leader::current();  // of several ranks
   std::string label_;
   TokenCost cost_;
   std::map<unsigned, Roofline> rooflines_;
   std::vector<BenchRow> rows_;
   std::optional<FiguresTable> passes_;
-};
-
-struct SyntheticSpec {
-  const ModelShape& shape;
-  const DTypeInfo& type;
-};
-
-/// "1.1b:Q4_K". Throws a usage error that lists what there is.
-SyntheticSpec parse_synthetic(const std::string& spec) {
-  const auto wrong = [](const std::string& what) { return CLI::ValidationError("--synthetic", what); };
-  const std::size_t colon = spec.find(':');
-  if (colon == std::string::npos) throw wrong("expected SHAPE:TYPE, for example 1.1b:Q4_K, got " + spec);
-  const std::string shape = spec.substr(0, colon), type = spec.substr(colon + 1);
-  std::vector<std::string> shapes;
-  for (const ModelShape& known : model_shapes()) shapes.push_back(known.name);
-  if (std::ranges::find(shapes, shape) == shapes.end())
-    throw wrong("there is no shape " + shape + " (there are: " + CLI::detail::join(shapes, ", ") + ")");
-  const DTypeInfo* info = find_dtype(std::string_view(type));
-  if (info == nullptr || info->dot == DotClass::None) throw wrong(unknown_type_text(type));
-  return {find_shape(shape), *info};
-}
-
-/// A synthetic model's file: kept where the user said, else gone with this object.
-class SyntheticFile {
- public:
-  SyntheticFile(const std::string& spec, const std::string& keep) : temporary_(keep.empty()) {
-    const auto [shape, type] = parse_synthetic(spec);
-    path_ = keep.empty()
-                ? (std::filesystem::temp_directory_path() /
-                   ("cria-bench-" + std::to_string(getpid()) + "-" + std::string(type.name) + ".gguf"))
-                      .string()
-                : keep;
-    write_synthetic(shape, type.id, path_);
-  }
-  ~SyntheticFile() {
-    std::error_code ignored;
-    if (temporary_) std::filesystem::remove(path_, ignored);
-  }
-  SyntheticFile(const SyntheticFile&) = delete;
-  SyntheticFile& operator=(const SyntheticFile&) = delete;
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-  bool temporary_;
 };
 
 void run_bench(BenchOptions options) {

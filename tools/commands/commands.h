@@ -24,6 +24,7 @@ void add_edit(CLI::App& app);
 void add_dequant(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_bench(CLI::App& app);
+void add_plan(CLI::App& app);
 void add_sweep(CLI::App& app);
 void add_convert(CLI::App& app);
 void add_export(CLI::App& app);

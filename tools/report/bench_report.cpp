@@ -6,6 +6,7 @@
 #include <ostream>
 #include <string_view>
 
+#include "tools/report/figures_table.h"
 #include "tools/report/json.h"
 #include "tools/report/table.h"
 
@@ -33,10 +34,21 @@ std::vector<std::string> cells(const BenchRow& row) {
           row.roofline_fraction < 0 ? "" : number(100 * row.roofline_fraction, 1) + " %"};
 }
 
+/// Several ranks: a second table of what they gather.
+void print_gathers(std::ostream& out, BenchFormat format, const std::vector<BenchRow>& rows) {
+  FiguresTable table = gather_table();
+  for (const BenchRow& row : rows)
+    if (row.gathers) add_rows(table, row.test, *row.gathers);
+  if (table.empty()) return;
+  out << '\n';
+  table.print(out, format);
+}
+
 void print_table(std::ostream& out, const std::vector<BenchRow>& rows) {
   Table table({kTitles.begin(), kTitles.end()});
   for (const BenchRow& row : rows) table.add(cells(row));
   out << table.text(stdout);
+  print_gathers(out, BenchFormat::Table, rows);
 }
 
 void print_markdown(std::ostream& out, const std::vector<BenchRow>& rows) {
@@ -50,6 +62,7 @@ void print_markdown(std::ostream& out, const std::vector<BenchRow>& rows) {
     for (const std::string& cell : cells(row)) out << "| " << cell << ' ';
     out << "|\n";
   }
+  print_gathers(out, BenchFormat::Markdown, rows);
 }
 
 void print_csv(std::ostream& out, const std::vector<BenchRow>& rows) {
@@ -76,6 +89,7 @@ void print_json(std::ostream& out, const std::vector<BenchRow>& rows) {
                                     {"gmac_per_second", row.gmac_per_second}};
     entry["roofline_fraction"] =
         row.roofline_fraction < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(row.roofline_fraction);
+    if (row.gathers) add_members(entry, *row.gathers);
     list.push_back(std::move(entry));
   }
   out << json_text(list);

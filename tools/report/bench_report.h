@@ -3,8 +3,11 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "tools/report/gather_report.h"
 
 namespace cria::tools {
 
@@ -20,6 +23,7 @@ struct BenchRow {
   double gbytes_per_second;  ///< weights read per second (decode)
   double gmac_per_second;    ///< multiply-adds per second
   double roofline_fraction;  ///< tg: of the read rate; pp: of the multiply-add peak; negative: not measured
+  std::optional<GatherReport> gathers;  ///< where several ranks have computed
 };
 
 enum class BenchFormat { Table, Markdown, Csv, Json };

@@ -23,6 +23,7 @@ class FiguresTable {
  public:
   explicit FiguresTable(std::vector<FigureColumn> columns) : columns_(std::move(columns)) {}
   void add(std::vector<Figure> row) { rows_.push_back(std::move(row)); }
+  [[nodiscard]] bool empty() const { return rows_.empty(); }
   void print(std::ostream& out, BenchFormat format) const;
 
  private:

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "model/plural.h"
+#include "tools/report/gather_report.h"
 #include "tools/report/table.h"
 #include "tools/terminal/progress.h"
 #include "tools/terminal/terminal.h"
@@ -17,10 +18,10 @@ void print_profile(const Session& session, const ModelOptions& options) {
   if (!options.profile) return;
   std::vector<std::pair<std::string, double>> sums;  // in the graph's order, layers taken together
   double total = 0;
-  for (const auto& [node, seconds] : session.profile()) {
-    std::string label = node->name;
-    if (label.starts_with("blk.")) label = "blk.*" + label.substr(std::min(label.find('.', 4), label.size()));
-    label += " (" + std::string(name(node->op)) + ")";
+  for (const NodeTime& time : session.profile()) {
+    const Node* const node = time.node;
+    const double seconds = time.seconds;
+    const std::string label = name_of_all_layers(node->name) + " (" + std::string(name(node->op)) + ")";
     const auto found =
         std::find_if(sums.begin(), sums.end(), [&](const auto& sum) { return sum.first == label; });
     if (found == sums.end())

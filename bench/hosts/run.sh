@@ -1,0 +1,64 @@
+#!/bin/bash
+# Network namespaces of this machine as hosts: mpirun across them, over TCP, between them a network of such latency and rate.
+#   bench/hosts/run.sh [-n HOSTS] [-l LAT_US,GBPS] [-k] PROGRAM ARGUMENT…
+# One rank a host (HOSTS: 2). -l: by tc netem; where the kernel has none, slow_link.c holds what arrives earlier back. -k: the namespaces
+# cria1, cria2 … stay afterwards. Wants root, iproute2 and openmpi-bin; for slow_link.c libopenmpi-dev.
+set -eu
+hosts=2 link="" keep=""
+while getopts n:l:k option; do
+  case $option in
+    n) hosts=$OPTARG ;;
+    l) link=$OPTARG ;;
+    k) keep=1 ;;
+    *) exit 2 ;;
+  esac
+done
+shift $((OPTIND - 1))
+here=$(cd "$(dirname "$0")" && pwd)
+scratch=$(mktemp -d)
+
+end() {
+  rm -rf "$scratch"
+  [ -n "$keep" ] && return
+  for ((i = 1; i <= hosts; ++i)); do ip netns del "cria$i" 2>/dev/null || true; done
+  ip link del criabridge 2>/dev/null || true
+}
+trap end EXIT
+
+ip link show criabridge >/dev/null 2>&1 || ip link add criabridge type bridge
+ip link set criabridge up
+for ((i = 1; i <= hosts; ++i)); do
+  ip netns list | grep -qw "cria$i" && continue
+  ip netns add "cria$i"
+  ip link add "criaport$i" type veth peer name eth0 netns "cria$i"
+  ip link set "criaport$i" master criabridge up
+  ip -n "cria$i" address add "10.199.0.$i/24" dev eth0
+  ip -n "cria$i" link set lo up
+  ip -n "cria$i" link set eth0 up
+done
+for ((i = 1; i <= hosts; ++i)); do echo "10.199.0.$i slots=1"; done >"$scratch/hosts"
+
+settings=()
+if [ -n "$link" ]; then
+  for ((i = 1; i <= hosts; ++i)); do
+    ip netns exec "cria$i" tc qdisc replace dev eth0 root netem delay "${link%,*}us" rate "${link#*,}gbit" 2>/dev/null && continue
+    echo "run.sh: this kernel has no netem: slow_link.c instead" >&2
+    mpicc -O2 -shared -fPIC -o "$scratch/slow_link.so" "$here/slow_link.c"
+    touch "$scratch/table"
+    settings=(-x "LD_PRELOAD=$scratch/slow_link.so" -x "SLOW_LINK=$link" -x "SLOW_LINK_TABLE=$scratch/table")
+    break
+  done
+fi
+
+# What mpirun calls in place of ssh: HOST COMMAND…
+cat >"$scratch/enter" <<'END'
+#!/bin/bash
+number=${1##*.}
+shift
+exec ip netns exec "cria$number" unshare --uts bash -c "hostname cria$number; exec bash -c \"\$0\"" "$*"
+END
+chmod +x "$scratch/enter"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+ip netns exec cria1 unshare --uts bash -c 'hostname cria1; exec "$@"' mpirun mpirun -n "$hosts" --hostfile "$scratch/hosts" \
+  --bind-to none --mca plm_rsh_agent "$scratch/enter" --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 \
+  "${settings[@]}" "$@"

@@ -1,0 +1,115 @@
+// Stands between cria and MPI, and lets what travels between ranks of one machine arrive as late as over a slower network: where the
+// kernel has no tc netem. run.sh compiles and preloads it. $SLOW_LINK is LAT_US,GBPS, $SLOW_LINK_TABLE an empty file that all ranks
+// see: in it each notes when it begins to send.
+#include <fcntl.h>
+#include <mpi.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { kSlots = 256, kRanks = 64, kUnasked = 64 << 10 };  // beyond so many bytes MPI asks before it sends
+
+static _Atomic double (*sent)[kRanks];  // [operation % kSlots][rank]: seconds
+static double latency, seconds_per_byte;
+static int rank, size;
+
+// The operation that is under way: cria has one at a time.
+static struct {
+  MPI_Request request;
+  unsigned long number;
+  int gather, arrived, active;
+  double begun, bytes, longest;  // of the others together, and of one of them
+  double due;
+} now_sent;
+
+static double seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void begin(void) {
+  if (sent == NULL) {
+    const char* const link = getenv("SLOW_LINK");
+    const char* const table = getenv("SLOW_LINK_TABLE");
+    double microseconds = 0, gbits = 0;
+    const int file = table == NULL ? -1 : open(table, O_RDWR);
+    if (link == NULL || sscanf(link, "%lf,%lf", &microseconds, &gbits) != 2 || file < 0 ||
+        ftruncate(file, sizeof(*sent) * kSlots) != 0) {
+      fprintf(stderr, "slow_link: wants SLOW_LINK and SLOW_LINK_TABLE\n");
+      _exit(2);
+    }
+    latency = 1e-6 * microseconds;
+    seconds_per_byte = 8e-9 / gbits;
+    sent = mmap(NULL, sizeof(*sent) * kSlots, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+  }
+  ++now_sent.number;
+  now_sent.active = 1;
+  now_sent.arrived = 0;
+  now_sent.begun = seconds();
+  atomic_store(&sent[now_sent.number % kSlots][rank], now_sent.begun);
+}
+
+static double sent_by(int other) { return atomic_load(&sent[now_sent.number % kSlots][other]); }
+
+// Steps down a binary tree from rank 0.
+static int depth(void) {
+  int steps = 0;
+  for (int r = rank; r != 0; r >>= 1) ++steps;
+  return steps;
+}
+
+// When the last byte would be here.
+static double due(void) {
+  if (!now_sent.gather) return rank == 0 ? 0 : sent_by(0) + depth() * latency + now_sent.bytes * seconds_per_byte;
+  double last = 0;
+  for (int r = 0; r < size; ++r) {
+    if (r == rank) continue;
+    double arrives = sent_by(r) + latency;
+    if (now_sent.longest > kUnasked) arrives = (arrives > now_sent.begun ? arrives : now_sent.begun) + 2 * latency;
+    if (arrives > last) last = arrives;
+  }
+  return last + now_sent.bytes * seconds_per_byte;
+}
+
+int MPI_Iallgatherv(const void* from, int count, MPI_Datatype type, void* to, const int counts[], const int places[],
+                    MPI_Datatype to_type, MPI_Comm all, MPI_Request* request) {
+  begin();
+  now_sent.gather = 1;
+  now_sent.bytes = now_sent.longest = 0;
+  for (int r = 0; r < size; ++r) {
+    if (r != rank) now_sent.bytes += counts[r];
+    if (counts[r] > now_sent.longest) now_sent.longest = counts[r];
+  }
+  const int result = PMPI_Iallgatherv(from, count, type, to, counts, places, to_type, all, request);
+  now_sent.request = *request;
+  return result;
+}
+
+int MPI_Ibcast(void* data, int count, MPI_Datatype type, int root, MPI_Comm all, MPI_Request* request) {
+  begin();
+  now_sent.gather = 0;
+  now_sent.bytes = count;
+  const int result = PMPI_Ibcast(data, count, type, root, all, request);
+  now_sent.request = *request;
+  return result;
+}
+
+int MPI_Test(MPI_Request* request, int* done, MPI_Status* status) {
+  if (!now_sent.active || (!now_sent.arrived && *request != now_sent.request)) return PMPI_Test(request, done, status);
+  if (!now_sent.arrived) {
+    const int result = PMPI_Test(request, done, status);
+    if (result != MPI_SUCCESS || !*done) return result;
+    now_sent.arrived = 1;
+    now_sent.due = due();
+  }
+  *done = seconds() >= now_sent.due;
+  if (*done) now_sent.active = 0;
+  return MPI_SUCCESS;
+}

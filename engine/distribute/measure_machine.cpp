@@ -1,0 +1,143 @@
+#include "engine/distribute/measure_machine.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "engine/execute/executor.h"
+#include "engine/execute/kernels_in_use.h"
+#include "engine/model_parts.h"
+#include "model/error.h"
+
+namespace cria {
+namespace {
+
+/// Others that never answer.
+class AbsentRanks final : public Ranks {
+ public:
+  explicit AbsentRanks(std::size_t n) : size_(static_cast<unsigned>(n)) {}
+  unsigned rank() const override { return 0; }
+  unsigned size() const override { return size_; }
+  std::string host() const override { return {}; }
+  unsigned neighbours() const override { return 1; }
+  void broadcast(std::span<std::byte>, Patience) override {}
+  void gather(std::byte*, std::span<const std::size_t>, Patience) override {}
+  void set_timeout(double) override {}
+
+ private:
+  const unsigned size_;
+};
+
+constexpr std::size_t kDecoded = 12;  // tokens, after some that are not counted
+
+/// Rank 0's part of a model.
+class Part {
+ public:
+  Part(const Model& model, const PlannedWork& work, std::size_t machines)
+      : graph_(model.graph()),
+        ranks_(machines),
+        parts_(GraphParts::of(graph_, Shares(machines, 1), 0)),
+        shape_(work_shape(graph_, work)),
+        tokens_(shape_.n_batch + 2 * kDecoded),
+        kv_(shape_of(work)) {}
+
+  [[nodiscard]] std::size_t bytes() const {
+    return parts_.weight_bytes(graph_) + KvPool::bytes(graph_, kv_) + WorkMemory::bytes(graph_, shape_);
+  }
+
+  MachineRates measure(const PlannedWork& work) {
+    KvPool pool(graph_, kv_);
+    Executor executor(graph_, kernels_in_use(), pool, shape_, {work.threads, work.threads}, work.n_ctx,
+                      parts_, &ranks_);
+    PageTables tables(pool.groups());
+    for (std::size_t group = 0; group < tables.size(); ++group)
+      for (std::size_t first = 0; first < tokens_; first += kKeyTile)
+        tables[group].push_back(pool.take(group));
+    BatchPlan plan(shape_.n_batch);
+    const auto pass = [&](std::size_t first, std::size_t n) {
+      const std::vector<TokenId> ids = some_tokens(first, n);
+      plan.clear();
+      plan.add(ids, first, n - 1, tables);
+      plan.finish();
+      executor.forward(plan);
+      (void)executor.logits(plan, 0, 1);
+    };
+    MachineRates rates;
+    pass(0, shape_.n_batch);  // from the disk, perhaps
+    executor.profile(true);
+    pass(0, shape_.n_batch);
+    const auto prompt = static_cast<double>(shape_.n_batch);
+    take(executor, shape_.n_batch, true, prompt / 2, rates.prompt, rates);
+    for (std::size_t i = 0; i < 2 * kDecoded; ++i) {
+      if (i == kDecoded) executor.profile(true);
+      pass(shape_.n_batch + i, 1);
+    }
+    take(executor, kDecoded, false, prompt + 1.5 * kDecoded, rates.decode, rates);
+    return rates;
+  }
+
+ private:
+  /// A cache for the tokens that are measured, with pages for all of them.
+  [[nodiscard]] KvShape shape_of(PlannedWork work) const {
+    work.n_ctx = tokens_;
+    KvShape kv = kv_shape(parts_, work, shape_);
+    kv.keeps_prefixes = true;  // windows let go of nothing
+    kv.kept = kv.positions;
+    return kv;
+  }
+  [[nodiscard]] std::vector<TokenId> some_tokens(std::size_t first, std::size_t n) const {
+    std::vector<TokenId> ids(n);
+    for (std::size_t i = 0; i < n; ++i)
+      ids[i] = static_cast<TokenId>((first + i) * 7919 % graph_.nodes.front().matrices[0].weight.rows());
+    return ids;
+  }
+
+  /// From the times of n tokens, each alone or together, which looked at so many positions in the mean.
+  void take(const Executor& executor, std::size_t n, bool together, double seen, MachineRates::Other& other,
+            MachineRates& rates) const {
+    double product_seconds = 0, macs = 0, bytes = 0, gather_seconds = 0, gathered = 0;
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      const NodePart& part = parts_.nodes[i];
+      const GatherTotals& gathers = executor.gathers()[i];
+      const double seconds = executor.node_seconds()[i] - gathers.seconds;
+      const double share =
+          !part.divided() ? 1
+                          : static_cast<double>(part.own.size()) / static_cast<double>(part.bounds.back());
+      const bool few = together && i >= graph_.first_sparse;  // of the token with logits alone
+      gather_seconds += gathers.seconds;
+      gathered += static_cast<double>(gathers.bytes);
+      if (node.macs() != 0) {
+        product_seconds += seconds;
+        macs += share * static_cast<double>(node.macs()) * (few ? 1 : static_cast<double>(n));
+        bytes += share * static_cast<double>(node.weight_bytes()) * static_cast<double>(n);
+      } else if (node.op == Op::Attention) {
+        other.attention += seconds / share / static_cast<double>(n) / seen;
+      } else {
+        other.undivided += seconds / static_cast<double>(n);
+      }
+    }
+    if (gathered > 0) other.gathered_byte = gather_seconds / gathered;
+    (together ? rates.products : rates.read) = (together ? macs : bytes) / product_seconds;
+  }
+
+  const Graph& graph_;
+  AbsentRanks ranks_;
+  const GraphParts parts_;
+  const WorkShape shape_;
+  const std::size_t tokens_;
+  const KvShape kv_;
+};
+
+}  // namespace
+
+MachineRates measure_machine(const Model& model, const PlannedWork& work) {
+  constexpr std::size_t kMost = 1024, kEnough = std::size_t{4} << 30;  // more would take minutes
+  for (std::size_t machines = 2; machines <= kMost; machines *= 2) {
+    Part part(model, work, machines);
+    if (part.bytes() <= std::min(available_memory(), kEnough)) return part.measure(work);
+  }
+  throw model.file().error(
+      "not even a small part of it fits into the memory here: give --read-rate and --gmacs");
+}
+
+}  // namespace cria

@@ -1,0 +1,13 @@
+// How fast this machine computes its part of a model, as one of several would.
+#pragma once
+
+#include "engine/distribute/machines_plan.h"
+#include "engine/model.h"
+
+namespace cria {
+
+/// Computes rank 0's part of so few machines that it fits into the memory here (and into 4 GiB), alone, and puts nobody's results
+/// beside its own: what comes out means nothing, but takes as long. Throws Error if no part fits.
+MachineRates measure_machine(const Model& model, const PlannedWork& work);
+
+}  // namespace cria

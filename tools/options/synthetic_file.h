@@ -1,0 +1,37 @@
+// Models that do not exist, by the names that users give them.
+#pragma once
+
+#include <string>
+
+#include "engine/synthetic/synthetic.h"
+
+namespace cria::tools {
+
+struct SyntheticSpec {
+  const ModelShape& shape;
+  const DTypeInfo& type;
+};
+
+/// "1.1b:Q4_K". Throws a usage error that lists what there is.
+SyntheticSpec parse_synthetic(const std::string& spec);
+
+/// A synthetic model's file: kept where the user said, else gone with this object.
+class SyntheticFile {
+ public:
+  enum class Weights {
+    Random,
+    Holes,  ///< all are 0, and take no place on the disk: for what does not depend on them
+  };
+  /// keep: a path; "": a file among the temporary ones.
+  SyntheticFile(const std::string& spec, const std::string& keep, Weights weights = Weights::Random);
+  ~SyntheticFile();
+  SyntheticFile(const SyntheticFile&) = delete;
+  SyntheticFile& operator=(const SyntheticFile&) = delete;
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  bool temporary_;
+};
+
+}  // namespace cria::tools
