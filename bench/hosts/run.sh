@@ -20,7 +20,10 @@ scratch=$(mktemp -d)
 end() {
   rm -rf "$scratch"
   [ -n "$keep" ] && return
-  for ((i = 1; i <= hosts; ++i)); do ip netns del "cria$i" 2>/dev/null || true; done
+  for ((i = 1; i <= hosts; ++i)); do
+    ip link del "criaport$i" 2>/dev/null || true  # at once; those of a namespace go some time after it
+    ip netns del "cria$i" 2>/dev/null || true
+  done
   ip link del criabridge 2>/dev/null || true
 }
 trap end EXIT
