@@ -303,6 +303,14 @@ void wait_until_idle(const ServedDemo& demo) {
     std::this_thread::yield();
 }
 
+TEST(ServeQueue, TheMemoryThatIsToldIsWhatIsTaken) {
+  ServiceOptions options;
+  options.engine.keep_prefixes = true;
+  options.engine.kept_bytes = 64 << 20;
+  ServedDemo demo(options);
+  EXPECT_EQ(demo.service().summary(), "4 slots of 512 tokens, 72.0 MiB of keys and values");
+}
+
 TEST(ServeQueue, OneMoreThanMayWaitIsRefused) {
   ServiceOptions options;
   options.engine.sequences = 2;
@@ -341,6 +349,27 @@ TEST(ServeQueue, ClosedConnectionsFreeTheirSlots) {
   }
   EXPECT_EQ(content(*demo.answer(kChatPath, question("What is the capital of Norway?"))),
             "The capital of Norway is Oslo.");
+}
+
+// Whom nobody waits for is counted all the same, and told in the log.
+TEST(ServeQueue, WhatTheCancelledCost) {
+  ServiceOptions options;
+  options.engine.n_ctx = kLongest;
+  options.engine.sequences = 2;
+  ServedDemo demo(options);
+  Json both = endless(kStory);
+  both["n"] = 2;
+  const auto gone = demo.ask(kChatPath, both);
+  gone->wait_for_events(20);
+  const auto waiting = demo.ask(kChatPath, endless(kCount));
+  while (demo.metrics().requests_waiting.value() == 0) std::this_thread::yield();
+  waiting->close();
+  gone->close();
+  wait_until_idle(demo);
+  EXPECT_EQ(gone->record().prompt_tokens,
+            demo.answer(kChatPath, question(kStory, {{"max_tokens", 1}}))->json()["usage"]["prompt_tokens"]);
+  EXPECT_GE(gone->record().completion_tokens, 10U);
+  EXPECT_EQ(waiting->record().prompt_tokens, 0U);
 }
 
 TEST(ServeQueue, ShuttingDown) {

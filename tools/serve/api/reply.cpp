@@ -52,6 +52,9 @@ Job Reply::job() {
     self->exchange_->record().waited = seconds_since(self->exchange_->request().arrived);
   };
   job.on_failure = [self](const Failure& failure) { self->fail(failure); };
+  job.on_cancelled = [self](std::size_t index, GenerateResult result) {
+    self->on_cancelled(index, std::move(result));
+  };
   return job;
 }
 
@@ -134,10 +137,20 @@ void Reply::on_end(std::size_t index, GenerateResult result) {
     send(std::move(last));
   }
   if (left_ > 0) return;
-  record();
+  record(usage());
   if (request_.stream) return end_stream();
   const auto self = shared_from_this();
   post_([self] { self->answer_whole(); });
+}
+
+// The client is gone, but what it cost is counted: of its prompts what was read.
+void Reply::on_cancelled(std::size_t index, GenerateResult result) {
+  choices_[index].result = std::move(result);
+  tools::AnswerUsage all = usage();
+  all.prompt = 0;
+  for (std::size_t i = 0; i < choices_.size(); i += request_.choices)
+    all.prompt += tools::AnswerUsage::of(choices_[i].result).prompt;
+  record(all);
 }
 
 // ------------------------------------------------------------ streams
@@ -282,8 +295,7 @@ tools::AnswerUsage Reply::usage() const {
   return all;
 }
 
-void Reply::record() {
-  const tools::AnswerUsage all = usage();
+void Reply::record(const tools::AnswerUsage& all) {
   RequestRecord& record = exchange_->record();
   record.prompt_tokens = all.prompt;
   record.cached_tokens = all.cached;
@@ -291,6 +303,7 @@ void Reply::record() {
   const RequestJson reason = tools::finish_reason(choices_.front().result);
   if (reason.is_string()) record.finish = reason;
   if (!keep_texts_) return;
+  record.answer_text.clear();
   for (const Choice& choice : choices_) record.answer_text += choice.result.text;
 }
 

@@ -55,6 +55,7 @@ class Reply : public std::enable_shared_from_this<Reply> {
   void on_call(std::size_t index, const ToolCall& call);
   void on_token(std::size_t index, const TokenLogprobs& token);
   void on_end(std::size_t index, GenerateResult result);
+  void on_cancelled(std::size_t index, GenerateResult result);
 
   void send_text(std::size_t index, std::string text);
   void send_rest(std::size_t index);
@@ -63,7 +64,7 @@ class Reply : public std::enable_shared_from_this<Reply> {
   void send_delta(std::size_t index, RequestJson delta);
   void end_stream();
   void answer_whole();
-  void record();
+  void record(const tools::AnswerUsage& all);
 
   [[nodiscard]] bool wants_logprobs() const { return request_.generate.logprobs.has_value(); }
   [[nodiscard]] RequestJson head(bool chunk) const;

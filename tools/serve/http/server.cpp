@@ -87,7 +87,7 @@ void ServerCore::account(const ExchangeState& exchange) {
   metrics.prompt_tokens.add(record.prompt_tokens);
   metrics.prompt_tokens_cached.add(record.cached_tokens);
   metrics.completion_tokens.add(record.completion_tokens);
-  if (record.prompt_tokens > 0) metrics.request_seconds.observe(line.seconds);
+  if (record.prompt_tokens > 0 && !line.cancelled) metrics.request_seconds.observe(line.seconds);
   if (record.first_token) {
     metrics.time_to_first_token.observe(*record.first_token);
     if (record.completion_tokens > 1)

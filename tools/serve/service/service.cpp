@@ -15,7 +15,7 @@ struct Service::Active {
   std::size_t next = 0;     // answers that have begun
   std::size_t left = 0;     // answers that have not ended
   std::vector<Scheduler::Id> running;
-  bool ended = false;
+  bool ended = false, cancelled = false;
 
   [[nodiscard]] bool begun() const { return next > 0; }
 };
@@ -94,7 +94,7 @@ void Service::wait_for_end() {
 }
 
 std::string Service::summary() const {
-  const EngineMemory memory = engine_memory(model(), engine_.options());
+  const EngineMemory memory = engine_memory(model(), options_.engine);  // its own has the kept ones in it
   return counted(slots(), "slot") + " of " + counted(n_ctx(), "token") + ", " +
          tools::human_bytes(memory.kv) + " of keys and values";
 }
@@ -135,7 +135,10 @@ bool Service::take_orders() {
 
 void Service::apply_cancels(const std::vector<Id>& ids) {
   for (const ActivePointer& job : jobs_)
-    if (!job->ended && std::ranges::count(ids, job->id) != 0) drop(*job);
+    if (!job->ended && std::ranges::count(ids, job->id) != 0) {
+      job->cancelled = true;
+      drop(*job);
+    }
 }
 
 // Its answers end without a word.
@@ -193,6 +196,7 @@ void Service::begin_answer(const ActivePointer& job) {
 
 void Service::answer_ended(const ActivePointer& job, std::size_t index, GenerateResult result,
                            const std::optional<Error>& error) {
+  if (job->cancelled && job->job.on_cancelled) job->job.on_cancelled(index, std::move(result));
   if (job->ended) return;
   if (error) return fail(*job, {500, "internal_error", error->what()});
   job->ended = --job->left == 0;

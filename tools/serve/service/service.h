@@ -38,6 +38,8 @@ struct Job {
   std::function<void()> on_begin;
   /// In place of the ends of answers that have not ended. Sinks may still be called after it.
   std::function<void(const Failure& failure)> on_failure;
+  /// In place of the end of an answer that cancel() has ended after it began: what there was of it. May be empty.
+  std::function<void(std::size_t index, GenerateResult result)> on_cancelled;
 };
 
 class Service {
