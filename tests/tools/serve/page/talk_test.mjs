@@ -17,6 +17,7 @@ test('a question is answered, and the figures are told', async () => {
   await ask(page, 'What is the capital of Norway?');
   assert.match(await textOf(answers(page)), /Oslo/);
   assert.match(await by(page, 'stats').innerText(), /\d+ tokens · \d+ of \d+ in context/);
+  assert.ok(await by(page, 'stats').evaluate((e) => e.scrollWidth <= e.clientWidth), 'the seed is there to its last digit');
   assert.equal(await by(page, 'prompt').inputValue(), '');
   assert.equal(await by(page, 'prompt').evaluate((box) => box === document.activeElement), true);
   assert.match(await page.title(), /Norway/);
