@@ -58,6 +58,11 @@ def send(port, data):
 
 # ---- abuses: each does a little of its kind, again and again
 
+def neighbours(port, _):
+    """No abuse: what others notice of ordinary requests, to compare with."""
+    post(port, {**USUAL, "temperature": 1, "max_tokens": 40, "ignore_eos": True})
+
+
 def half_open(port, held):
     """Up to 200 clients that say nothing, or half a head."""
     if len(held) < 200:
@@ -141,7 +146,7 @@ def grammars(port, _):
 
 
 KINDS = {kind.__name__.replace("_", "-"): kind
-         for kind in (half_open, connects, gigabytes, slow_bytes, heads, deep_json, long_texts, schemas, grammars)}
+         for kind in (neighbours, half_open, connects, gigabytes, slow_bytes, heads, deep_json, long_texts, schemas, grammars)}
 
 
 def abuse(kind, port, end):
