@@ -1,5 +1,5 @@
 # Debian packages: cmake --preset deb && cmake --build --preset deb && (cd build/deb && cpack -G DEB).
-# cria, libcria0, libcria-dev, python3-cria; packaging/try_deb.sh installs and purges them in a Debian of their own.
+# cria, cria-mpi, libcria0, libcria-dev, python3-cria; packaging/try_deb.sh installs and purges them in a Debian of their own.
 set(CRIA_MAINTAINER "The cria authors <maintainers@cria.invalid>" CACHE STRING "Who makes the Debian packages")
 set(deb ${PROJECT_SOURCE_DIR}/packaging/debian)
 set(library libcria${PROJECT_VERSION_MAJOR})
@@ -19,6 +19,9 @@ set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 set(CPACK_COMPONENTS_ALL program library development python)
+if(CRIA_HAS_MPI)
+  list(APPEND CPACK_COMPONENTS_ALL mpi)
+endif()
 set(CPACK_COMPONENTS_GROUPING IGNORE)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
@@ -39,6 +42,15 @@ ordinary CPUs. The same file, prompt and seed give the same bytes on any
 machine and any number of threads. A small demonstration model is included.
 .
 The systemd unit cria-serve is installed, and not started.")
+
+# A package of its own: who has one machine needs no MPI.
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS cria-mpi)
+set(CPACK_DEBIAN_MPI_PACKAGE_NAME cria-mpi)
+set(CPACK_DEBIAN_MPI_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_MPI_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "cria (= ${PROJECT_VERSION}-${revision}), openmpi-bin")
+set(CPACK_DEBIAN_MPI_DESCRIPTION "cria runs LLaMA-family language models on ordinary CPUs. With this module it runs
+one model on several machines: mpirun -n 4 --hostfile hosts cria run ...")
 
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME ${library})
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
@@ -62,6 +74,9 @@ set(CPACK_DEBIAN_PYTHON_DESCRIPTION "cria runs LLaMA-family language models on o
 package, on the C library.")
 
 set(packages program:cria library:${library} development:libcria-dev python:python3-cria)
+if(CRIA_HAS_MPI)
+  list(APPEND packages mpi:cria-mpi)
+endif()
 string(TIMESTAMP changed "%a, %d %b %Y %H:%M:%S +0000" UTC)
 configure_file(packaging/debian/debian_files.cmake.in ${PROJECT_BINARY_DIR}/debian_files.cmake @ONLY)
 include(CPack)

@@ -5,7 +5,7 @@
 # that apt uses).
 . "$(dirname "$(readlink -f "$0")")/../tools/setup.sh"
 # shellcheck disable=SC2086
-need $CRIA_PACKAGES dpkg-dev file debootstrap
+need $CRIA_PACKAGES libopenmpi-dev dpkg-dev file debootstrap
 mirror=${CRIA_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 'Identifier: Packages' 'Codename: bookworm' | head -n 1)}
 [ "$(id -u)" -eq 0 ] || { echo "cria: error: debootstrap needs root" >&2; exit 1; }
 
@@ -48,6 +48,12 @@ step "cria chat"
 echo "What is the capital of France?" | chroot "$root" cria chat --temp 0 | tee build/deb/chat.out
 grep -q Paris build/deb/chat.out
 
+step "two ranks"
+inside cria --version | grep MPI
+inside env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe --bind-to none -n 2 \
+  cria run --temp 0 "What is the capital of France?" | tee build/deb/ranks.out
+grep -q Paris build/deb/ranks.out
+
 step "Python"
 inside python3 -c 'import cria; print(cria.__version__, cria.Model("/usr/share/cria/cria-demo-Q8_0.gguf").chat("What is the capital of France?", temperature=0).text)' |
   tee build/deb/python.out
@@ -87,7 +93,7 @@ grep -q Oslo build/deb/c.out
 rm "$root/tmp/chat" "$root/tmp/chat.c"
 
 step "apt-get purge"
-inside apt-get purge -y -q cria libcria0 libcria-dev python3-cria >build/deb/purge.log 2>&1
+inside apt-get purge -y -q cria cria-mpi libcria0 libcria-dev python3-cria >build/deb/purge.log 2>&1
 rm -r "$root/packages"
 files >build/deb/after
 [ "$(wc -l <build/deb/after)" -gt 1000 ] || { echo "cria: error: no list of files" >&2; exit 1; }

@@ -7,7 +7,9 @@
 
 #include "engine/architectures/architecture.h"
 #include "engine/distribute/default_threads.h"
+#include "engine/distribute/file_parts.h"
 #include "engine/distribute/packet.h"
+#include "engine/distribute/read_rates.h"
 #include "engine/distribute/report.h"
 #include "engine/execute/executor.h"
 #include "engine/model.h"
@@ -77,8 +79,14 @@ class FollowedEngine {
         pool_(graph_, checked(wanted, kv_)),
         executor_(graph_, kernels_, pool_, wanted.work, wanted.threads, wanted.rope_ctx, parts_, &ranks),
         plan_(wanted.work.n_batch),
-        tables_(wanted.work.n_batch) {}
+        tables_(wanted.work.n_batch) {
+    read_ahead(*model_, graph_, parts_);
+  }
 
+  [[nodiscard]] RankMemory memory() const {
+    return {parts_.weight_bytes(graph_), KvPool::bytes(graph_, kv_),
+            WorkMemory::bytes(graph_, executor_.shape())};
+  }
   void forward(PacketReader& packet) {
     executor_.gather_all(packet.get<bool>());
     plan_.clear();
@@ -142,6 +150,7 @@ class Follower {
       const RankTask task = packet_.receive(ranks_);
       if (task == RankTask::End) return;
       if (task == RankTask::SetTimeout) ranks_.set_timeout(packet_.get<double>());
+      if (task == RankTask::MeasureRates) (void)exchange_read_rates(ranks_, packet_.get<std::uint32_t>());
       if (task == RankTask::LoadModel) load_model();
       if (task == RankTask::OpenEngine) open_engine();
       if (task == RankTask::DropModel) models_.erase(packet_.get<std::uint64_t>());
@@ -177,9 +186,9 @@ class Follower {
   }
 
   void open_engine() {
-    report([this](RankReport&) {
+    report([this](RankReport& own) {
       const auto id = packet_.get<std::uint64_t>();
-      engines_.try_emplace(id, wanted(), ranks_);
+      own.memory = engines_.try_emplace(id, wanted(), ranks_).first->second.memory();
     });
   }
 

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <utility>
 
+#include "engine/distribute/read_rates.h"
 #include "engine/model_parts.h"
 
 namespace cria {
@@ -59,13 +60,21 @@ void Leader::set_timeout(double seconds) {
   ranks_.set_timeout(seconds);
 }
 
+std::vector<double> Leader::measure_rates(std::uint32_t threads) {
+  const Turn turn(mutex_);
+  packet_.begin(RankTask::MeasureRates);
+  packet_.put(threads);
+  packet_.send(ranks_);
+  return exchange_read_rates(ranks_, threads);
+}
+
 Leader* Leader::current() { return thread_follows ? nullptr : process_leader.load(); }
 
 FollowingThread::FollowingThread() { thread_follows = true; }
 FollowingThread::~FollowingThread() { thread_follows = false; }
 
 // What fails here is reported too, so that the others do not wait; it is what the caller hears first.
-void Leader::run_together(const std::function<void(RankReport&)>& here) {
+std::vector<RankReport> Leader::run_together(const std::function<void(RankReport&)>& here) {
   RankReport own = report_of(ranks_, version_);
   std::exception_ptr failed;
   try {
@@ -74,9 +83,10 @@ void Leader::run_together(const std::function<void(RankReport&)>& here) {
     failed = std::current_exception();
     set_error(own, error.what());
   }
-  const std::vector<RankReport> reports = exchange(ranks_, own, Patience::Loading);
+  std::vector<RankReport> reports = exchange(ranks_, own, Patience::Loading);
   if (failed) std::rethrow_exception(failed);
   expect_agreement(reports);
+  return reports;
 }
 
 std::shared_ptr<const Model> Leader::load_model(const std::string& path, const LoadOptions& options,
@@ -116,7 +126,7 @@ void Leader::forget_model(const Model& model) noexcept {
   models_.erase(found);
 }
 
-std::uint64_t Leader::open_engine(const LedEngineShape& shape, const std::function<void()>& open) {
+std::uint64_t Leader::open_engine(const LedEngineShape& shape, const std::function<RankMemory()>& open) {
   const Turn turn(mutex_);
   const std::uint64_t id = ++last_id_;
   const auto model = models_.find(shape.model);
@@ -136,7 +146,9 @@ std::uint64_t Leader::open_engine(const LedEngineShape& shape, const std::functi
   packet_.put_all(std::span<const unsigned>(shares_));
   packet_.send(ranks_);
   try {
-    run_together([&](RankReport&) { open(); });
+    std::vector<RankReport> reports = run_together([&](RankReport& own) { own.memory = open(); });
+    for (std::size_t i = 0; i < opened_.size(); ++i) reports[i].memory.add(opened_[i].memory);
+    opened_ = std::move(reports);
   } catch (...) {
     drop(RankTask::CloseEngine, id);
     throw;

@@ -47,6 +47,8 @@ class Leader {
   [[nodiscard]] const Shares& shares() const { return shares_; }
   /// Of engines that are opened from now on; by default all get the same.
   void set_shares(Shares shares) { shares_ = std::move(shares); }
+  /// exchange_read_rates() of all.
+  std::vector<double> measure_rates(std::uint32_t threads);
   /// How long a rank may take for a step: Patience::Usual of all.
   void set_timeout(double seconds);
 
@@ -55,10 +57,12 @@ class Leader {
                                           const std::function<std::shared_ptr<const Model>()>& load);
   void forget_model(const Model& model) noexcept;
 
-  /// Runs open(), which makes the engine here, while the others make theirs; returns its number. Throws what open() throws, or
+  /// Runs open(), which makes the engine here and says what it takes, while the others make theirs; returns its number. Throws what open() throws, or
   /// Error that names the rank.
-  std::uint64_t open_engine(const LedEngineShape& shape, const std::function<void()>& open);
+  std::uint64_t open_engine(const LedEngineShape& shape, const std::function<RankMemory()>& open);
   void close_engine(std::uint64_t engine) noexcept;
+  /// By rank, with the memory of all engines that have been opened.
+  [[nodiscard]] const std::vector<RankReport>& opened() const { return opened_; }
 
   /// The others begin to do this; rank 0 does it as long as it has the turn.
   Turn forward(std::uint64_t engine, const BatchPlan& plan, bool observed);
@@ -67,7 +71,7 @@ class Leader {
 
  private:
   void drop(RankTask task, std::uint64_t id);
-  void run_together(const std::function<void(RankReport&)>& here);
+  std::vector<RankReport> run_together(const std::function<void(RankReport&)>& here);
 
   Ranks& ranks_;
   const std::string version_;
@@ -75,6 +79,7 @@ class Leader {
   std::recursive_mutex mutex_;
   PacketWriter packet_;
   std::map<const Model*, std::uint64_t> models_;
+  std::vector<RankReport> opened_;
   std::uint64_t last_id_ = 0;
 };
 

@@ -48,7 +48,7 @@ GatherTotals gather_size(const Graph& graph, const GraphParts& parts, std::size_
   const ValueInfo& out = graph.values[graph.nodes[node].out];
   const std::size_t row = out.width * sizeof(float), rows = tokens * out.rows_per_token;
   const std::size_t together = std::max<std::size_t>(kExchangeBytes / row, 1);
-  return {0, (rows + together - 1) / together, rows * row};
+  return {0, (rows + together - 1) / together, rows * gathered_bytes(parts.nodes[node])};
 }
 
 class Planner {

@@ -18,6 +18,7 @@ namespace cria {
 enum class RankTask : std::uint32_t {
   End,
   SetTimeout,
+  MeasureRates,
   LoadModel,
   DropModel,
   OpenEngine,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/distribute/file_parts.h"
 #include "engine/graph/graph.h"
 #include "engine/model.h"
 #include "engine/session/fingerprint.h"
@@ -42,6 +43,7 @@ void set_error(RankReport& report, std::string_view error) {
 }
 
 void describe(RankReport& report, const Model& model) {
+  read_nothing_ahead(model);
   report.weights = fingerprint(model);
   Hash hash;
   const std::string graph = model.graph().to_string();

@@ -13,16 +13,30 @@ namespace cria {
 
 class Model;
 
+/// What a rank has for an engine, in bytes.
+struct RankMemory {
+  std::uint64_t weights = 0;  ///< of the file: the matrices' rows that it reads
+  std::uint64_t kv = 0, work = 0;
+
+  void add(const RankMemory& other) {
+    weights += other.weights;
+    kv += other.kv;
+    work += other.work;
+  }
+};
+
 /// One rank's; texts are cut where they are too long.
 struct RankReport {
   char host[64] = {}, version[128] = {}, error[512] = {};  ///< error: "": it has succeeded
   std::uint64_t weights = 0, graph = 0;  ///< fingerprints of a model's tensors, and of what is computed
+  RankMemory memory;                     ///< of the engine that is opened
 
   [[nodiscard]] bool failed() const { return error[0] != '\0'; }
 };
 
 RankReport report_of(const Ranks& ranks, std::string_view version);
 void set_error(RankReport& report, std::string_view error);
+/// Of a model that was just loaded: of its file little is read before its parts are known.
 void describe(RankReport& report, const Model& model);
 
 /// All ranks' reports, by rank, on every rank.

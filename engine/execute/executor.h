@@ -129,9 +129,12 @@ class Executor {
   [[nodiscard]] const NodePart& part_of(const Node& node) const { return parts_.nodes[index_of(node)]; }
   [[nodiscard]] UnitRange rows_of_out(const Node& node) const;
   bool complete(const Node& node);
-  void gather(const Node& node);
+  void gather(const Node& node, bool forms);
   void make_exchange();
-  void exchange_rows(const NodePart& part, const Value& out, std::size_t first, std::size_t n);
+  void exchange_floats(const Node& node, UnitRange rows);
+  void exchange_forms(const Node& node, UnitRange rows);
+  void exchange_pieces(const Value& out, const NodePart& part, ActTypes forms, UnitRange rows);
+  void exchange(std::byte* data);
   [[nodiscard]] std::byte* scratch(unsigned seat) const {
     return work_.scratch + seat * work_.scratch_stride;
   }
@@ -151,7 +154,7 @@ class Executor {
   void rotate(const HeadsSpec& spec, ValueId value, std::size_t head);
   void store_kv(const Node& node, std::size_t head);
   void quantize_token(const Node& node, std::size_t row);
-  void quantize_columns(const Node& node, std::size_t col_begin, std::size_t col_end);
+  void quantize_columns(const Node& node, UnitRange rows, std::size_t col_begin, std::size_t col_end);
   void quantize_all(const Node& node);
 
   const Graph& graph_;
@@ -162,7 +165,7 @@ class Executor {
   const std::size_t rope_ctx_;
   const GraphParts& parts_;
   Ranks* const ranks_;
-  std::vector<float> exchange_;              // what is gathered of several rows
+  std::vector<std::byte> exchange_;          // what is gathered and lies elsewhere
   std::vector<std::size_t> exchange_begin_;  // [ranks + 1]
   bool gather_all_ = false;
   Pages pages_;

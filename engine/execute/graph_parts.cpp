@@ -22,6 +22,27 @@ std::size_t columns_read(const Graph& graph, const Node& node) {
   return node.op == Op::Heads ? node.heads.dim_k : graph.caches[node.cache].dim_k;
 }
 
+/// Whether what the node reads of a value are quantized forms alone.
+bool reads_forms(const Node& node, ValueId id) {
+  const bool product = node.op == Op::MatMul || node.op == Op::FeedForward || node.op == Op::ExpertsUp ||
+                       node.op == Op::ExpertsDown || node.op == Op::Heads;
+  const std::vector<ValueId> reads = node.reads();
+  return product && node.in == id && std::ranges::count(reads, id) == 1 &&
+         std::ranges::all_of(node.matrices, [](const Matrix& m) { return m.kernel.act != ActType::F32; });
+}
+
+/// Two forms have fewer bytes than floats.
+bool few(ActTypes forms) {
+  return std::ranges::count_if(kQuantizedForms, [forms](ActType type) { return forms.has(type); }) <= 2;
+}
+
+std::size_t values_per_block(ActType type) {
+  if (type == ActType::BF16) return 2;
+  Activations acts;
+  acts.type = type;
+  return acts.values_per_d();
+}
+
 class Divider {
  public:
   Divider(const Graph& graph, const Shares& shares, std::size_t rank)
@@ -40,6 +61,7 @@ class Divider {
       if (parts_[writer].divided() && !(by_head && fits(writer, reader))) parts_[writer].gathered = true;
     });
     parts_.back().gathered = parts_.back().divided();
+    choose_forms();
     return std::move(parts_);
   }
 
@@ -132,6 +154,17 @@ class Divider {
     if (bounds.back() == parts_[writer].bounds.back()) set_bounds(parts_[writer], std::move(bounds));
   }
 
+  /// Nobody needs the floats of what only products of quantized values read. (Those that the last node reads are shown.)
+  void choose_forms() {
+    for (std::size_t i = 0; i + 1 < parts_.size(); ++i)
+      if (parts_[i].gathered && few(graph_.nodes[i].acts)) parts_[i].forms = graph_.nodes[i].acts;
+    for_each_read([this](std::size_t reader, std::size_t writer, bool) {
+      const Node& node = graph_.nodes[reader];
+      if (reader + 1 == parts_.size() || !reads_forms(node, graph_.nodes[writer].out))
+        parts_[writer].forms = {};
+    });
+  }
+
   bool fits(std::size_t writer, std::size_t reader) const {
     const NodePart &from = parts_[writer], &to = parts_[reader];
     const std::size_t columns = columns_read(graph_, graph_.nodes[reader]);
@@ -167,6 +200,36 @@ std::size_t heads_together(const AttentionSpec& attention, const CacheSpec& cach
   return attention.n_heads / (cache.latent ? attention.kv_groups : cache.n_kv_heads);
 }
 
+RankColumns::RankColumns(const NodePart& part, ActTypes forms, std::size_t rank)
+    : all{part.bounds[rank] * part.width, part.bounds[rank + 1] * part.width}, blocks{all.end, all.end} {
+  std::size_t unit = 0;
+  for (const ActType type : kQuantizedForms)
+    if (forms.has(type)) unit = std::max(unit, values_per_block(type));
+  if (unit == 0) return;
+  const UnitRange whole{(all.begin + unit - 1) / unit * unit, all.end / unit * unit};
+  if (whole.begin < whole.end) blocks = whole;
+}
+
+std::size_t RankColumns::bytes(ActTypes forms) const {
+  std::size_t sum = (all.size() - blocks.size()) * sizeof(float);
+  for (const ActType type : kQuantizedForms) {
+    if (!forms.has(type)) continue;
+    Activations acts;
+    acts.type = type;
+    acts.cols = blocks.size();
+    sum += acts.cols * acts.value_bytes();
+    if (type != ActType::BF16) sum += acts.d_stride() * sizeof *acts.d + acts.sum_stride() * sizeof *acts.sum;
+  }
+  return sum;
+}
+
+std::size_t gathered_bytes(const NodePart& part) {
+  std::size_t sum = 0;
+  for (std::size_t r = 0; r + 1 < part.bounds.size(); ++r)
+    sum += RankColumns(part, part.forms, r).bytes(part.forms);
+  return sum;
+}
+
 GraphParts GraphParts::of(const Graph& graph, const Shares& shares, std::size_t rank) {
   GraphParts parts;
   parts.nodes = Divider(graph, shares, rank).nodes();
@@ -174,15 +237,35 @@ GraphParts GraphParts::of(const Graph& graph, const Shares& shares, std::size_t 
   return parts;
 }
 
+void GraphParts::for_each_weight(const Graph& graph,
+                                 const std::function<void(const TensorView& rows)>& visit) const {
+  const auto rows = [&](const Matrix& m, std::size_t begin, std::size_t end) {
+    if (m.kernel.run != nullptr && begin < end) visit(rows_of(m, begin, end - begin).weight);
+  };
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    const UnitRange own = nodes[i].own;
+    if (!nodes[i].divided()) {
+      for (const Matrix& m : node.matrices) rows(m, 0, m.weight.rows());
+    } else if (node.op == Op::Heads) {
+      const HeadsSpec& spec = node.heads;
+      const Matrix* next = node.matrices.data();
+      const UnitRange kv = spec.k == kNoValue ? UnitRange{} : caches[node.cache];
+      if (spec.q_matrix) rows(*next++, own.begin * spec.dim_k, own.end * spec.dim_k);
+      if (spec.k_matrix) rows(*next++, kv.begin * spec.dim_k, kv.end * spec.dim_k);
+      if (spec.v_matrix) rows(*next++, kv.begin * spec.dim_v, kv.end * spec.dim_v);
+    } else if (node.op == Op::HeadProducts) {
+      for (std::size_t head = own.begin; head < own.end; ++head)
+        rows(node.matrices[head], 0, node.matrices[head].weight.rows());
+    } else {
+      for (const Matrix& m : node.matrices) rows(m, own.begin, own.end);
+    }
+  }
+}
+
 std::size_t GraphParts::weight_bytes(const Graph& graph) const {
   std::size_t sum = 0;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    std::size_t bytes = 0;
-    for (const Matrix& m : graph.nodes[i].matrices)
-      if (m.kernel.run != nullptr) bytes += m.weight.bytes;
-    const NodePart& part = nodes[i];
-    sum += part.divided() ? bytes / part.bounds.back() * part.own.size() : bytes;
-  }
+  for_each_weight(graph, [&sum](const TensorView& rows) { sum += rows.bytes; });
   return sum;
 }
 

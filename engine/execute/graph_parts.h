@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "engine/graph/graph.h"
@@ -22,9 +23,23 @@ struct NodePart {
   std::vector<std::size_t>
       bounds;             ///< by rank: [bounds[r], bounds[r + 1]) is its own; empty: each rank computes all
   bool gathered = false;  ///< afterwards every rank has the whole output; else only who computed it reads it
+  ActTypes forms;         ///< gathered: in these quantized forms, which are all that is read; none: as floats
 
   [[nodiscard]] bool divided() const { return !bounds.empty(); }
 };
+
+/// Columns of a node's output that one rank computes, and those among them that travel quantized: whole blocks of every form.
+struct RankColumns {
+  UnitRange all, blocks;
+
+  /// forms: part.forms, or none.
+  RankColumns(const NodePart& part, ActTypes forms, std::size_t rank);
+  /// Bytes in which they travel, of one row.
+  [[nodiscard]] std::size_t bytes(ActTypes forms) const;
+};
+
+/// Of a row of a gathered output, all ranks' columns.
+std::size_t gathered_bytes(const NodePart& part);
 
 struct GraphParts {
   std::vector<NodePart> nodes;    ///< as Graph::nodes
@@ -34,7 +49,9 @@ struct GraphParts {
   static GraphParts of(const Graph& graph, const Shares& shares, std::size_t rank);
   static GraphParts whole(const Graph& graph) { return of(graph, {1}, 0); }
 
-  /// Bytes of matrices that the rank reads: its rows, and of what all compute everything.
+  /// visit(tensor) for the rows of every matrix that the rank reads: its own, and of what all compute everything.
+  void for_each_weight(const Graph& graph, const std::function<void(const TensorView& rows)>& visit) const;
+  /// Bytes of these.
   [[nodiscard]] std::size_t weight_bytes(const Graph& graph) const;
 };
 

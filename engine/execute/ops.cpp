@@ -92,15 +92,16 @@ void Executor::quantize_all(const Node& node) {
   team_.run(count(), [&](std::size_t chunk, unsigned) { quantize_token(node, begin_ + chunk); });
 }
 
-// Columns of whole blocks, for all current tokens.
-void Executor::quantize_columns(const Node& node, std::size_t col_begin, std::size_t col_end) {
+// Columns of whole blocks.
+void Executor::quantize_columns(const Node& node, UnitRange rows, std::size_t col_begin,
+                                std::size_t col_end) {
   const Value& out = work_[node.out];
   for (const ActType type : kQuantizedForms) {
     if (!node.acts.has(type)) continue;
-    const Activations whole = out.view(type, 0, end_);
-    for (std::size_t token = begin_; token < end_; ++token) {
-      Activations part = column_range(whole, token, col_begin, col_end - col_begin);
-      kernels_.quantize(out.row(token) + col_begin, out.width, part, 0, 1);
+    const Activations whole = out.view(type, 0, rows.end);
+    for (std::size_t row = rows.begin; row < rows.end; ++row) {
+      Activations part = column_range(whole, row, col_begin, col_end - col_begin);
+      kernels_.quantize(out.row(row) + col_begin, out.width, part, 0, 1);
     }
   }
 }
@@ -347,7 +348,7 @@ void Executor::feed_forward(const Node& node) {
             block_end - b * kBlock)
           continue;
         pending.store(0, std::memory_order_relaxed);
-        quantize_columns(node, b * kBlock, block_end);
+        quantize_columns(node, {begin_, end_}, b * kBlock, block_end);
       }
     }
   });

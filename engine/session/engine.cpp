@@ -3,6 +3,7 @@
 #include <bit>
 #include <utility>
 
+#include "engine/distribute/file_parts.h"
 #include "engine/execute/non_finite.h"
 #include "engine/session/engine_state.h"
 #include "model/plural.h"
@@ -44,7 +45,10 @@ std::unique_ptr<Engine::State> Engine::State::open(const Model& model, const Eng
   std::unique_ptr<State> state;
   const std::uint64_t id = leader->open_engine(shape, [&] {
     plan.check(model);
+    const RankMemory memory{plan.memory.file, plan.memory.kv, plan.memory.work};
     state = std::make_unique<State>(model, std::move(plan), &leader->ranks());
+    read_ahead(model, state->plan.graph, state->plan.parts);
+    return memory;
   });
   state->led.emplace(*leader, id);
   return state;

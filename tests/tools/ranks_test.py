@@ -65,6 +65,24 @@ class SameBytes(unittest.TestCase):
             self.assertEqual(json.loads(on_ranks(2, *perplexity).stdout)["ppl"], json.loads(alone(*perplexity).stdout)["ppl"])
 
 
+    def test_measured_shares(self):
+        command = ["run", "-m", DEMO, "-t", "1", "--temp", "0", "-n", "8", "Who are you?"]
+        got = on_ranks(2, *command, "--shares", "auto")
+        self.assertEqual(got.stdout, alone(*command).stdout)
+        self.assertRegex(got.stderr.decode(), r"cria: note: shares by the read rate of each rank: \d+ \(.* GB/s\), \d+ \(")
+
+    def test_answers_to_a_file_of_requests(self):
+        with tempfile.TemporaryDirectory() as directory:
+            requests, one, two = (os.path.join(directory, name) for name in ("requests", "one", "two"))
+            pathlib.Path(requests).write_text("".join(
+                json.dumps({"prompt": f"Item {i}: the river", "raw": True, "temperature": i * 0.4, "seed": i, "max_tokens": 4}) + "\n"
+                for i in range(3)))
+            batch = ["batch", "-m", DEMO, "-t", "1", "-i", requests, "--parallel", "2", "-o"]
+            alone(*batch, one)
+            self.assertEqual(on_ranks(3, *batch, two, "--shares", "5,3,1").returncode, 0)
+            self.assertEqual(pathlib.Path(one).read_bytes(), pathlib.Path(two).read_bytes())
+
+
 class Bench(unittest.TestCase):
     ARGUMENTS = ["bench", "-m", DEMO, "-p", "8", "-n", "4", "-r", "1", "-t", "1"]
 
@@ -95,6 +113,12 @@ class Bench(unittest.TestCase):
 
 
 class Faults(unittest.TestCase):
+    def test_a_file_of_a_session_is_refused_at_once(self):
+        with tempfile.TemporaryDirectory() as directory:
+            got = on_ranks(2, "run", "-m", DEMO, "--session", os.path.join(directory, "talk"), "Hello")
+            self.assertEqual((got.returncode, got.stdout, len(errors(got.stderr))), (1, b"", 1))
+            self.assertEqual(os.listdir(directory), [])
+
     def test_a_wrong_word_is_said_once(self):
         got = on_ranks(2, "run", "--no-such-option")
         self.assertEqual(got.returncode, 2)
@@ -132,13 +156,35 @@ class Faults(unittest.TestCase):
         self.assertEqual(len(lines), 1)
         self.assertRegex(lines[0], "^cria: error: rank 1 on .*model.gguf")
 
-    def end_of(self, number, who):
-        """An answer without an end is begun; then rank `who` gets the signal. What is said, once all have ended."""
-        command = [MPIRUN, "-n", "2", PROGRAM, "run", "-m", DEMO, "-t", "1", "-n", "100000", "--ignore-eos", "--context-shift",
-                   "--rank-timeout", "5", "Tell me a long story."]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
-                              env=ENVIRONMENT) as run:
-            self.assertTrue(run.stdout.read(1))
+    def test_a_rank_without_memory_is_named(self):
+        limited = ["-n", "1", "sh", "-c", 'ulimit -v 1500000; exec "$0" "$@"', PROGRAM]
+        command = ["run", "-m", DEMO, "-t", "1", "-c", "700000", "-n", "1", "Hello"]  # 1.4 GB of keys and values on each
+        got = subprocess.run([MPIRUN, "-n", "1", PROGRAM, *command, ":", *limited, *command], capture_output=True,
+                             stdin=subprocess.DEVNULL, env=ENVIRONMENT, timeout=120)
+        self.assertEqual((got.returncode, got.stdout), (1, b""))
+        lines = errors(got.stderr)
+        self.assertEqual(len(lines), 1)
+        self.assertRegex(lines[0], "^cria: error: rank 1 on .*: ")
+
+    def test_no_part_of_a_file_is_left(self):
+        with tempfile.TemporaryDirectory() as directory:
+            out = os.path.join(directory, "out")
+
+            def begun(run):
+                while len(children(run.pid)) < 2:
+                    time.sleep(0.01)
+                time.sleep(1)
+            tokens = ",".join(["7"] * 30000)
+            self.end_of(signal.SIGKILL, 1, ["logits", "-c", "30000", "--tokens", tokens, "-o", out], ready=begun)
+            self.assertEqual(os.listdir(directory), [])
+
+    STORY = ["run", "-n", "100000", "--ignore-eos", "--context-shift", "Tell me a long story."]
+
+    def end_of(self, number, who, arguments=STORY, stdin=subprocess.DEVNULL, ready=lambda run: run.stdout.read(1)):
+        """Something without an end is begun; then rank `who` gets the signal. What is said, once all have ended."""
+        command = [MPIRUN, "-n", "2", PROGRAM, arguments[0], "-m", DEMO, "-t", "1", "--rank-timeout", "5", *arguments[1:]]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=stdin, env=ENVIRONMENT) as run:
+            ready(run)
             ranks = sorted(children(run.pid), key=rank_of)
             os.kill(ranks[who] if who is not None else run.pid, number)
             said = run.communicate(timeout=60)[1]
@@ -154,8 +200,24 @@ class Faults(unittest.TestCase):
         self.assertEqual(len(lines), 1)
         self.assertRegex(lines[0], "^cria: error: rank 1 on .*: no answer for 5 s")
 
+    def test_a_stopped_first_rank_is_named(self):
+        lines = errors(self.end_of(signal.SIGSTOP, 0))
+        self.assertEqual(len(lines), 1)
+        self.assertRegex(lines[0], "^cria: error: rank 0 on .*: no answer for 5 s")
+
+    def test_a_first_rank_that_stops_while_it_has_nothing_to_do_is_named(self):
+        def answered(run):
+            run.stdin.write(b"Hello\n")
+            run.stdin.flush()
+            self.assertTrue(run.stdout.read(1))
+            time.sleep(1)  # the answer is short; what is left of it does not matter
+        lines = errors(self.end_of(signal.SIGSTOP, 0, ["chat", "-n", "4"], subprocess.PIPE, answered))
+        self.assertEqual(len(lines), 1)
+        self.assertRegex(lines[0], "^cria: error: rank 0 on .*: no answer for 5 s")
+
     def test_a_killed_rank_ends_all(self):
-        self.end_of(signal.SIGKILL, 1)
+        for who in (0, 1):
+            self.end_of(signal.SIGKILL, who)
 
     def test_control_c_ends_all(self):
         self.end_of(signal.SIGINT, None)

@@ -56,6 +56,14 @@ std::string man_page(const CLI::App& app) {
       {"NO_COLOR", "no colours, if set"},
       {"XDG_STATE_HOME", "directory of cria/history, the lines typed in cria chat (default: ~/.local/state)"},
   };
+  text +=
+      ".SH SEVERAL MACHINES\n.nf\nmpirun \\-n 4 \\-\\-hostfile hosts \\-\\-bind\\-to none cria run \\-m FILE "
+      "...\n.fi\n"
+      "Each process computes and holds its part of the model; the answer has the bytes of one machine. "
+      "Program and "
+      "file lie under the same paths everywhere. See \\-\\-shares and \\-\\-rank\\-timeout. Needs Open MPI "
+      "or MPICH "
+      "(the module cria_mpi.so; in Debian the package cria\\-mpi).\n";
   text += ".SH ENVIRONMENT\n";
   for (const auto& [name, help] : kVariables)
     text += std::string(".TP\n.B ") + name + "\n" + troff(help) + "\n";

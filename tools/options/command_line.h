@@ -24,7 +24,7 @@ struct CommandDescription {
 
 OptionDescription describe_option(const CLI::Option& option);
 
-/// "cria 0.1.0 (commit 0123456789; runs on avx2, scalar)"
+/// "cria 0.1.0 (commit 0123456789; runs on avx2, scalar; several machines by MPI)"
 std::string version_text();
 /// Version and commit: what two machines must agree in.
 std::string program_version();

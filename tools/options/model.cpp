@@ -100,9 +100,11 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
       ->capture_default_str();
   add_override_options(command, options.overrides);
   command
-      .add_option("--shares", options.shares,
-                  "several ranks (mpirun): how much of the work each gets (default: all the same)")
-      ->type_name("N,N,...");
+      .add_option(
+          "--shares", options.shares,
+          "several ranks (mpirun): how much of the work each gets, or auto: by the read rate of its memory, "
+          "measured now (default: all the same)")
+      ->type_name("N,N,...|auto");
   command
       .add_option("--rank-timeout", options.rank_timeout,
                   "several ranks: seconds without an answer after which all are ended (default: 7)")
@@ -138,6 +140,7 @@ void add_session_option(CLI::App& command, std::string& file, const std::string&
 
 bool has_session_file(const std::string& file) {
   if (file.empty()) return false;
+  refuse_ranks(file);
   std::error_code error;
   if (fs::exists(file, error)) return true;
   const fs::path directory = fs::path(file).parent_path();
@@ -161,7 +164,7 @@ std::uint64_t parameter_count(const GgufFile& file) {
 }  // namespace
 
 std::shared_ptr<const Model> load_model(const ModelOptions& options) {
-  if (!options.shares.empty()) set_shares(options.shares);
+  if (!options.shares.empty()) set_shares(options.shares, options.session.threads);
   if (options.rank_timeout != 0) set_rank_timeout(options.rank_timeout);
   const std::string path = find_model(options.model);
   auto model = Model::load(path, {.mmap = !options.no_mmap,
@@ -194,6 +197,8 @@ std::unique_ptr<Session> open_session(const Model& model, const ModelOptions& op
   }
   auto session = std::make_unique<Session>(model, wanted);
   session->profile(options.profile);
+  if (options.verbose)
+    for (const std::string& line : rank_memory_lines()) print_line(line);
   if (options.verbose) {
     const SessionOptions& got = session->options();
     print_line("session: context " + std::to_string(got.n_ctx) + ", batch " + std::to_string(got.n_batch) +

@@ -1,5 +1,6 @@
 #include "engine/execute/kernels_in_use.h"
 #include "tools/options/command_line.h"
+#include "tools/ranks/process_ranks.h"
 
 namespace cria::tools {
 
@@ -11,7 +12,7 @@ std::string program_version() {
 std::string version_text() {
   const std::string commit = CRIA_COMMIT;
   return "cria " CRIA_VERSION " (" + (commit.empty() ? "" : "commit " + commit + "; ") + "runs on " +
-         available_kernel_names() + ")";
+         available_kernel_names() + (can_join_ranks() ? "; several machines by MPI" : "") + ")";
 }
 
 }  // namespace cria::tools

@@ -4,17 +4,20 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
 
 #include "engine/distribute/follower.h"
 #include "engine/distribute/leader.h"
+#include "engine/distribute/read_rates.h"
 #include "engine/ranks/mpi/module.h"
 #include "model/error.h"
 #include "tools/options/command_line.h"
 #include "tools/terminal/messages.h"
 #include "tools/terminal/process.h"
+#include "tools/terminal/terminal.h"
 
 namespace cria::tools {
 namespace {
@@ -74,9 +77,41 @@ Leader& leader_for(const char* option) {
 
 }  // namespace
 
-void set_shares(const std::string& shares) {
+bool can_join_ranks() {
+  std::error_code error;
+  return fs::exists(module_path(), error);
+}
+
+void set_shares(const std::string& shares, std::uint32_t threads) {
   Leader& leader = leader_for("--shares");
-  leader.set_shares(parse_shares(shares, leader.ranks().size()));
+  if (shares != "auto") return leader.set_shares(parse_shares(shares, leader.ranks().size()));
+  const std::vector<double> rates = leader.measure_rates(threads);
+  const Shares measured = shares_of(rates);
+  std::string text;
+  for (std::size_t i = 0; i < rates.size(); ++i) {
+    char line[64] = {};
+    std::snprintf(line, sizeof line, "%s%u (%.1f GB/s)", i == 0 ? "" : ", ", measured[i], rates[i]);
+    text += line;
+  }
+  leader.set_shares(measured);
+  print_note("shares by the read rate of each rank: " + text);
+}
+
+std::vector<std::string> rank_memory_lines() {
+  std::vector<std::string> lines;
+  const Leader* const leader = Leader::current();
+  for (std::size_t i = 0; leader != nullptr && i < leader->opened().size(); ++i) {
+    const RankReport& report = leader->opened()[i];
+    lines.push_back("rank " + std::to_string(i) + " on " + report.host + ": reads " +
+                    human_bytes(report.memory.weights) + " of the file, keys and values " +
+                    human_bytes(report.memory.kv) + ", work " + human_bytes(report.memory.work));
+  }
+  return lines;
+}
+
+void refuse_ranks(const std::string& file) {
+  if (Leader::current() != nullptr)
+    throw Error(file, "a session's file cannot be written or read where several ranks compute");
 }
 
 void set_rank_timeout(double seconds) { leader_for("--rank-timeout").set_timeout(seconds); }

@@ -1,5 +1,6 @@
-// Ranks over MPI: the one file that knows it. Collective operations do not block; they are polled until they are done or the
-// patience is over. Then who does not answer is found out by messages between pairs, and all are ended.
+// Ranks over MPI: the one place that knows it. Collective operations do not block; they are polled until they are done or the
+// patience is over. Then who does not answer is found out by messages between pairs, and all are ended. Where ranks may wait
+// for long, signs of life (heart.h) take the place of the deadline.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
@@ -12,8 +13,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <vector>
 
+#include "engine/ranks/mpi/heart.h"
 #include "engine/ranks/mpi/module.h"
 
 namespace cria {
@@ -22,7 +25,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-constexpr double kUsual = 7;      // seconds, where nothing else is asked for
 constexpr double kLoading = 600;  // a model that is read from a disk, not mapped
 constexpr double kAnswer = 1.5;   // how long a rank may take to say that it is there
 
@@ -65,8 +67,13 @@ class MpiRanks final : public Ranks {
     places_.resize(static_cast<std::size_t>(size_));
     learn_hosts();
     learn_neighbours();
+    heart_.emplace(MPI_COMM_WORLD, [this](int rank, double seconds) {
+      say_missing("rank " + std::to_string(rank) + " on " + host_of(rank), seconds);
+      end(true);
+    });
   }
   ~MpiRanks() override {
+    heart_.reset();
     MPI_Comm_free(&all_);
     MPI_Comm_free(&pairs_);
     MPI_Finalize();
@@ -76,11 +83,15 @@ class MpiRanks final : public Ranks {
   unsigned size() const override { return static_cast<unsigned>(size_); }
   std::string host() const override { return host_of(rank_); }
   unsigned neighbours() const override { return neighbours_; }
-  void set_timeout(double seconds) override { usual_ = seconds; }
+  void set_timeout(double seconds) override {
+    usual_ = seconds;
+    heart_->set_timeout(seconds);
+  }
 
   // The others may wait for rank 0's next word for ever, but it not for them: they listen.
   void broadcast(std::span<std::byte> bytes, Patience patience) override {
     if (rank_ == 0 && patience == Patience::Endless) patience = Patience::Usual;
+    const auto turn = heart_->turn();
     for (std::size_t done = 0; done < bytes.size(); done += kMost) {
       const auto n = static_cast<int>(std::min(kMost, bytes.size() - done));
       MPI_Request request = MPI_REQUEST_NULL;
@@ -90,6 +101,7 @@ class MpiRanks final : public Ranks {
   }
 
   void gather(std::byte* data, std::span<const std::size_t> begin, Patience patience) override {
+    const auto turn = heart_->turn();
     for (std::size_t r = 0; r < counts_.size(); ++r) {
       if (begin[r + 1] > INT_MAX) fail("a part that MPI cannot send in one piece");
       counts_[r] = static_cast<int>(begin[r + 1] - begin[r]);
@@ -134,10 +146,15 @@ class MpiRanks final : public Ranks {
   void wait(MPI_Request& request, Patience patience) {
     const double limit = patience == Patience::Usual ? usual_ : std::max(usual_, kLoading);
     int done = 0;
+    double ticked = 0;
     for (Waiting waiting;;) {
       check(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
       if (done != 0) return;
-      if (waiting.step() > limit && patience != Patience::Endless) give_up(limit);
+      const double seconds = waiting.step();
+      if (seconds > limit && patience != Patience::Endless) give_up(limit);
+      if (seconds <= ticked + Heart::kPause) continue;
+      ticked = seconds;
+      heart_->tick(patience != Patience::Usual);
     }
   }
 
@@ -157,12 +174,13 @@ class MpiRanks final : public Ranks {
       if (!there[static_cast<std::size_t>(r)])
         missing += (missing.empty() ? "rank " : ", rank ") + std::to_string(r) + " on " + host_of(r);
     const bool first = std::find(there.begin(), there.end(), true) - there.begin() == rank_;
+    if (first) say_missing(missing.empty() ? "the connection between the ranks" : missing, seconds);
+    end(first);
+  }
+  static void say_missing(const std::string& who, double seconds) {
     char limit[32] = {};
     std::snprintf(limit, sizeof limit, "%g", seconds);
-    if (first)
-      say((missing.empty() ? "the connection between the ranks" : missing) + ": no answer for " + limit +
-          " s (--rank-timeout gives it more)");
-    end(first);
+    say(who + ": no answer for " + limit + " s (--rank-timeout gives it more)");
   }
 
   /// Which ranks answer: this one, and those from which a message comes.
@@ -209,9 +227,10 @@ class MpiRanks final : public Ranks {
   MPI_Comm all_ = MPI_COMM_NULL, pairs_ = MPI_COMM_NULL;  // of collective operations; for call_roll()
   int rank_ = 0, size_ = 1;
   unsigned neighbours_ = 1;
-  double usual_ = kUsual;
+  double usual_ = kUsualTimeout;
   std::vector<char> hosts_;  // [rank][MPI_MAX_PROCESSOR_NAME]
   std::vector<int> counts_, places_;
+  std::optional<Heart> heart_;
 };
 
 }  // namespace

@@ -41,7 +41,7 @@ Gathered gathered(std::size_t machines) {
   Gathered sum;
   for (std::size_t i = 0; i < parts.nodes.size(); ++i) {
     if (!parts.nodes[i].gathered) continue;
-    sum.bytes += static_cast<double>(4 * graph().values[graph().nodes[i].out].width);
+    sum.bytes += static_cast<double>(gathered_bytes(parts.nodes[i]));
     ++sum.times;
   }
   return sum;

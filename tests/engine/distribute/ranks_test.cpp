@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "engine/distribute/read_rates.h"
 #include "engine/execute/graph_parts.h"
 #include "engine/scheduler.h"
 #include "tests/engine/architectures/architecture_cases.h"
@@ -67,14 +68,14 @@ TEST(Ranks, AnyDivisionHasTheBytesOfOne) {
     tiny.n_kv_heads = {4, 1};
     tiny.head_dim = 32;
     tiny.n_rot = 32;
-    tiny.n_ff = 768;
+    tiny.n_ff = 1280;  // parts that end within blocks of activations
     tiny.dtype = types[i];
     tiny.biases = tiny.tied = types[i] == DType::Q4_K;
     tiny.write(path);
     const SessionOptions options = small_session(std::array{KvType::F16, KvType::F32, KvType::Q8_0}[i]);
     const std::vector<float> alone = logits_of(path, options, 20, 1);
     for (const Shares& shares :
-         {Shares{1}, Shares{2, 1}, Shares{5, 3, 1}, Shares{1, 1, 1, 1}, Shares(7, 1)}) {
+         {Shares{1}, Shares{1, 1}, Shares{2, 1}, Shares{5, 3, 1}, Shares{1, 1, 1, 1}, Shares(7, 1)}) {
       const RankTeam team(static_cast<unsigned>(shares.size()), shares);
       EXPECT_TRUE(same_bytes(alone, logits_of(path, options, 20, 1))) << name(types[i]) << shares.size();
     }
@@ -234,10 +235,41 @@ TEST(Shares, DivideAllUnits) {
   EXPECT_EQ(divide(20, 32, Shares{1, 1}), (Bounds{0, 20, 20}));
 }
 
+TEST(Shares, AreMeasured) {
+  EXPECT_EQ(shares_of({10.2, 9.9, 10.4}), (Shares{10, 10, 10}));
+  EXPECT_EQ(shares_of({40, 20, 0.1}), (Shares{10, 5, 1}));
+  const RankTeam team(2);
+  const std::vector<double> rates = Leader::current()->measure_rates(1);
+  EXPECT_EQ(rates.size(), 2U);
+  for (const double rate : rates) EXPECT_GT(rate, 0);
+}
+
 TEST(Shares, AreOnePerRank) {
   EXPECT_EQ(parse_shares("2,1,1", 3), (Shares{2, 1, 1}));
   for (const char* const bad : {"", "1", "1,2,", "1,,2", "0,1", "1,1001", "1,2,3", "1;2", "-1,2", "1, 2"})
     EXPECT_NE(error_of([bad] { (void)parse_shares(bad, 2); }), "") << bad;
+}
+
+// What only products read is sent as they read it; what is added to the residual stream is sent as floats.
+TEST(GraphParts, InputsOfProductsTravelQuantized) {
+  const Graph& graph = demo_model().graph();
+  const GraphParts parts = GraphParts::of(graph, {1, 1}, 1);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Op op = graph.nodes[i].op;
+    const bool wanted = op == Op::Attention || op == Op::FeedForward;
+    EXPECT_EQ(parts.nodes[i].forms.has(ActType::Q8x32), wanted) << graph.nodes[i].name;
+  }
+}
+
+// Of a token: 9 bits of the inputs of output and down (256 and 768 values), floats of their outputs and of the logits.
+TEST(Ranks, SendFewBytes) {
+  const RankTeam team(2);
+  const auto model = Model::load(kDemoPath);
+  Session session(*model, small_session());
+  (void)session.eval(many_tokens(1));
+  const std::size_t before = team.gathered();
+  (void)session.eval(many_tokens(1));
+  EXPECT_EQ(team.gathered() - before, 8 * ((256 + 768) / 32 * 38 + 2 * 256 * 4) + 4096 * 4);
 }
 
 // Between projections and attention nothing travels, nor between gate and up.
