@@ -105,4 +105,11 @@ inline ArrayArgument<char> sized_text_argument(ByteSource& bytes) {
   return out;
 }
 
+/// Variables of a chat template: none, an object, or what is none.
+inline const char* variables_argument(ByteSource& bytes) {
+  constexpr const char* kVariables[] = {nullptr, "{}", R"({"tools": [], "enable_thinking": false})",
+                                        "{",     "3",  R"({"messages": 1})"};
+  return kVariables[bytes.between(0, std::size(kVariables) - 1)];
+}
+
 }  // namespace cria::fuzz

@@ -14,6 +14,23 @@ namespace cria::fuzz {
 
 constexpr std::size_t kCallBytes = 16;
 
+constexpr std::size_t kMostLive = 12;  // of a kind
+
+template <class H>
+constexpr std::size_t kKindOf = 6;
+template <>
+constexpr std::size_t kKindOf<cria_model> = 0;
+template <>
+constexpr std::size_t kKindOf<cria_engine> = 1;
+template <>
+constexpr std::size_t kKindOf<cria_sequence> = 2;
+template <>
+constexpr std::size_t kKindOf<cria_sampler> = 3;
+template <>
+constexpr std::size_t kKindOf<cria_constraint> = 4;
+template <>
+constexpr std::size_t kKindOf<cria_answer> = 5;
+
 class CProgram {
  public:
   /// What 16 bytes say: a function of names(), and its arguments.
@@ -111,5 +128,68 @@ class CProgram {
   bool stale_inside_ = false;  // there is one in a struct
   std::size_t told_ = 0;
 };
+
+template <class H>
+H CProgram::pick(bool inside) {
+  const Ids& own = live_[kKindOf<H>];
+  const auto how = bytes_.number<std::uint8_t>();
+  H handle{};
+  if (how < 176)
+    handle.id = nth(own, how);
+  else if (how < 200)
+    handle.id = nth(freed_[kKindOf<H>], how);
+  else if (how < 224)
+    handle.id = nth(live_[(kKindOf<H> + 1 + how) % kKinds], how);
+  else if (how >= 232)
+    handle.id = nth(own, how) ^ std::uint64_t{1} << (bytes_.number<std::uint8_t>() % 64);
+  const bool alive = std::ranges::find(own, handle.id) != own.end();
+  if (inside) {
+    stale_inside_ = stale_inside_ || (!alive && handle.id != 0);
+  } else {
+    stale_ = stale_ || !alive;
+    wrong_ = wrong_ || stale_;
+  }
+  return handle;
+}
+
+template <class H>
+void CProgram::made(cria_status status, const H& handle) {
+  check(status);
+  require((status == CRIA_OK) == (handle.id != 0), "a handle without success, or the other way round");
+  if (handle.id == 0) return;
+  for (const auto& ids : {live_, freed_})
+    for (const Ids& of_kind : ids)
+      require(std::ranges::find(of_kind, handle.id) == of_kind.end(), "a handle that was given before");
+  live_[kKindOf<H>].push_back(handle.id);
+}
+
+template <class H>
+void CProgram::release(cria_status (*free)(H)) {
+  const H handle = pick<H>();
+  const cria_status status = free(handle);
+  require(status == (stale_ ? CRIA_ERROR_HANDLE : CRIA_OK), "a stale handle is freed, or a valid one is not");
+  if (stale_) return;
+  std::erase(live_[kKindOf<H>], handle.id);
+  freed_[kKindOf<H>].push_back(handle.id);
+}
+
+template <class T, class F>
+std::vector<T> CProgram::filled(F&& fill) {
+  std::size_t n = 0;
+  std::size_t* const count = out(n);
+  const auto how = bytes_.number<std::uint8_t>();
+  const cria_status asked = fill(static_cast<T*>(nullptr), std::size_t{0}, count);
+  check(asked);
+  if (asked != CRIA_ERROR_ROOM) return {};
+  require(n > 0, "no room for nothing");
+  std::vector<T> array(how < 200 ? n : how % n);
+  array.shrink_to_fit();
+  const cria_status status = fill(array.data(), array.size(), count);
+  check(status);
+  require(status != CRIA_OK || n <= array.size(), "more is written than there is room for");
+  require(status != CRIA_ERROR_ROOM || n > array.size(), "no room where there is some");
+  array.resize(status == CRIA_OK ? n : 0);
+  return array;
+}
 
 }  // namespace cria::fuzz
