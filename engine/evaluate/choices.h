@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/session.h"
+#include "engine/engine.h"
 
 namespace cria {
 
@@ -21,8 +21,8 @@ struct ChoiceScores {
   std::size_t evaluated = 0;      ///< tokens
 };
 
-/// Evaluates a question in a session, whose context it replaces; what choices share is evaluated once. Throws
-/// Error for an empty question or choice, for what does not fit into the context, and as Session::eval.
-ChoiceScores score_choices(Session& session, const ChoiceQuestion& question);
+/// Scores a question's choices, as many at once as the engine has sequences; what they share is evaluated once where the engine keeps
+/// prefixes. Throws Error for an empty question or choice, for what does not fit into the context, and as Scorer.
+ChoiceScores score_choices(Engine& engine, const ChoiceQuestion& question);
 
 }  // namespace cria

@@ -4,12 +4,53 @@
 #include <algorithm>
 
 namespace cria {
+namespace {
+
+// Of a window that begins with this token. Where windows lie side by side, their first tokens are not scored.
+TokenId first_token(const Model& model, const PerplexityOptions& options, TokenId own) {
+  const Vocabulary& vocabulary = model.vocabulary();
+  return options.stride == 0 && vocabulary.add_bos ? vocabulary.bos.value_or(own) : own;
+}
+
+PerplexityResult result_of(const MeanVariance& surprise, std::size_t windows) {
+  const double ppl = std::exp(surprise.mean);
+  return {ppl, ppl * surprise.error(), surprise.n, windows, {}};
+}
+
+}  // namespace
 
 std::vector<TokenId> perplexity_tokens(const Model& model, std::string_view text) {
   const Vocabulary& vocabulary = model.vocabulary();
   std::vector<TokenId> ids = model.tokenizer().encode(text, false, false);
   if (vocabulary.add_bos && vocabulary.bos) ids.insert(ids.begin(), *vocabulary.bos);
   return ids;
+}
+
+ScoredWindows::ScoredWindows(const Model& model, std::vector<TokenId> text, const PerplexityOptions& options)
+    : text_(std::move(text)), windows_(text_.size(), options) {
+  std::size_t scored = 0;
+  for (std::size_t i = 0; i < windows_.size(); ++i) {
+    const TextWindow window = windows_[i];
+    scored += window.end - window.first_scored;
+    text_[window.begin] = first_token(model, options, text_[window.begin]);
+  }
+  scores_.resize(scored);
+}
+
+void ScoredWindows::add_to(Scorer& scorer) {
+  TokenScore* to = scores_.data();
+  for (std::size_t i = 0; i < windows_.size(); ++i) {
+    const TextWindow window = windows_[i];
+    scorer.add(std::span(text_).subspan(window.begin, window.end - window.begin),
+               window.first_scored - window.begin, to);
+    to += window.end - window.first_scored;
+  }
+}
+
+PerplexityResult ScoredWindows::result() const {
+  MeanVariance surprise;
+  for (const TokenScore& score : scores_) surprise.add(-score.log_p);
+  return result_of(surprise, windows_.size());
 }
 
 Perplexity::Perplexity(Session& session, std::span<const TokenId> text, const PerplexityOptions& options)
@@ -20,8 +61,7 @@ bool Perplexity::next(const OnBatch& on_batch) {
   const TextWindow window = windows_[done_];
   const auto tokens = text_.subspan(window.begin, window.end - window.begin);
   tokens_.assign(tokens.begin(), tokens.end());
-  if (options_.stride == 0 && session_.model().vocabulary().add_bos)
-    tokens_.front() = session_.model().vocabulary().bos.value_or(tokens_.front());
+  tokens_.front() = first_token(session_.model(), options_, tokens_.front());
   scores_.clear();
   if (!evaluate(tokens_, window.first_scored - window.begin, on_batch)) return false;
   for (const TokenComparison& token : scores_) {
@@ -86,8 +126,7 @@ void Perplexity::score(std::size_t begin, std::size_t end, std::span<const Token
 }
 
 PerplexityResult Perplexity::result() const {
-  const double ppl = std::exp(surprise_.mean);
-  PerplexityResult result{ppl, ppl * surprise_.error(), surprise_.n, done_, {}};
+  PerplexityResult result = result_of(surprise_, done_);
   if (base_ != nullptr) result.divergence = divergence_.result();
   return result;
 }

@@ -16,6 +16,7 @@
 #include "engine/evaluate/divergence.h"
 #include "engine/evaluate/log_probs.h"
 #include "engine/evaluate/mean_variance.h"
+#include "engine/evaluate/scorer.h"
 #include "engine/evaluate/text_windows.h"
 #include "engine/session.h"
 
@@ -30,6 +31,22 @@ struct PerplexityResult {
   std::uint64_t tokens = 0;  ///< scored
   std::uint64_t windows = 0;
   std::optional<DivergenceResult> divergence;  ///< from the base, if there is one
+};
+
+/// The perplexity alone, of windows that are scored several at a time.
+class ScoredWindows {
+ public:
+  /// Throws as TextWindows.
+  ScoredWindows(const Model& model, std::vector<TokenId> text, const PerplexityOptions& options);
+  /// Before the scorer's first pass. This object outlives it.
+  void add_to(Scorer& scorer);
+  /// After its last pass: the figures of Perplexity, to the bit.
+  [[nodiscard]] PerplexityResult result() const;
+
+ private:
+  std::vector<TokenId> text_;
+  TextWindows windows_;
+  std::vector<TokenScore> scores_;
 };
 
 /// One measurement. The figures do not depend on threads or batches: tokens are scored in double and summed

@@ -66,7 +66,7 @@ class BatchRun {
       say_note(note);
     }
     if (!ready_.empty()) {
-      Engine engine(model_, engine_options());
+      Engine engine(model_, wanted_engine());
       Scheduler scheduler(engine, {.draft = draft_});
       answer(scheduler, stop);
     }
@@ -143,17 +143,13 @@ class BatchRun {
   }
 
   /// Room for all at once where the machine has it, else for fewer; at least for the longest.
-  EngineOptions engine_options() const {
-    const SessionOptions& session = options_.model.session;
-    EngineOptions wanted;
-    wanted.n_batch = session.n_batch;
-    wanted.threads = session.threads;
-    wanted.threads_prefill = session.threads_prefill;
-    wanted.kv_type = parse_kv_type(options_.model.kv_type);
+  EngineOptions wanted_engine() const {
+    EngineOptions wanted = engine_options(options_.model);
+    wanted.rope_ctx = wanted.n_ctx == 0 ? model_.context_length() : wanted.n_ctx;
+    wanted.n_ctx = 0;
     wanted.sequences = options_.parallel;
     for (const Ready& ready : ready_)
       wanted.n_ctx = std::max(wanted.n_ctx, static_cast<std::uint32_t>(ready.answer.n_ctx));
-    wanted.rope_ctx = session.n_ctx == 0 ? model_.context_length() : session.n_ctx;
     wanted.positions = std::uint64_t{wanted.n_ctx} * wanted.sequences;
     for (;; wanted.positions = std::max<std::uint64_t>(wanted.n_ctx, wanted.positions / 2)) {
       EngineMemory memory = engine_memory(model_, wanted);

@@ -160,7 +160,7 @@ int run(const ChatArguments& options) {
     chat.on_thinking([&](std::string_view piece) { return dialogue.show(AnswerPart::Thinking, piece); });
   const int code = dialogue.run();
   if (!options.session_file.empty()) chat.keep(options.session_file);
-  print_profile(*session, options.model);
+  print_profile(session->profile(), options.model);
   return code;
 }
 

@@ -45,7 +45,7 @@ int run(LogitsOptions options) {
     progress.update(index + 1);
   });
   file.finish();
-  print_profile(*session, options.model);
+  print_profile(session->profile(), options.model);
   return 0;
 }
 

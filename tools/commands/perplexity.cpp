@@ -167,7 +167,18 @@ void measure(PerplexityCommand& options, const Model& model) {
   const auto render = options.json ? perplexity_json : perplexity_text;
   write_text(render(perplexity.result(), options.windows, measurement.tokens_per_second()));
   flush_stdout();
-  print_profile(*session, options.model);
+  print_profile(session->profile(), options.model);
+}
+
+void answer_choices(const PerplexityCommand& options, const Model& model,
+                    const std::vector<ChoiceQuestion>& questions) {
+  constexpr std::uint32_t kAtOnce = 4, kPositions = 2048;
+  EngineOptions wanted = engine_options(options.model);
+  wanted.sequences = kAtOnce;
+  wanted.positions = std::max<std::uint64_t>(wanted.n_ctx, kPositions);
+  const auto engine = open_engine(model, options.model, wanted);
+  run_choices(*engine, questions, options.json);
+  print_profile(engine->profile(), options.model);
 }
 
 int run(PerplexityCommand options) {
@@ -180,9 +191,7 @@ int run(PerplexityCommand options) {
   if (questions.empty()) {
     measure(options, *model);
   } else {
-    const auto session = open_session(*model, options.model);
-    run_choices(*session, questions, options.json);
-    print_profile(*session, options.model);
+    answer_choices(options, *model, questions);
   }
   return 0;
 }

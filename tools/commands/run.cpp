@@ -201,7 +201,7 @@ class Choices {
   void answer() {
     std::shared_ptr<const Model> draft;
     if (!options_.model.draft.empty()) draft = Model::load(find_model(options_.model.draft));
-    Engine engine(model_, engine_options(draft.get()));
+    Engine engine(model_, wanted_engine(draft.get()));
     Scheduler scheduler(engine, {.draft = draft});
     const AnswerRequest request = question(engine.options().n_ctx);
     for (std::size_t i = 0; i < ended_.size(); ++i) {
@@ -227,15 +227,8 @@ class Choices {
   };
 
   /// Room for all at once where the machine has it, else for fewer at a time.
-  EngineOptions engine_options(const Model* draft) const {
-    const SessionOptions& session = options_.model.session;
-    EngineOptions wanted;
-    wanted.n_ctx = session.n_ctx;
-    wanted.rope_ctx = session.rope_ctx;
-    wanted.n_batch = session.n_batch;
-    wanted.threads = session.threads;
-    wanted.threads_prefill = session.threads_prefill;
-    wanted.kv_type = parse_kv_type(options_.model.kv_type);
+  EngineOptions wanted_engine(const Model* draft) const {
+    EngineOptions wanted = engine_options(options_.model);
     wanted.sequences = static_cast<std::uint32_t>(std::min<std::size_t>(options_.choices, 32));
     wanted.positions = std::uint64_t{wanted.n_ctx} * wanted.sequences;
     for (;; wanted.positions = std::max<std::uint64_t>(wanted.n_ctx, wanted.positions / 2)) {
@@ -324,7 +317,7 @@ int run(RunOptions options) {
   output.finish(result);
   if (!options.session_file.empty()) session->save(options.session_file);
   print_notes(result, options);
-  print_profile(*session, options.model);
+  print_profile(session->profile(), options.model);
   return result.reason == StopReason::Interrupted ? interrupted_exit() : 0;
 }
 

@@ -61,15 +61,10 @@ std::vector<std::string> read_keys(const std::string& path) {
 }
 
 serve::ServiceOptions service_options(const ServeCommand& options, const Model& model) {
-  const SessionOptions& session = options.model.session;
   serve::ServiceOptions service;
   EngineOptions& engine = service.engine;
-  engine.n_ctx = session.n_ctx;
-  engine.rope_ctx = session.n_ctx == 0 ? model.context_length() : session.n_ctx;
-  engine.n_batch = session.n_batch;
-  engine.threads = session.threads;
-  engine.threads_prefill = session.threads_prefill;
-  engine.kv_type = parse_kv_type(options.model.kv_type);
+  engine = engine_options(options.model);
+  engine.rope_ctx = engine.n_ctx == 0 ? model.context_length() : engine.n_ctx;
   engine.sequences = static_cast<std::uint32_t>(options.slots);
   engine.kept_bytes = std::uint64_t{options.cache_mib} << 20;
   service.scheduler.prompt_tokens = options.prefill_chunk;

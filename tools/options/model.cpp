@@ -185,16 +185,40 @@ std::shared_ptr<const Model> load_model(const ModelOptions& options) {
   return model;
 }
 
+namespace {
+
+void print_memory(const EngineMemory& memory, const ModelOptions& options) {
+  print_line("memory: file " + human_bytes(memory.file) + ", keys and values " + human_bytes(memory.kv) +
+             " (" + options.kv_type + "), work " + human_bytes(memory.work) + "; available " +
+             human_bytes(memory.available));
+}
+
+}  // namespace
+
+EngineOptions engine_options(const ModelOptions& options) {
+  EngineOptions engine;
+  engine.n_ctx = options.session.n_ctx;
+  engine.rope_ctx = options.session.rope_ctx;
+  engine.n_batch = options.session.n_batch;
+  engine.threads = options.session.threads;
+  engine.threads_prefill = options.session.threads_prefill;
+  engine.kv_type = parse_kv_type(options.kv_type);
+  return engine;
+}
+
+std::unique_ptr<Engine> open_engine(const Model& model, const ModelOptions& options,
+                                    const EngineOptions& wanted) {
+  if (options.verbose) print_memory(engine_memory(model, wanted), options);
+  auto engine = std::make_unique<Engine>(model, wanted);
+  engine->profile(options.profile);
+  return engine;
+}
+
 std::unique_ptr<Session> open_session(const Model& model, const ModelOptions& options) {
   SessionOptions wanted = options.session;
   wanted.kv_type = parse_kv_type(options.kv_type);
   if (!options.draft.empty()) wanted.draft = Model::load(find_model(options.draft));
-  if (options.verbose) {  // before anything is allocated
-    const SessionMemory memory = session_memory(model, wanted);
-    print_line("memory: file " + human_bytes(memory.file) + ", keys and values " + human_bytes(memory.kv) +
-               " (" + options.kv_type + "), work " + human_bytes(memory.work) + "; available " +
-               human_bytes(memory.available));
-  }
+  if (options.verbose) print_memory(session_memory(model, wanted), options);  // before anything is allocated
   auto session = std::make_unique<Session>(model, wanted);
   session->profile(options.profile);
   if (options.verbose)

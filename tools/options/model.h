@@ -52,6 +52,11 @@ bool has_session_file(const std::string& file);
 
 /// Opens the model and says what is notable about it on stderr (with -v: all of it).
 std::shared_ptr<const Model> load_model(const ModelOptions& options);
+/// What an engine shares with a session of these options: context, batch, threads, type of keys and values.
+EngineOptions engine_options(const ModelOptions& options);
+/// An engine as `wanted`; with -v says on stderr what it will take.
+std::unique_ptr<Engine> open_engine(const Model& model, const ModelOptions& options,
+                                    const EngineOptions& wanted);
 /// A session on it; with -v says on stderr what it will take.
 std::unique_ptr<Session> open_session(const Model& model, const ModelOptions& options);
 /// Says on stderr where -c asks for more tokens than the model was trained for.

@@ -93,7 +93,7 @@ std::vector<ChoiceQuestion> read_choices(const std::string& path) {
   return questions;
 }
 
-void run_choices(Session& session, const std::vector<ChoiceQuestion>& questions, bool json_wanted) {
+void run_choices(Engine& engine, const std::vector<ChoiceQuestion>& questions, bool json_wanted) {
   const std::atomic<bool>& interrupted = catch_interrupts();
   const auto start = std::chrono::steady_clock::now();
   MeanVariance right, right_raw;
@@ -107,7 +107,7 @@ void run_choices(Session& session, const std::vector<ChoiceQuestion>& questions,
                    counted(questions.size(), "question"));
         throw Interrupted();
       }
-      const ChoiceScores scores = score_choices(session, question);
+      const ChoiceScores scores = score_choices(engine, question);
       right.add(scores.likeliest == question.answer ? 1 : 0);
       right_raw.add(scores.likeliest_raw == question.answer ? 1 : 0);
       evaluated += scores.evaluated;

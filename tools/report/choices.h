@@ -14,6 +14,6 @@ namespace cria::tools {
 std::vector<ChoiceQuestion> read_choices(const std::string& path);
 
 /// Scores them with progress; prints accuracy and its standard error. Throws Interrupted.
-void run_choices(Session& session, const std::vector<ChoiceQuestion>& questions, bool json);
+void run_choices(Engine& engine, const std::vector<ChoiceQuestion>& questions, bool json);
 
 }  // namespace cria::tools

@@ -14,11 +14,11 @@
 
 namespace cria::tools {
 
-void print_profile(const Session& session, const ModelOptions& options) {
+void print_profile(const std::vector<NodeTime>& times, const ModelOptions& options) {
   if (!options.profile) return;
   std::vector<std::pair<std::string, double>> sums;  // in the graph's order, layers taken together
   double total = 0;
-  for (const NodeTime& time : session.profile()) {
+  for (const NodeTime& time : times) {
     const Node* const node = time.node;
     const double seconds = time.seconds;
     const std::string label = name_of_all_layers(node->name) + " (" + std::string(name(node->op)) + ")";

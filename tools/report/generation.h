@@ -18,6 +18,6 @@ std::string speed_line(const GenerateResult& result);
 /// Why an answer has thinking and nothing else.
 std::string no_answer_note(const GenerateResult& result);
 /// The time table of --profile on stderr, if it was asked for.
-void print_profile(const Session& session, const ModelOptions& options);
+void print_profile(const std::vector<NodeTime>& times, const ModelOptions& options);
 
 }  // namespace cria::tools

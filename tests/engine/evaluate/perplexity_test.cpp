@@ -481,9 +481,8 @@ TEST(Choices, ByLikelihoodPerByteOrInAll) {
     const std::size_t top = last == 0 ? 50 : 0;  // after a space w50, after a word a space
     return next == top ? favourite_logit(0.5) : 0;
   });
-  Session session(*model, context_of(32));
-  const ChoiceScores scores =
-      score_choices(session, {"w40", {"w51", "w50", "w50 w50", "w50 w50 w50 w50"}, 1});
+  Engine engine(*model, {.n_ctx = 32, .sequences = 3});
+  const ChoiceScores scores = score_choices(engine, {"w40", {"w51", "w50", "w50 w50", "w50 w50 w50 w50"}, 1});
   const double half = std::log(0.5), rare = std::log(0.5 / 299);
   ASSERT_EQ(scores.log_p.size(), 4U);
   EXPECT_NEAR(scores.log_p[0], half + rare, 2 * kLogitError);
@@ -492,9 +491,12 @@ TEST(Choices, ByLikelihoodPerByteOrInAll) {
   EXPECT_NEAR(scores.log_p[3], 8 * half, 8 * kLogitError);
   EXPECT_EQ(scores.likeliest_raw, 1U);
   EXPECT_EQ(scores.likeliest, 3U);  // 8 ln 2 in 15 bytes, against 2 ln 2 in 3 and 4 ln 2 in 7
-  EXPECT_NE(error_of([&] { score_choices(session, {"", {"a"}, 0}); }), "");
-  EXPECT_NE(error_of([&] { score_choices(session, {"w40", {""}, 0}); }), "");
-  Session small(*model, context_of(3));
+  // One after the other: BOS, a space, "w40", a space; then what follows the question's last token but one.
+  Engine alone(*model, {.n_ctx = 32});
+  EXPECT_EQ(score_choices(alone, {"w40", {"w51", "w50", "w50 w50"}, 1}).evaluated, 4U + 2 + 4);
+  EXPECT_NE(error_of([&] { score_choices(engine, {"", {"a"}, 0}); }), "");
+  EXPECT_NE(error_of([&] { score_choices(engine, {"w40", {""}, 0}); }), "");
+  Engine small(*model, {.n_ctx = 3});
   EXPECT_NE(error_of([&] {
               score_choices(small, {"w40", {"w50 w50"}, 0});
             }).find("does not fit"),
@@ -502,15 +504,18 @@ TEST(Choices, ByLikelihoodPerByteOrInAll) {
 }
 
 TEST(Choices, DoNotDependOnTheOrderOfQuestionsOrBatches) {
-  SessionOptions options = context_of(64);
-  Session session(demo_model(), options);
+  EngineOptions options{.n_ctx = 64, .threads = 1};
+  Engine engine(demo_model(), options);
   const ChoiceQuestion question{"The capital of France is", {"Paris.", "a river in the north of Spain."}, 0};
-  const ChoiceScores want = score_choices(session, question);
-  score_choices(session, {"The capital of Norway is", {"Oslo.", "Rome."}, 0});
-  EXPECT_EQ(score_choices(session, question).log_p, want.log_p);
+  const ChoiceScores want = score_choices(engine, question);
+  score_choices(engine, {"The capital of Norway is", {"Oslo.", "Rome."}, 0});
+  EXPECT_EQ(score_choices(engine, question).log_p, want.log_p);
   options.n_batch = 3;
-  Session other(demo_model(), options);
-  EXPECT_EQ(score_choices(other, question).log_p, want.log_p);
+  Engine small(demo_model(), options);
+  EXPECT_EQ(score_choices(small, question).log_p, want.log_p);
+  options = {.n_ctx = 64, .sequences = 2};
+  Engine together(demo_model(), options);
+  EXPECT_EQ(score_choices(together, question).log_p, want.log_p);
 }
 
 }  // namespace
