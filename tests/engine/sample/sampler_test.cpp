@@ -71,6 +71,14 @@ TEST(Sampler, GreedyTakesTheLowestIdAmongEquals) {
     biased.logit_bias.emplace_back(static_cast<TokenId>(n / 2), 1.F);
     EXPECT_EQ(Sampler(biased, n).next(coarse, {}), Sampler(biased, n).next(coarse, {}, all)) << n;
   }
+  // Many, none above zero, of which there are two.
+  for (std::size_t n = 250; n < 1100; n += 7) {
+    std::vector<float> coarse = some_logits(n, n);
+    for (float& x : coarse)
+      x = -std::abs(std::round(x * static_cast<float>(n % 3))) - static_cast<float>(n % 2);
+    coarse[n - 1 - n % 11] = 0;
+    EXPECT_EQ(Sampler(options, n).next(coarse, {}), std::ranges::max_element(coarse) - coarse.begin()) << n;
+  }
 }
 
 TEST(Sampler, SeedsReproduceAndDiffer) {
