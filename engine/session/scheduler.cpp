@@ -366,7 +366,10 @@ void Scheduler::cancel(Id id) {
 
 bool Scheduler::step(const std::atomic<bool>* stop) {
   const auto start = Clock::now();
-  if (!state_->plan_step()) return !state_->queue.empty() || !state_->running.empty();
+  if (!state_->plan_step()) {
+    state_->end_answers();  // those that could not be added let go of their sequences
+    return !state_->queue.empty() || !state_->running.empty();
+  }
   state_->engine.state().executor.stop_on(stop);
   try {
     state_->batch.forward();

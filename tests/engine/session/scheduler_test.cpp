@@ -297,6 +297,12 @@ TEST(Scheduler, FailuresAreOnesOwn) {
   EXPECT_NE(ended[2].error.find("the prompt does not fit"), std::string::npos) << ended[2].error;
   expect_as_alone(*model, 256, all[0], ended[0]);
   expect_as_alone(*model, 256, all[3], ended[3]);
+  // One that fails before anything is evaluated has let go of its sequence when that is told.
+  Ended outside;
+  scheduler.add(request_of({{-1}, greedy(4)}, outside));
+  EXPECT_FALSE(scheduler.step());
+  EXPECT_NE(outside.error, "");
+  EXPECT_EQ(scheduler.active(), 0U);
 }
 
 // Nobody waits for ever: a long prompt and many short ones come one after the other.
