@@ -41,6 +41,8 @@ AnswerRequest answer_request(EngineObject& engine, const cria_request& given) {
   const GenerateOptions options = generate_options(model, given);
   if ((given.messages != nullptr) + (given.text != nullptr) + (given.tokens != nullptr) != 1)
     throw Failure(CRIA_ERROR_ARGUMENT, "expected messages or text or tokens, one of them");
+  if (given.messages != nullptr && given.n_messages == 0)
+    throw Failure(CRIA_ERROR_ARGUMENT, "a conversation without messages");
   AnswerRequest request;
   if (given.messages != nullptr) {
     ChatOptions how;

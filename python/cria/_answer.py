@@ -113,7 +113,7 @@ class Stream(lib.Owner):
         piece = self._piece
         start = time.perf_counter()
         while lib.call("answer_next", self._handle, self._to_piece) != lib.END:
-            if piece.part == 0 and piece.text_size:
+            if piece.part == 0:
                 self._seconds = time.perf_counter() - start
                 return _text(piece.text, piece.text_size)
         return None

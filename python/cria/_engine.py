@@ -99,6 +99,11 @@ class Engine(lib.Owner):
         self.model = model
         lib.call("engine_get_options", self._handle, ctypes.byref(options))
         self.n_ctx: int = options.n_ctx
+        self.threads: int = options.threads
+        self.sequences: int = options.sequences
+
+    def __repr__(self) -> str:
+        return f"<cria.Engine of {self.model.path}, {self.n_ctx} positions, {self.sequences} at once, threads: {self.threads}>"
 
     def stream(
         self,
@@ -108,7 +113,7 @@ class Engine(lib.Owner):
         variables: Optional[Mapping[str, Any]] = None,
         tools: Optional[Many[Mapping[str, Any]]] = None,
         max_tokens: int = 0,
-        stop: Iterable[str] = (),
+        stop: Union[str, Iterable[str]] = (),
         schema: Any = None,
         grammar: Optional[str] = None,
         regex: Optional[str] = None,
@@ -118,11 +123,11 @@ class Engine(lib.Owner):
         scope: int = 0,
         **sampling: Any,
     ) -> Stream:
-        """Begins an answer to a conversation (messages) or to a text or tokens that go on (prompt). max_tokens: 0: no limit. schema,
+        """Begins an answer to a conversation (messages) or to a text or tokens that go on (prompt). max_tokens: 0: no limit. stop: texts that end it. schema,
         grammar, regex: what the answer has to be (a schema as a dict, as JSON or as a class of pydantic's). speculate: "auto", "off" or "lookup"
         (wherever the text has come by the same words before); no answer depends on it. logprobs: with log-probabilities, and of so many of the likeliest tokens. sampling:
         seed, temperature, top_k, top_p, min_p and what else `cria run` knows; logit_bias as {token: bias}."""
-        stops = list(stop)
+        stops = [stop] if isinstance(stop, str) else list(stop)
         request = lib.Request(
             max_tokens=max_tokens,
             stop=lib.texts(stops),
@@ -176,6 +181,8 @@ class Engine(lib.Owner):
     def batch(self, requests: Iterable[Union[Messages, Mapping[str, Any]]], **options: Any) -> List[Answer]:
         """Many answers at once, in the order of the requests: conversations, or dicts with the arguments of stream(), which
         go before the options here. Each has the text that it has alone."""
+        if isinstance(requests, (str, Mapping)):
+            raise TypeError(f"requests: expected a list of them, got {requests!r}")
         streams: List[Stream] = []
         try:
             for request in requests:
@@ -195,6 +202,8 @@ class Engine(lib.Owner):
 
     def embed(self, text: Union[Prompt, List[str]], pooling: str = "mean") -> npt.NDArray[np.float32]:
         """A vector of length 1, [n_embd], of a text or its tokens; of a list of texts [len(text), n_embd]. pooling: "mean" or "last"."""
+        if pooling not in _POOLINGS:
+            raise ValueError(f'pooling: expected "mean" or "last", got {pooling!r}')
         many = isinstance(text, list) and all(isinstance(one, str) for one in text)
         out: npt.NDArray[np.float32] = np.empty((len(text) if many else 1, self.model.n_embd), dtype=np.float32)
         for row, one in zip(out, text if many else [text]):
@@ -226,6 +235,7 @@ class Engine(lib.Owner):
         return Perplexity(result.perplexity, result.standard_error, result.tokens, result.windows)
 
     def sequence(self, scope: int = 0) -> Sequence:
+        """A new one, without tokens. scope: sequences of one scope share what they begin with."""
         return Sequence(self, lib.created("sequence_create", self._handle, scope))
 
     def forward(self, slices: Many[Tuple[Sequence, TokenIds, int]]) -> npt.NDArray[np.float32]:

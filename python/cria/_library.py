@@ -5,6 +5,7 @@ While a function computes, other threads of Python run: ctypes releases the inte
 from __future__ import annotations
 
 import ctypes
+import operator
 import os
 import pathlib
 import re
@@ -59,10 +60,30 @@ class Handle(Structure):
     _fields_ = [("id", c_uint64)]
 
 
+_INTEGERS = (c_int32, c_uint32, c_int64, c_uint64)
+
+
+def whole(name: str, value: Any, kind: Any) -> int:
+    """A number that C has in this many bits; ctypes would cut off others."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}: expected a whole number, got {value!r}") from None
+    cut: int = kind(number).value
+    if cut != number:
+        bits, signed = 8 * ctypes.sizeof(kind), kind(-1).value < 0
+        least, most = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+        raise ValueError(f"{name}: expected {least} to {most}, got {number}")
+    return number
+
+
 class _Sized(Structure):
     """A struct that begins with its size, which is set."""
 
     def __init__(self, **values: Any) -> None:
+        for name, kind, *_ in self._fields_:
+            if kind in _INTEGERS and name in values:
+                whole(name, values[name], kind)
         super().__init__(size=ctypes.sizeof(self), **values)
 
 

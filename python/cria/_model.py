@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from typing import Any, List, Literal, Optional, Sequence, Tuple, Union, overload
 
@@ -28,10 +29,14 @@ class Model(ModelFile):
         **engine_options: Any,
     ) -> None:
         """loras: adapters, as files or (file, scale). engine_options: as of Engine."""
+        inspect.signature(Engine).bind(self, **engine_options)  # a wrong one is told now
         super().__init__(path, loras, mmap, mlock)
         self._engine_options = engine_options
         self._lock = threading.Lock()
         self._engine: Optional[Engine] = None
+
+    def __repr__(self) -> str:
+        return f"<cria.Model {self.path}>"
 
     def engine(self, **options: Any) -> Engine:
         """Another engine, with options of its own."""
@@ -39,12 +44,14 @@ class Model(ModelFile):
 
     @property
     def own_engine(self) -> Engine:
+        """The model's own, made when it is first asked for."""
         with self._lock:
             if self._engine is None:
                 self._engine = Engine(self, **self._engine_options)
             return self._engine
 
     def close(self) -> None:
+        """Frees the model and its own engine; every later call is an Error."""
         if self._engine is not None:
             self._engine.close()
         super().close()
@@ -56,6 +63,8 @@ class Model(ModelFile):
     @overload
     def chat(self, messages: Messages, *, stream: Literal[True], **options: Any) -> Stream: ...
     def chat(self, messages: Messages, *, stream: bool = False, **options: Any) -> Union[Answer, Stream]:
+        """Engine.chat() of the model's own: the answer to a conversation, or to a text of the user's; stream: an iterator of its pieces.
+        options: as of Engine.stream()."""
         return self.own_engine.answer(stream, messages=messages, **options)
 
     @overload
@@ -63,13 +72,17 @@ class Model(ModelFile):
     @overload
     def generate(self, prompt: Prompt, *, stream: Literal[True], **options: Any) -> Stream: ...
     def generate(self, prompt: Prompt, *, stream: bool = False, **options: Any) -> Union[Answer, Stream]:
+        """Engine.generate() of the model's own: how a text, or tokens, go on. options: as of Engine.stream()."""
         return self.own_engine.answer(stream, prompt=prompt, **options)
 
     def logits(self, tokens: TokenIds, first: int = 0) -> npt.NDArray[np.float32]:
+        """Engine.logits() of the model's own: what follows each of tokens[first:]."""
         return self.own_engine.logits(tokens, first)
 
     def embed(self, text: Union[Prompt, List[str]], pooling: str = "mean") -> npt.NDArray[np.float32]:
+        """Engine.embed() of the model's own: a vector of length 1, or one for each text of a list."""
         return self.own_engine.embed(text, pooling)
 
     def perplexity(self, text: Union[str, bytes], *, window: int = 512, stride: int = 0, max_windows: int = 0) -> Perplexity:
+        """Engine.perplexity() of the model's own."""
         return self.own_engine.perplexity(text, window=window, stride=stride, max_windows=max_windows)

@@ -19,9 +19,12 @@ TokenIds = Union[Sequence[int], npt.NDArray[Any]]
 
 def token_array(tokens: TokenIds) -> Tuple[npt.NDArray[np.int32], Any, int]:
     """The ids as they are where they are int32, and where they begin."""
-    array = np.ascontiguousarray(tokens, dtype=np.int32)
-    if array.ndim != 1:
-        raise ValueError(f"tokens: expected one dimension, got {array.ndim}")
+    given = np.asarray(tokens)
+    if given.ndim != 1:
+        raise ValueError(f"tokens: expected a list of ids, got {tokens!r}")
+    array = np.ascontiguousarray(given, dtype=np.int32) if given.size == 0 or given.dtype.kind in "iu" else None
+    if array is None or (array.dtype != given.dtype and not np.array_equal(array, given)):
+        raise ValueError(f"tokens: expected ids, which are whole numbers of 32 bits, got {tokens!r}")
     return array, array.ctypes.data_as(lib.Tokens), len(array)
 
 
@@ -29,8 +32,12 @@ def message_array(messages: Messages) -> Tuple[Any, int]:
     """A conversation; a text is what the user says."""
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
+    if isinstance(messages, Mapping) or not isinstance(messages, Sequence):
+        raise TypeError(f"messages: expected a text or a list of messages, got {messages!r}")
     out = (lib.Message * max(1, len(messages)))()
     for to, message in zip(out, messages):
+        if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
+            raise ValueError(f"messages: expected each to have a role and a content, got {message!r}")
         to.role = lib.c_string(message["role"])
         content = message.get("content")
         if set(message) <= {"role", "content"} and isinstance(content, str) and "\0" not in content:
@@ -66,7 +73,7 @@ class Sampler(lib.Owner):
         if value is None:
             return
         if name == "seed":
-            lib.call("sampler_set_seed", self._handle, value)
+            lib.call("sampler_set_seed", self._handle, lib.whole(name, value, ctypes.c_uint64))
         elif name == "steps":
             lib.call("sampler_set_steps", self._handle, lib.c_string(value))
         elif name == "logit_bias":
@@ -75,6 +82,8 @@ class Sampler(lib.Owner):
         elif name == "dry_breakers":
             lib.call("sampler_set_dry_breakers", self._handle, lib.texts(value), len(value))
         else:
+            if not isinstance(value, (int, float, np.number)):
+                raise TypeError(f"{name}: expected a number, got {value!r}")
             lib.call("sampler_set", self._handle, lib.c_string(name), value)
 
 

@@ -177,7 +177,7 @@ def test_an_answer_tells_of_itself(model):
     assert answer.stop_reason == "length" and len(answer.tokens) == len(answer.logprobs) == 5
     assert [t for t, _, _ in answer.logprobs] == list(answer.tokens)
     assert all(top[0] == (token, logprob) and len(top) == 2 for token, logprob, top in answer.logprobs)
-    assert model.chat(FRANCE, temperature=0, stop=["Paris"]).stop == "Paris"
+    assert model.chat(FRANCE, temperature=0, stop=["Paris"]).stop == "Paris" == model.chat(FRANCE, temperature=0, stop="Paris").stop
     forced = model.generate("The river", logit_bias={int(answer.tokens[0]): float("-inf")}, temperature=0, max_tokens=1)
     assert forced.tokens[0] != answer.tokens[0]
 
@@ -310,6 +310,23 @@ def test_errors_are_of_one_class(model, tmp_path):
         with pytest.raises(cria.Error) as failed:
             fails()
         assert failed.value.kind == kind, failed.value
+    for wrong, error, text in (
+        (lambda: cria.Model(DEMO, n_cxt=1), TypeError, "n_cxt"),
+        (lambda: cria.Model(DEMO, threads=-1).own_engine, ValueError, "threads: expected 0 to 4294967295, got -1"),
+        (lambda: model.chat(FRANCE, seed=2**64), ValueError, "seed: expected 0 to"),
+        (lambda: model.chat(FRANCE, temperature="hot"), TypeError, "temperature: expected a number, got 'hot'"),
+        (lambda: model.chat(FRANCE, max_tokens=1.5), TypeError, "max_tokens: expected a whole number"),
+        (lambda: model.chat({"role": "user", "content": "x"}), TypeError, "messages: expected a text or a list"),
+        (lambda: model.chat([]), cria.Error, "without messages"),
+        (lambda: model.chat([{"content": "x"}]), ValueError, "a role"),
+        (lambda: model.generate([1.5]), ValueError, "whole numbers"),
+        (lambda: model.generate([2**32 + 1]), ValueError, "32 bits"),
+        (lambda: model.logits("x"), ValueError, "list of ids"),
+        (lambda: model.embed("x", pooling="max"), ValueError, '"mean" or "last"'),
+        (lambda: model.own_engine.batch("x"), TypeError, "expected a list"),
+    ):
+        with pytest.raises(error, match=text):
+            wrong()
     truncated = tmp_path / "truncated.gguf"
     truncated.write_bytes(DEMO.read_bytes()[:1000])
     with pytest.raises(cria.Error) as failed:
@@ -341,12 +358,6 @@ def test_objects_leave_nothing_behind(model):
     before = resident()
     make(2000)  # of 5 objects each, with the samplers
     assert resident() - before < 256  # pages: one of each would be more
-
-
-def test_the_readme(tmp_path):
-    (tmp_path / "model.gguf").symlink_to(DEMO)
-    code = re.search(r"```python\n(.*?)```", (SOURCE / "README.md").read_text(), re.S).group(1)
-    assert "Paris" in subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
 
 
 def test_the_version_is_said_once():

@@ -429,6 +429,8 @@ TEST_F(CApi, RefusesWrongArguments) {
   request = chat();
   request.messages = &message;
   EXPECT_EQ(cria_answer_begin(engine.handle, &request, &answer), CRIA_ERROR_CONTEXT);
+  request.n_messages = 0;
+  EXPECT_EQ(cria_answer_begin(engine.handle, &request, &answer), CRIA_ERROR_ARGUMENT);
   request = chat();
   request.speculation = 3;
   EXPECT_EQ(cria_answer_begin(engine.handle, &request, &answer), CRIA_ERROR_ARGUMENT);
