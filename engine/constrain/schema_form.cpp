@@ -1,6 +1,7 @@
 #include "engine/constrain/schema_form.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/constrain/regex.h"
 #include "model/file/utf8.h"
@@ -18,8 +19,12 @@ std::string pointer_part(std::string_view key) {
   throw ConstraintError("schema: " + what, place.empty() ? "/" : place);
 }
 
+[[noreturn]] void refuse_malformed(const std::string& what, const std::string& place) {
+  throw ConstraintError("schema: " + what, place.empty() ? "/" : place, true);
+}
+
 void require_kind(bool holds, std::string_view kind, const std::string& at) {
-  if (!holds) refuse("expected " + std::string(kind), at);
+  if (!holds) refuse_malformed("expected " + std::string(kind), at);
 }
 
 unsigned type_named(const SchemaJson& name, const std::string& at) {
@@ -29,16 +34,15 @@ unsigned type_named(const SchemaJson& name, const std::string& at) {
   require_kind(name.is_string(), "the name of a type", at);
   for (const auto& [known, type] : kTypes)
     if (name.get_ref<const std::string&>() == known) return type;
-  refuse("unknown type " + name.get<std::string>(), at);
+  refuse_malformed("unknown type " + name.get<std::string>(), at);
 }
 
 // A count: an integer from 0 on, which may be written 5.0.
 std::size_t count_of(const SchemaJson& value, const std::string& at) {
-  const bool integer =
-      value.is_number() && value.get<double>() >= 0 && value.get<double>() <= 9e15 &&
-      value.get<double>() == static_cast<double>(static_cast<std::uint64_t>(value.get<double>()));
-  require_kind(integer, "an integer from 0 on", at);
-  return static_cast<std::size_t>(value.get<double>());
+  const double count = value.is_number() ? value.get<double>() : -1;
+  require_kind(count >= 0 && count == std::floor(count), "an integer from 0 on", at);
+  if (count > 9e15) refuse("counts above 9e15 are not supported", at);
+  return static_cast<std::size_t>(count);
 }
 
 bool is_annotation(std::string_view key) {
@@ -110,7 +114,7 @@ SchemaForms::Alternatives SchemaForms::read(std::uint32_t id) {
   const SchemaJson& schema = *schemas_[id].json;
   const std::string place = schemas_[id].place;
   if (schema.is_boolean()) return Alternatives(schema.get<bool>() ? 1 : 0);
-  if (!open_.insert(id).second) refuse("refers to itself without an end", place);
+  if (!open_.insert(id).second) refuse_malformed("refers to itself without an end", place);
   Alternatives out{read_keywords(schema, place)};
   for (const auto& [key, value] : schema.items()) {
     const std::string at = place + pointer_part(key);
@@ -158,7 +162,7 @@ std::uint32_t SchemaForms::referred(const SchemaJson& ref, const std::string& at
     if (root_.contains(pointer)) target = &root_.at(pointer);
   } catch (const SchemaJson::exception&) {
   }
-  if (target == nullptr) refuse("refers to what is not there: " + text, at);
+  if (target == nullptr) refuse_malformed("refers to what is not there: " + text, at);
   return number(*target, text.substr(1));
 }
 

@@ -50,7 +50,8 @@ bool is_strict(const SchemaJson& function) {
 
 using TellLoose = std::function<void(const SchemaJson& function, std::string_view why)>;
 
-/// The parameters of a tool, as an object's schema; nothing where they are not supported and need not be.
+/// The parameters of a tool, as an object's schema; nothing where they are not supported and need not be. Throws
+/// where they are no schema.
 std::optional<SchemaJson> parameters_schema(const SchemaJson& function, const std::string& place,
                                             const TellLoose& tell) {
   SchemaJson schema = function.value("parameters", SchemaJson::object());
@@ -61,7 +62,7 @@ std::optional<SchemaJson> parameters_schema(const SchemaJson& function, const st
   try {
     (void)Constraint::json_schema(schema.dump());
   } catch (const ConstraintError& error) {
-    if (is_strict(function)) throw ConstraintError(error.what(), place);
+    if (is_strict(function) || error.malformed) throw ConstraintError(error.what(), place);
     tell(function, error.what());
     return std::nullopt;
   }

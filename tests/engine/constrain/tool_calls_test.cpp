@@ -109,6 +109,12 @@ TEST(ToolCalls, LooseOnesAreTold) {
   EXPECT_TRUE(told.empty());
   const std::string strict = loose.substr(0, loose.size() - 1) + R"(, "strict": true})";
   EXPECT_THROW((void)Constraint::tool_calls({CallForm::Mistral, tools(strict), ""}), ConstraintError);
+  const auto bounded = [&](const std::string& most) {
+    return tools(R"({"name": "h", "parameters": {"properties": {"a": {"maxLength": )" + most + "}}}}");
+  };
+  (void)Constraint::tool_calls({CallForm::Mistral, bounded("9223372036854775807"), ""}, &told);
+  EXPECT_EQ(told.size(), 1U) << "a schema, whose count is too large";
+  EXPECT_THROW((void)Constraint::tool_calls({CallForm::Mistral, bounded("5.5"), ""}), ConstraintError);
 }
 
 // Where nothing is called, an answer has the tokens that it has without tools.

@@ -212,10 +212,14 @@ TEST(ServeAnswers, CallsThatAreDemanded) {
     EXPECT_EQ(streamed, call["function"]["arguments"]);
   }
   Json bad = question("Light, please.", fields);
-  bad["tools"][0]["function"]["parameters"] = {{"type", "hiccup"}};
-  const Json error = demo.answer(kChatPath, bad)->json()["error"];
-  EXPECT_EQ(error["code"], "invalid_schema");
-  EXPECT_EQ(error["param"], "tools[0].function.parameters");
+  for (const char* parameters :
+       {R"({"type":"hiccup"})", R"({"properties":5})", R"({"properties":{"a":{"type":"hiccup"}}})",
+        R"({"properties":{"a":{"$ref":"#/$defs/none"}}})"}) {
+    bad["tools"][0]["function"]["parameters"] = Json::parse(parameters);
+    const Json error = demo.answer(kChatPath, bad)->json()["error"];
+    EXPECT_EQ(error["code"], "invalid_schema") << parameters;
+    EXPECT_EQ(error["param"], "tools[0].function.parameters");
+  }
 }
 
 // Where the model is free to call, a tool that cannot be enforced is said once; a strict one is refused.
