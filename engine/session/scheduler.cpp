@@ -201,7 +201,7 @@ void Scheduler::State::guess() {
   const std::size_t all = std::min(options.prompt_tokens, batch.room() - std::min(batch.room(), writers));
   std::size_t left = all - std::min(all, of_prompts);
   const std::size_t certain = writers + all - left;
-  DraftControl::Pass pass{certain, static_cast<double>(writers), certain};
+  DraftControl::Pass pass{certain, static_cast<double>(n), certain};  // those who read wait as well
   guesses.clear();
   for (std::size_t i = 0; i < n; ++i) {
     Running& r = *running[(turn + i) % n];
@@ -221,13 +221,13 @@ void Scheduler::State::look_up(Running& r, std::size_t most, DraftControl::Pass&
   r.agree = r.draft.empty() ? look_up_draft(r.answer.text(), r.request.options.expected, most, r.draft)
                             : kForcedAgrees;
   if (r.request.options.speculate == Speculate::Auto)
-    r.draft.resize(std::min(r.draft.size(), drafts.length(r.agree, pass, &pass.gained)));
+    r.draft.resize(std::min(r.draft.size(), drafts.length(r.agree, pass, &pass.waits)));
   pass.tokens += r.draft.size();
 }
 
 void Scheduler::State::ask_model(Running& r, std::size_t most, DraftControl::Pass& pass) {
   r.agree = kModelAgrees;
-  most = std::min(most, drafts.length(r.agree, pass, &pass.gained));
+  most = std::min(most, drafts.length(r.agree, pass, &pass.waits));
   if (most == 0) return;
   if (!r.draft_sequence)
     r.draft_sequence.emplace(draft_model->sequence(r.request.scope, r.request.cache_prompt));

@@ -178,22 +178,23 @@ void DraftControl::draw_curve() {
   for (std::size_t n = kSizes - 1; n-- > 1;) curve_[n] = std::min(curve_[n], curve_[n + 1]);
 }
 
-std::size_t DraftControl::length(std::size_t agree, Pass pass, double* gained) const {
+// The seconds that each waits for a token, together: a guess shortens those of one answer, a longer pass lengthens all.
+std::size_t DraftControl::length(std::size_t agree, Pass pass, double* waits) const {
   if (agree == 0 || turn_ < kFirst || since_plain_ >= kPlain || since_kept_ >= kInVain ||
       pass.tokens + kMostDraft >= kSizes)
     return 0;
   const Rate& rate = rates_[bucket(agree)];
   const double right = rate.right / rate.of, allowed = curve_[pass.certain] + purse_;
   std::size_t best = 0;
-  double best_speed = pass.gained / curve_[pass.tokens], tokens = pass.gained, chance = 1;
+  double best_wait = pass.waits * curve_[pass.tokens], tokens = 1, chance = 1;
   for (std::size_t n = 1; n <= kMostDraft && pass.tokens + n <= reach_; ++n) {
     chance *= right;
     tokens += chance;
-    const double cost = curve_[pass.tokens + n];
-    if (tokens / cost <= best_speed || cost > allowed) continue;
+    const double cost = curve_[pass.tokens + n], all = pass.waits - 1 + 1 / tokens;
+    if (all * cost >= best_wait || cost > allowed) continue;
     best = n;
-    best_speed = tokens / cost;
-    if (gained != nullptr) *gained = tokens;
+    best_wait = all * cost;
+    if (waits != nullptr) *waits = all;
   }
   return best;
 }

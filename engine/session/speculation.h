@@ -56,23 +56,24 @@ class DraftModel {
 /// What a draft model needs for an engine with these options.
 EngineMemory draft_memory(const Model& draft, const EngineOptions& options);
 
-/// How many tokens to guess: what makes most tokens a second, from how often guesses were right and from what passes
-/// took here. A pass of several tokens is measured in its neighbours of other sizes, so that a machine that others use
-/// for a while changes no ratio, and a slow moment is outvoted by the passes around it. What seems not to pay is
-/// tried again from time to time. What guessing may cost is bounded by a part of the time so far and by what it has gained.
+/// How many tokens to guess: what lets the answers wait least for their tokens, from how often guesses were right and
+/// from what passes took here. A pass of several tokens is measured in its neighbours of other sizes, so that a machine
+/// that others use for a while changes no ratio, and a slow moment is outvoted by the passes around it. What seems not
+/// to pay is tried again from time to time. What guessing may cost is bounded by a part of the time so far and by what
+/// it has gained.
 class DraftControl {
  public:
   DraftControl();
   /// A pass of several answers.
   struct Pass {
-    std::size_t tokens = 1;   ///< certain ones, and drafts that are in it already
-    double gained = 1;        ///< tokens of answers that are expected of these
+    std::size_t tokens = 1;  ///< certain ones, and drafts that are in it already
+    double waits = 1;  ///< passes for a token, of all that wait for this one: 1 / (1 + guesses that are kept)
     std::size_t certain = 1;  ///< of the tokens
   };
   /// agree: tokens that look_up_draft() found to agree.
   [[nodiscard]] std::size_t length(std::size_t agree) const { return length(agree, {}); }
-  /// More for one of the answers of a pass. gained becomes what is expected then.
-  [[nodiscard]] std::size_t length(std::size_t agree, Pass pass, double* gained = nullptr) const;
+  /// More for one of the answers of a pass. waits becomes what is expected then.
+  [[nodiscard]] std::size_t length(std::size_t agree, Pass pass, double* waits = nullptr) const;
   /// A pass of one certain token and a draft took so long.
   void passed(std::size_t agree, std::size_t drafted, std::size_t kept, double seconds) {
     passed(1, 1, drafted, kept, seconds);

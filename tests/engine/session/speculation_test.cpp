@@ -280,6 +280,28 @@ TEST(Speculation, LosesLittle) {
   }
 }
 
+// A longer pass is one for all who wait for it: the more there are, the less one may guess, and never for little.
+TEST(Speculation, OthersWaitForAGuess) {
+  MadeUpMachine machine;
+  machine.first = 0;
+  machine.each = 0.05;
+  machine.write(300, true);
+  DraftControl::Pass alone;
+  EXPECT_EQ(machine.control.length(6, alone, &alone.waits), machine.control.length(6));
+  EXPECT_LT(alone.waits, 0.25) << "most of the guesses are expected to be right";
+  std::size_t before = machine.control.length(6);
+  for (const double others : {1.0, 2.0, 4.0, 16.0}) {
+    DraftControl::Pass shared{1, 1 + others, 1};
+    const std::size_t n = machine.control.length(6, shared, &shared.waits);
+    EXPECT_LE(n, before) << others;
+    EXPECT_EQ(n == 0, shared.waits == 1 + others);
+    EXPECT_LE(shared.waits * machine.cost(n), 1 + others) << "all together gain";
+    EXPECT_TRUE(n != 0 || others > 2) << "what is cheap is guessed";
+    before = n;
+  }
+  EXPECT_EQ(before, 0U) << "a token of one answer is not worth what sixteen others wait";
+}
+
 TEST(Speculation, ADraftModelHasTheSameVocabulary) {
   SessionOptions options;
   options.draft = TinyModel().load();
