@@ -9,7 +9,7 @@ class Model;
 
 /// From now on what is touched is read, and nothing around it. Does nothing where the file is not mapped.
 void read_nothing_ahead(const Model& model);
-/// But these rows are.
-void read_ahead(const Model& model, const Graph& graph, const GraphParts& parts);
+/// Asks for these rows, and no page beyond them; most are still being read when it returns.
+void read_own_rows(const Model& model, const Graph& graph, const GraphParts& parts);
 
 }  // namespace cria

@@ -80,7 +80,7 @@ class FollowedEngine {
         executor_(graph_, kernels_, pool_, wanted.work, wanted.threads, wanted.rope_ctx, parts_, &ranks),
         plan_(wanted.work.n_batch),
         tables_(wanted.work.n_batch) {
-    read_ahead(*model_, graph_, parts_);
+    read_own_rows(*model_, graph_, parts_);
   }
 
   [[nodiscard]] RankMemory memory() const {

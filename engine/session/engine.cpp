@@ -47,7 +47,7 @@ std::unique_ptr<Engine::State> Engine::State::open(const Model& model, const Eng
     plan.check(model);
     const RankMemory memory{plan.memory.file, plan.memory.kv, plan.memory.work};
     state = std::make_unique<State>(model, std::move(plan), &leader->ranks());
-    read_ahead(model, state->plan.graph, state->plan.parts);
+    read_own_rows(model, state->plan.graph, state->plan.parts);
     return memory;
   });
   state->led.emplace(*leader, id);
