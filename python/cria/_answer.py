@@ -16,6 +16,7 @@ import numpy.typing as npt
 from . import _library as lib
 
 T = TypeVar("T")
+_now, _string_at = time.perf_counter, ctypes.string_at
 _STOP_REASONS = ("end", "stop", "length", "context", "cancelled")
 
 
@@ -90,6 +91,7 @@ class Stream(lib.Owner):
         self._engine = engine  # its handle is not to be freed
         self._piece = lib.Piece()
         self._to_piece = ctypes.byref(self._piece)
+        self._answer_next = lib.function("answer_next")
         self._seconds = 1.0  # that the last piece was computed for
 
     def __iter__(self) -> Stream:
@@ -109,13 +111,16 @@ class Stream(lib.Owner):
             self.cancel()
             raise
 
+    # Of a small model a piece takes a quarter of a millisecond, so nothing here is looked up twice or called without need.
     def _pull(self) -> Optional[str]:
         piece = self._piece
-        start = time.perf_counter()
-        while lib.call("answer_next", self._handle, self._to_piece) != lib.END:
+        start = _now()
+        while (status := self._answer_next(self._handle, self._to_piece)) != lib.END:
+            if status < 0:
+                raise lib.error_of(status)
             if piece.part == 0:
-                self._seconds = time.perf_counter() - start
-                return _text(piece.text, piece.text_size)
+                self._seconds = _now() - start
+                return _string_at(piece.text, piece.text_size).decode(errors="replace")
         return None
 
     def __aiter__(self) -> Stream:

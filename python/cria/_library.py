@@ -293,11 +293,16 @@ def call(function: str, *arguments: Any) -> int:
     """Its status, 0 or above. Raises Error."""
     status: int = _functions[function](*arguments)
     if status < 0:
-        raise _error(status)
+        raise error_of(status)
     return status
 
 
-def _error(status: int) -> Error:
+def function(name: str) -> Any:
+    """For who calls it often, and looks at its status: below 0 it is an error."""
+    return _functions[name]
+
+
+def error_of(status: int) -> Error:
     return Error(_library.cria_last_error().decode(errors="replace"), STATUSES.get(status, "internal"))
 
 
@@ -310,7 +315,7 @@ def fill(function: str, *arguments: Any, make: Callable[[int], Any], as_pointer:
         array = make(count.value)
         call(function, *arguments, as_pointer(array), count.value, ctypes.byref(count))
     elif status < 0:
-        raise _error(status)
+        raise error_of(status)
     return array, count.value
 
 
