@@ -17,19 +17,19 @@ constexpr std::size_t kCallBytes = 16;
 constexpr std::size_t kMostLive = 12;  // of a kind
 
 template <class H>
-constexpr std::size_t kKindOf = 6;
+inline constexpr std::size_t kKindOf = 6;
 template <>
-constexpr std::size_t kKindOf<cria_model> = 0;
+inline constexpr std::size_t kKindOf<cria_model> = 0;
 template <>
-constexpr std::size_t kKindOf<cria_engine> = 1;
+inline constexpr std::size_t kKindOf<cria_engine> = 1;
 template <>
-constexpr std::size_t kKindOf<cria_sequence> = 2;
+inline constexpr std::size_t kKindOf<cria_sequence> = 2;
 template <>
-constexpr std::size_t kKindOf<cria_sampler> = 3;
+inline constexpr std::size_t kKindOf<cria_sampler> = 3;
 template <>
-constexpr std::size_t kKindOf<cria_constraint> = 4;
+inline constexpr std::size_t kKindOf<cria_constraint> = 4;
 template <>
-constexpr std::size_t kKindOf<cria_answer> = 5;
+inline constexpr std::size_t kKindOf<cria_answer> = 5;
 
 class CProgram {
  public:
