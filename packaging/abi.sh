@@ -51,7 +51,7 @@ library grown "$script" $all
 library broken "s|^  size_t n_messages;|  $member\\n&|" $all
 
 for type in $grown; do
-  printf '[suppress_type]\n  name = %s\n  has_data_member_inserted_between = {end, end}\n' "$type"
+  printf '[suppress_type]\n  name = %s\n  type_kind = struct\n  has_data_member_inserted_between = {end, end}\n' "$type"
 done >"$work/may_grow"
 echo "structs that have grown:" $grown
 abidiff --suppressions "$work/may_grow" "$work/old/libcria.so.0" "$work/grown/libcria.so.0"
