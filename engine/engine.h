@@ -64,11 +64,11 @@ EngineMemory engine_memory(const Model& model, const EngineOptions& options);
 
 /// Time of one node of the graph, in all passes.
 struct NodeTime {
-  const Node* node;  ///< of the engine's graph
-  double seconds;    ///< here, on rank 0
-  /// Several ranks: of these, until all had the others' parts; how often they were gathered, and bytes of all parts.
-  double gather_seconds = 0;
-  std::uint64_t gathers = 0, gathered_bytes = 0;
+  const Node* node;                  ///< of the engine's graph
+  double seconds;                    ///< here, on rank 0
+  double gather_seconds = 0;         ///< several ranks: of these, until all had the others' parts
+  std::uint64_t gathers = 0;         ///< how often they were gathered
+  std::uint64_t gathered_bytes = 0;  ///< of all parts
 };
 
 class Sequence;

@@ -38,8 +38,7 @@ EndSignals::~EndSignals() {
   }
   pthread_kill(thread_.native_handle(), kOver);
   thread_.join();
-  const sigset_t set = ending_signals();
-  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  // The signals stay blocked: the program ends, and a further one would end it with another exit code.
 }
 
 void EndSignals::listen(const std::function<void()>& on_first, const std::function<int()>& on_second) {
