@@ -166,7 +166,8 @@ def abuse(kind, port, end):
 class Server:
     def __init__(self, options):
         self.log = tempfile.NamedTemporaryFile("w+b", suffix=".log", delete=False)
-        command = [options.program, "serve", "--port", "0"] + (["-m", options.model] if options.model else [])
+        # A small cache of prefixes is soon full: what grows after that is none.
+        command = [options.program, "serve", "--port", "0", "--cache-mib", "32"] + (["-m", options.model] if options.model else [])
         self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
         self.port = None
         for _ in range(600):
