@@ -95,6 +95,34 @@ void run_plan(const PlanOptions& options) {
   write_stdout(out.str());
 }
 
+constexpr const char* kFooter =
+    "Memory is that of the machine which has most: its rows of every matrix, its heads' keys and values, "
+    "what "
+    "it computes with. A token takes, for every node of the graph: its matrices' bytes (decoding) or "
+    "multiply-adds (prompts) at the machine's rate, the largest part of them where they are divided; where "
+    "outputs are gathered, the link's latency, three times for parts beyond 64 KiB, and the bytes of the "
+    "other "
+    "machines at the link's rate; for every pass, twice the latency of a tree to all. Attention, what is not "
+    "divided and putting gathered parts into place take what they take here; where the rates are given, "
+    "nothing is measured, and they count as nothing.\n\n"
+    "Examples:\n"
+    "  cria plan -m model.gguf --link 25gbe\n"
+    "  cria plan --synthetic 70b:Q4_K --machines 4,8,16 --link 100gbe-ib\n"
+    "  cria plan -m model.gguf --link 50,10 --read-rate 80 --gmacs 2000";
+
+void add_rates_and_output(CLI::App& command, const std::shared_ptr<PlanOptions>& options) {
+  CLI::Option* read = command.add_option("--read-rate", options->read_gbytes,
+                                         "GB/s of weights that a machine decodes (default: measured here)");
+  CLI::Option* gmacs = command.add_option(
+      "--gmacs", options->gmacs, "GMAC/s of prompts that a machine multiplies (default: measured here)");
+  for (CLI::Option* option : {read, gmacs}) option->type_name("X")->check(range(1e-3, 1e6));
+  read->needs(gmacs);
+  gmacs->needs(read);
+  command.add_flag("--json", options->json, "an array of objects");
+  command.add_flag("--csv", options->csv, "comma-separated values");
+  command.add_flag("--md", options->markdown, "a Markdown table");
+}
+
 }  // namespace
 
 void add_plan(CLI::App& app) {
@@ -119,8 +147,7 @@ void add_plan(CLI::App& app) {
   command
       ->add_option("--link", options->link,
                    "network between them: 1gbe (50 µs), 10gbe (25 µs), 25gbe (20 µs), 100gbe-ib (2 µs), or "
-                   "microseconds "
-                   "that a small message takes and Gbit/s")
+                   "microseconds that a small message takes and Gbit/s")
       ->type_name("NAME|LAT_US,GBPS")
       ->check(check_link)
       ->capture_default_str();
@@ -142,31 +169,8 @@ void add_plan(CLI::App& app) {
   command->add_option("--kv-type", options->kv_type, "type of the cached keys and values")
       ->capture_default_str()
       ->check(CLI::IsMember({"f16", "f32", "q8_0"}));
-  CLI::Option* read = command->add_option("--read-rate", options->read_gbytes,
-                                          "GB/s of weights that a machine decodes (default: measured here)");
-  CLI::Option* gmacs = command->add_option(
-      "--gmacs", options->gmacs, "GMAC/s of prompts that a machine multiplies (default: measured here)");
-  for (CLI::Option* option : {read, gmacs}) option->type_name("X")->check(range(1e-3, 1e6));
-  read->needs(gmacs);
-  gmacs->needs(read);
-  command->add_flag("--json", options->json, "an array of objects");
-  command->add_flag("--csv", options->csv, "comma-separated values");
-  command->add_flag("--md", options->markdown, "a Markdown table");
-  command->footer(
-      "Memory is that of the machine which has most: its rows of every matrix, its heads' keys and values, "
-      "what it computes "
-      "with. A token takes, for every node of the graph: its matrices' bytes (decoding) or multiply-adds "
-      "(prompts) at the "
-      "machine's rate, the largest part of them where they are divided; where outputs are gathered, the "
-      "link's latency, three "
-      "times for parts beyond 64 KiB, and the bytes of the other machines at the link's rate; for every "
-      "pass, twice the "
-      "latency of a tree to all. Attention, what is not divided and putting gathered parts into place take "
-      "what they take here; where the rates are "
-      "given, nothing is measured, and they count as nothing.\n\n"
-      "Examples:\n  cria plan -m model.gguf --link 25gbe\n  cria plan --synthetic 70b:Q4_K --machines 4,8,16 "
-      "--link "
-      "100gbe-ib\n  cria plan -m model.gguf --link 50,10 --read-rate 80 --gmacs 2000");
+  add_rates_and_output(*command, options);
+  command->footer(kFooter);
   on_run(command, [options] { return run_plan(*options), 0; });
 }
 
