@@ -4,8 +4,8 @@
 
 namespace cria {
 
-static_assert(FewestTokens<Avx512>::kGemv + 1 >= kLeastFewTile && FewestTokens<Avx512>::kFew <= kFewTokens);
-static_assert(FewestTokens<Amx>::kGemv + 1 >= kLeastFewTile && FewestTokens<Amx>::kFew <= kFewTokens);
+static_assert(FewestTokens<Avx512, DType::Q4_0>::kGemv + 1 >= kLeastFewTile &&
+              FewestTokens<Avx512, DType::Q4_0>::kFew <= kFewTokens);
 
 template <>
 MatMulFn few_kernel<Avx512>(DType type) {

@@ -16,23 +16,19 @@ MatMulFn gemm_kernel(DType type);  // gemm/gemm.h
 template <class Isa>
 MatMulFn few_kernel(DType type);  // gemm/few.h
 
-/// How many tokens a GEMV takes, and how many the kernel of few tokens; from more on, a GEMM pays.
-template <class Isa>
+/// How many tokens a GEMV takes, and how many the kernel of few tokens; from more on, a GEMM pays. (Amx: isa/amx.cpp)
+template <class Isa, DType type>
 struct FewestTokens {
   static constexpr std::size_t kGemv = 8, kFew = 0;
 };
-template <>
-struct FewestTokens<Avx512> {
+template <DType type>
+struct FewestTokens<Avx512, type> {
   static constexpr std::size_t kGemv = 3, kFew = 64;
-};
-template <>
-struct FewestTokens<Amx> {
-  static constexpr std::size_t kGemv = 3, kFew = 8;
 };
 
 template <class Isa, DType type>
 void int_product(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
-  using Most = FewestTokens<Isa>;
+  using Most = FewestTokens<Isa, type>;
   const std::size_t n = job.x->n_tokens;
   if (n <= Most::kGemv) return gemv_kernel<Isa>(type)(job, row_begin, row_end, scratch);
   if constexpr (Most::kFew != 0) {
