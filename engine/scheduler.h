@@ -77,6 +77,13 @@ class Scheduler {
   [[nodiscard]] std::size_t waiting() const noexcept;  ///< in the queue
   /// Of the context, that active answers hold. What is kept for others is not among them.
   [[nodiscard]] std::size_t positions() const noexcept;
+  /// How far an active answer has come, in tokens.
+  struct Progress {
+    std::size_t to_read;   ///< of the prompt; of one that has not begun all, whatever is known of it
+    std::size_t drawn;     ///< so far
+    std::size_t may_draw;  ///< still, at the most
+  };
+  [[nodiscard]] std::vector<Progress> progress() const;  ///< of each, in the order of their arrival
 
  private:
   struct State;

@@ -393,4 +393,14 @@ std::size_t Scheduler::positions() const noexcept {
   return n;
 }
 
+std::vector<Scheduler::Progress> Scheduler::progress() const {
+  std::vector<Progress> all;
+  for (const auto& r : state_->running) {
+    const std::size_t text = r->answer.text().size(), known = r->sequence.tokens().size();
+    all.push_back({r->answering.decoding() ? 0 : text - std::min(text, known), r->answer.drawn(),
+                   r->pooled ? 0 : r->answer.tokens_left()});
+  }
+  return all;
+}
+
 }  // namespace cria

@@ -292,8 +292,10 @@ TEST(ServeAnswers, WhatWentWrongWithinIsForTheLog) {
   FakeExchange broken("/v1/completions", ""), refused("/v1/completions", "");
   fail(broken, {500, "internal_error", "no room"});
   EXPECT_EQ(broken.record().error, "no room");
-  fail(refused, {503, "queue_full", "try again"});
+  fail(refused, {503, "queue_full", "try again", 7});
   EXPECT_EQ(refused.record().error, "");
+  EXPECT_TRUE(broken.headers().empty());
+  EXPECT_EQ(refused.headers().front(), std::pair(std::string("Retry-After"), std::string("7")));
 }
 
 // ------------------------------------------------------------ the queue
@@ -333,6 +335,7 @@ TEST(ServeQueue, OneMoreThanMayWaitIsRefused) {
   EXPECT_EQ(refused->json()["error"]["code"], "queue_full");
   ASSERT_EQ(refused->headers().size(), 1U);
   EXPECT_EQ(refused->headers()[0].first, "Retry-After");
+  EXPECT_GT(std::stoi(refused->headers()[0].second), 1);  // both may become 65,536 tokens
   for (const auto& one : running) one->close();
   waiting->wait();
   EXPECT_EQ(content(*waiting), "The capital of Norway is Oslo.");

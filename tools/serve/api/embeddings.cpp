@@ -73,7 +73,7 @@ std::vector<std::vector<TokenId>> embedding_prompts(const EmbeddingRequest& requ
 
 void fail(Exchange& exchange, const Failure& failure) {
   Headers more;
-  if (failure.code == "queue_full") more.emplace_back("Retry-After", "1");
+  if (failure.retry_after > 0) more.emplace_back("Retry-After", std::to_string(failure.retry_after));
   if (failure.code == "internal_error") exchange.record().error = failure.message;
   exchange.fail(failure.status, error_body(failure.status, failure.message, failure.code), more);
 }

@@ -36,7 +36,8 @@ Service::Service(const Model& model, const ServiceOptions& options, Metrics& met
     : options_(options),
       metrics_(metrics),
       engine_(model, options.engine),
-      scheduler_(std::make_unique<Scheduler>(engine_, options.scheduler)) {
+      scheduler_(std::make_unique<Scheduler>(engine_, options.scheduler)),
+      slot_wait_(options.scheduler.prompt_tokens) {
   metrics_.kv_positions.set(slots() * n_ctx());
   thread_ = std::thread([this] { run(); });
 }
@@ -62,7 +63,8 @@ Service::Id Service::submit(Job job) {
     if (closing_) throw shutting_down();
     const std::size_t free = slots() - std::min(slots(), busy_slots_);
     if (waiting_ >= options_.queue + free)
-      throw Failure{503, "queue_full", counted(waiting_, "request") + " wait already; try again later"};
+      throw Failure{503, "queue_full", counted(waiting_, "request") + " wait already; try again later",
+                    retry_after_};
     ++waiting_;
     active->id = ++last_id_;
     inbox_.push_back(active);
@@ -199,14 +201,19 @@ void Service::answer_ended(const ActivePointer& job, std::size_t index, Generate
   if (job->cancelled && job->job.on_cancelled) job->job.on_cancelled(index, std::move(result));
   if (job->ended) return;
   if (error) return fail(*job, {500, "internal_error", error->what()});
+  if (result.embedding.empty()) slot_wait_.ended(result.tokens.size());
   job->ended = --job->left == 0;
   const auto call = std::exchange(job->job.answers[index].on_end, {});
   if (call) call(std::move(result), std::nullopt);
 }
 
 void Service::step() {
+  const Clock::time_point begin = Clock::now();
   try {
-    if (scheduler_->step()) metrics_.steps.add();
+    if (scheduler_->step()) {
+      metrics_.steps.add();
+      slot_wait_.stepped(std::chrono::duration<double>(Clock::now() - begin).count());
+    }
   } catch (const std::exception& error) {  // no answer's own: none can go on
     for (const ActivePointer& job : jobs_)
       if (job->begun()) fail(*job, {500, "internal_error", error.what()});
@@ -218,15 +225,26 @@ void Service::forget_ended() {
   std::erase_if(jobs_, [](const ActivePointer& job) { return job->ended; });
 }
 
+// Until the first of those who wait begins: before it come the answers that jobs before it have still to begin.
+int Service::seconds_to_a_place() const {
+  if (scheduler_->active() < slots()) return 1;
+  std::size_t earlier = 0;
+  for (const ActivePointer& job : jobs_)
+    if (job->begun()) earlier += job->job.answers.size() - job->next;
+  return slot_wait_.seconds(scheduler_->progress(), earlier);
+}
+
 void Service::publish() {
   const auto waiting =
       static_cast<std::size_t>(std::ranges::count_if(jobs_, [](const auto& job) { return !job->begun(); }));
+  const int retry_after = seconds_to_a_place();
   std::size_t in_inbox = 0;
   {
     const std::lock_guard lock(mutex_);
     in_inbox = inbox_.size();
     waiting_ = waiting + in_inbox;
     busy_slots_ = scheduler_->active() + scheduler_->waiting();
+    retry_after_ = retry_after;
   }
   metrics_.requests_waiting.set(waiting + in_inbox);
   metrics_.requests_running.set(jobs_.size() - waiting);

@@ -13,6 +13,7 @@
 
 #include "engine/scheduler.h"
 #include "tools/serve/metrics.h"
+#include "tools/serve/service/slot_wait.h"
 
 namespace cria::serve {
 
@@ -28,6 +29,7 @@ struct ServiceOptions {
 struct Failure {
   int status;
   std::string code, message;
+  int retry_after = 0;  ///< seconds after which another attempt may succeed; 0: not known
 };
 
 /// The answers that one request asks for. Its calls are made by the thread that computes, and return at once.
@@ -89,18 +91,21 @@ class Service {
   void fail(Active& job, const Failure& failure);
   void forget_ended();
   void publish();
+  [[nodiscard]] int seconds_to_a_place() const;
 
   const ServiceOptions options_;
   Metrics& metrics_;
   Engine engine_;
   std::unique_ptr<Scheduler> scheduler_;  // touched by the thread alone, as are the jobs
   std::vector<ActivePointer> jobs_;       // in the order of their arrival
+  SlotWait slot_wait_;
 
   std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
   std::vector<ActivePointer> inbox_;
   std::vector<Id> cancels_;
   std::size_t waiting_ = 0, busy_slots_ = 0;
+  int retry_after_ = 1;
   Id last_id_ = 0;
   bool closing_ = false, abandoned_ = false, over_ = false;
   Clock::time_point end_of_grace_;
