@@ -173,6 +173,11 @@ CharDfa all_but(std::span<const std::string> texts, Budget& budget) {
 }
 
 void text_edges(AutomatonBuilder& builder, NodeId from, const CharDfa& dfa, bool json, NodeId to) {
+  constexpr std::size_t kFewRanges = 16;
+  std::map<CodeSet, RuleId> rules;  // of larger sets, which take thousands of edges
+  const auto read = [&](NodeId begin, const CodeSet& codes, NodeId end) {
+    (json ? json_char_edges : utf8_edges)(builder, begin, codes, end);
+  };
   std::vector<NodeId> nodes;
   for (std::size_t s = 0; s < dfa.states.size(); ++s) nodes.push_back(builder.node());
   if (!nodes.empty()) builder.silent(from, nodes[0]);
@@ -182,7 +187,17 @@ void text_edges(AutomatonBuilder& builder, NodeId from, const CharDfa& dfa, bool
     for (const auto& edge : dfa.states[s].edges) by_target[edge.to].push_back(edge.codes);
     for (const auto& [target, ranges] : by_target) {
       builder.budget().steps(8 * ranges.size());
-      (json ? json_char_edges : utf8_edges)(builder, nodes[s], normalized(ranges), nodes[target]);
+      const CodeSet codes = normalized(ranges);
+      if (codes.size() <= kFewRanges) {
+        read(nodes[s], codes, nodes[target]);
+        continue;
+      }
+      const auto [rule, is_new] = rules.try_emplace(codes, 0);
+      if (is_new) {
+        rule->second = builder.rule();
+        read(builder.start(rule->second), codes, builder.end(rule->second));
+      }
+      builder.call(nodes[s], rule->second, nodes[target]);
     }
   }
 }

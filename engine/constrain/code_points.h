@@ -1,6 +1,7 @@
 // Sets of code points, and how each is written in bytes.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -11,7 +12,7 @@ namespace cria {
 
 struct CodeRange {
   char32_t low, high;
-  bool operator==(const CodeRange&) const = default;
+  auto operator<=>(const CodeRange&) const = default;
 };
 /// Ascending, apart from each other; without surrogates.
 using CodeSet = std::vector<CodeRange>;

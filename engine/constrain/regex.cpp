@@ -228,7 +228,7 @@ class RegexNfa {
 }  // namespace
 
 CharDfa regex_dfa(std::string_view expression, bool anywhere, Budget& budget) {
-  return RegexNfa(parse_regex(expression), anywhere, budget).determinized();
+  return RegexNfa(parse_regex(expression, budget), anywhere, budget).determinized();
 }
 
 std::shared_ptr<const Constraint> Constraint::regex(std::string_view expression) {

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "engine/constrain/char_dfa.h"
+#include "engine/constrain/unicode_property.h"
 #include "model/file/utf8.h"
 
 namespace cria {
@@ -27,7 +28,7 @@ CodeSet space_codes() {
 
 class RegexParser {
  public:
-  explicit RegexParser(std::string_view text) : all_(text), rest_(text) {
+  RegexParser(std::string_view text, Budget& budget) : all_(text), rest_(text), budget_(budget) {
     if (!is_utf8(text)) fail("is no UTF-8");
   }
 
@@ -171,6 +172,16 @@ class RegexParser {
     return 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
   }
 
+  // Behind \p and \P.
+  CodeSet property() {
+    const std::size_t end = take("{") ? rest_.find('}') : std::string_view::npos;
+    if (end == std::string_view::npos) fail("expected \\p{…} with a Unicode property");
+    const auto codes = codes_with_property(rest_.substr(0, end), budget_);
+    if (!codes) fail("an unknown Unicode property (scripts are \\p{Script=Greek})");
+    rest_.remove_prefix(end + 1);
+    return *codes;
+  }
+
   // Behind the backslash.
   CodeSet escape(bool in_bracket) {
     const char32_t c = next_code();
@@ -204,6 +215,10 @@ class RegexParser {
         return one(hex(2));
       case 'u':
         return normalized(one(unicode()));
+      case 'p':
+        return property();
+      case 'P':
+        return complement(property());
       case 'c': {
         const char32_t letter = next_code() | 0x20;
         if (letter < 'a' || letter > 'z') fail("expected a letter behind \\c");
@@ -217,7 +232,6 @@ class RegexParser {
     }
     if (c >= '0' && c <= '9') fail("back references are not supported");
     if (c == 'k' && !in_bracket) fail("back references are not supported");
-    if (c == 'p' || c == 'P') fail("classes by Unicode property are not supported");
     if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) fail("an unknown escape");
     return one(c);
   }
@@ -251,12 +265,15 @@ class RegexParser {
 
   const std::string_view all_;
   std::string_view rest_;
+  Budget& budget_;
 };
 
 }  // namespace
 
 CodeSet word_codes() { return {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}; }
 
-RegexNode parse_regex(std::string_view expression) { return RegexParser(expression).parse(); }
+RegexNode parse_regex(std::string_view expression, Budget& budget) {
+  return RegexParser(expression, budget).parse();
+}
 
 }  // namespace cria

@@ -17,7 +17,7 @@ struct RegexNode {
 };
 
 /// Throws ConstraintError.
-RegexNode parse_regex(std::string_view expression);
+RegexNode parse_regex(std::string_view expression, Budget& budget);
 /// What \w takes.
 CodeSet word_codes();
 

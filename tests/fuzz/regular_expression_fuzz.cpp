@@ -14,14 +14,15 @@ std::vector<std::string> regular_expression_seeds() {
           R"(\u0041\x42\u{1F600}|\p{Lu}|[é-ü])",
           R"(^a|b$|\bcat\b)",
           R"((a|b)*a(a|b){4})",
+          R"([\p{L}\p{N}_]+(?: \P{Lu}\p{Script=Greek}*){0,3})",
           "(?=a)",
           "[",
           ".*"};
 }
 
 std::vector<std::string> regular_expression_words() {
-  return {"(?:",  "{1,9}", "{3,}", "[^", "\\d", "\\w", "\\s", "\\b",
-          "\\u{", "\\x4",  "*?",   "+)", "|",   "^",   "$",   "\\p{L}"};
+  return {"(?:", "{1,9}", "{3,}", "[^", "\\d", "\\w",    "\\s",     "\\b",     "\\u{",       "\\x4",
+          "*?",  "+)",    "|",    "^",  "$",   "\\p{L}", "\\P{Nd}", "\\p{sc=", "\\p{Script="};
 }
 
 }  // namespace

@@ -46,6 +46,30 @@ TEST(Regex, ReadsCodePoints) {
   EXPECT_FALSE(one->accepts("öb🦙😀\n"));
 }
 
+// By each kind of name.
+TEST(Regex, ReadsUnicodeProperties) {
+  const auto takes = [](const char* expression, std::initializer_list<const char*> yes,
+                        std::initializer_list<const char*> no) {
+    const auto one = Constraint::regex(expression);
+    for (const char* const text : yes) EXPECT_TRUE(one->accepts(text)) << expression << " and " << text;
+    for (const char* const text : no) EXPECT_FALSE(one->accepts(text)) << expression << " and " << text;
+  };
+  takes("\\p{L}+", {"Straße", "Ωmega", "水", "𝔘nicode", "اسم"}, {"a1", "", "a-b", "😀", "e\u0301"});
+  takes("\\P{L}", {"1", "😀", "-"}, {"ß", "水"});
+  takes("\\p{Lu}\\p{Lowercase_Letter}", {"Äé", "Жя"}, {"äé", "ÄÉ"});
+  takes("[\\p{Nd}_]+", {"٣4_", "1"}, {"½", "a"});
+  takes("[^\\p{P}\\p{S}\\p{Z}]+", {"a1水"}, {"a,", "€", "a b", "a\u00A0b", "„"});
+  takes("\\p{gc=Sc}\\p{General_Category=Decimal_Number}", {"€5"}, {"5€", "$a"});
+  takes("\\p{Script=Greek}\\p{sc=Grek}\\p{scx=Cyrl}", {"αβж"}, {"aβж"});
+  takes("\\p{Emoji_Presentation}\\p{Alphabetic}\\p{space}", {"😀a "}, {"1a "});
+  takes("\\p{ASCII}\\p{Any}\\p{Assigned}", {"a水b"}, {"水ab", "ab\u0378"});
+  takes("\\p{Cs}|a", {"a"}, {"b"});
+  for (const char* const unknown :
+       {"\\p", "\\pL", "\\p{}", "\\p{L", "\\p{Greek}", "\\p{Xan}", "\\p{L&}", "\\p{^L}", "\\p{sc=Lu}",
+        "\\p{Script=}", "\\p{gc=Greek}", "\\p{foo=L}", "\\p{ L}"})
+    EXPECT_THROW(Constraint::regex(unknown), ConstraintError) << unknown;
+}
+
 TEST(Regex, ThatIsNoneOrNotSupportedIsRefused) {
   for (const char* const expression : {"(",       ")",
                                        "[a",      "a**",
@@ -53,7 +77,7 @@ TEST(Regex, ThatIsNoneOrNotSupportedIsRefused) {
                                        "(?=a)",   "(?!a)",
                                        "(?<=a)b", "(?<!a)b",
                                        "(a)\\1",  "\\k<n>",
-                                       "\\p{L}",  "\\q",
+                                       "\\p{X}",  "\\q",
                                        "\\u12",   "[b-a]",
                                        "[\\d-z]", "(?<n",
                                        "[]",      "a\\",

@@ -19,7 +19,7 @@ const open = [
   ['share', { type: 'number', minimum: 0, maximum: 1 }], ['temperature', { type: 'number', minimum: -273.15, maximum: 1000 }], ['positive', { type: 'number', exclusiveMinimum: 0 }], ['price', { type: 'number', minimum: 0.01, maximum: 99.99 }], ['number above', { type: 'number', exclusiveMinimum: 2.5, exclusiveMaximum: 3 }], ['small', { type: 'number', minimum: -0.5, maximum: -0.25 }],
 ];
 const patternTexts = ['^[a-z]{3}$', '^[A-Z][a-z]{1,8}$', '^\\d{4}-\\d{2}-\\d{2}$', '^\\d{3}-\\d{4}$', '^(yes|no|maybe)$', '^[0-9a-f]{8}$', '^#[0-9A-Fa-f]{6}$', '^[A-Z]{2}\\d{2}$', '^\\+?[0-9]{6,12}$', '^[a-z]+(-[a-z]+){0,3}$', '^v\\d+\\.\\d+\\.\\d+$', '^[^ ]{1,8}$', '^(?:[01]\\d|2[0-3]):[0-5]\\d$',
-  '^[\\w.]{1,8}@[a-z]{1,8}\\.(com|org)$', '^$', '^a?b*c+$', '^\\S{2,6}$', '^[äöüß]{1,4}$', '^(ab|cd){2}$', '^[\\u0041-\\u0045]{2}$', '^x{0,3}$', '^"\\\\"$'];
+  '^[\\w.]{1,8}@[a-z]{1,8}\\.(com|org)$', '^$', '^a?b*c+$', '^\\S{2,6}$', '^[äöüß]{1,4}$', '^(ab|cd){2}$', '^\\p{Lu}\\p{Ll}{0,5}$', '^[\\p{L}\\p{Nd} -]{1,99}$', '^[\\u0041-\\u0045]{2}$', '^x{0,3}$', '^"\\\\"$'];
 const patterns = patternTexts.map((pattern) => [`pattern ${pattern}`, { type: 'string', pattern, maxLength: 24 }]);
 const unanchored = [['contains', { type: 'string', pattern: 'ab', maxLength: 8 }], ['ends', { type: 'string', pattern: '\\d$', maxLength: 6 }], ['begins', { type: 'string', pattern: '^x', maxLength: 6 }], ['pattern and lengths', { type: 'string', pattern: '^[a-z ]*$', minLength: 4, maxLength: 7 }]];
 const formats = ['date', 'time', 'date-time', 'uuid', 'ipv4'].map((format) => [`format ${format}`, { type: 'string', format }]);
