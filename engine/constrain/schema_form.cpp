@@ -1,6 +1,7 @@
 #include "engine/constrain/schema_form.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "engine/constrain/regex.h"
@@ -43,6 +44,20 @@ std::size_t count_of(const SchemaJson& value, const std::string& at) {
   require_kind(count >= 0 && count == std::floor(count), "an integer from 0 on", at);
   if (count > 9e15) refuse("counts above 9e15 are not supported", at);
   return static_cast<std::size_t>(count);
+}
+
+// A reference is a URI: generators of schemas write List<int> as List%3Cint%3E.
+std::string without_percents(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned char byte = 0;
+    const char* const digits = text.data() + i + 1;
+    const bool escaped = text[i] == '%' && i + 2 < text.size() &&
+                         std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2;
+    out += escaped ? static_cast<char>(byte) : text[i];
+    if (escaped) i += 2;
+  }
+  return out;
 }
 
 bool is_annotation(std::string_view key) {
@@ -158,7 +173,7 @@ std::uint32_t SchemaForms::referred(const SchemaJson& ref, const std::string& at
     refuse("references outside of the schema are not supported: " + text, at);
   const SchemaJson* target = nullptr;
   try {
-    const nlohmann::json_pointer<std::string> pointer(text.substr(1));
+    const nlohmann::json_pointer<std::string> pointer(without_percents(text.substr(1)));
     if (root_.contains(pointer)) target = &root_.at(pointer);
   } catch (const SchemaJson::exception&) {
   }
