@@ -50,7 +50,7 @@ TEST(ServeFields, OfAChat) {
       {"messages", R"([{"role":"user","content":[{"text":"x"}]}])", "missing_required_parameter",
        "messages[0].content[0].type"},
       {"messages", R"([{"role":"user","content":[{"type":"image_url","image_url":{}}]}])",
-       "unsupported_parameter", "messages[0].content[0]"},
+       "unsupported_parameter", "messages[0].content[0].type"},
       {"messages", R"([{"role":"user","content":"x"},{"role":"tool","content":"x"}])",
        "missing_required_parameter", "messages[1].tool_call_id"},
       {"messages", R"([{"role":"user","content":"x"},{"role":"assistant","tool_calls":[{"function":{}}]}])",

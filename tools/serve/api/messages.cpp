@@ -26,7 +26,7 @@ std::string read_role(const Fields& message) {
 std::string read_part(const RequestJson& json, const std::string& path) {
   const Fields part(json, path);
   const std::string type = part.require_text("type");
-  if (type != "text") refuse_unsupported(path, "only parts of the type \"text\" can be read");
+  if (type != "text") refuse_unsupported(part.path("type"), "only parts of the type \"text\" can be read");
   return part.require_text("text");
 }
 
