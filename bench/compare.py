@@ -1,108 +1,170 @@
 #!/usr/bin/env python3
-"""Tokens per second of cria and of other engines on the same synthetic files, in one run, as a Markdown table.
+"""Tokens per second of cria and of other engines, each at its best, on the same synthetic files.
 
-    bench/compare.py --peer llama.cpp=/path/to/llama-bench --peer ik_llama.cpp=/path/to/llama-bench [--types Q4_K,Q6_K] [-t 2]
+    bench/compare.py --peer ik_llama.cpp=/path/to/build/bin --peer llama.cpp=/path/to/build/bin --machine "AMD EPYC (Zen 4)"
+    bench/compare.py … --types Q4_K,Q8_0 --columns 8,16,32,64,128,@4096 --rounds 1      some of it; more of it another time
 
-A peer is any program that takes llama-bench's arguments (-m -p -n -t -r -o json), with arguments of its own where wanted:
---peer "ik_llama.cpp rtr=/path/to/llama-bench -fmoe 1 -rtr 1". --models moe:Q4_K,qwen3-4b:Q4_K measures these shapes in these types. Each file is written by cria, measured by
-everybody in turn, --rounds times, and deleted: a machine that is slow for a while is slow for all. A ratio is the median over the rounds
-of cria over the best peer of the round; speeds and shares (of what `cria bench --roofline` measures beside them) are medians, too.
-A peer that is left far behind by another in the first round, in prompts and decoding, sits out the rest.
+Columns: N is a prompt of so many tokens, tg decoding from an empty cache, @D a prompt of D tokens and decoding behind it. Each type's
+file is written by cria, measured by everybody in turn, round by round, and deleted: a machine that is slow for a while is slow for all.
+Peers run with weights repacked and not, attention fused and not, at depth with each type of cache (so does cria): the fastest counts,
+for each figure by itself. A choice that is nowhere within a fifth of its column's best peer sits out later rounds.
+
+Every round that is complete is kept in --runs. A call does what is missing there of the rounds asked for, of this machine, these columns
+and this commit (the last one that changed kernels, graph or execution), so it can be stopped and called again. Then the medians of what was
+asked for go into --speeds; a ratio is the median of the rounds' ratios. The program "figures" makes tables and pictures of that file.
 """
 import argparse
-import json
+import datetime
 import os
-import shlex
 import subprocess
-import sys
-import tempfile
 from statistics import median
 
+from engines import Cria, Peer, synthetic_file
+
 ALL_TYPES = ("Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS IQ3_S IQ3_XXS IQ2_S IQ2_XS IQ2_XXS "
-             "IQ1_S IQ1_M TQ1_0 TQ2_0 F16 BF16 F32")
+             "IQ1_S IQ1_M TQ1_0 TQ2_0 MXFP4 F16 BF16 F32").split()
+RUN = "machine commit date model columns round engine choice column tokens_per_second share".split()
+SPEED = "machine date commit model column cria peer peer_name peer_choice ratio share rounds".split()
+HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def run_json(command):
-    """The JSON a command prints, or None where it fails (an engine that does not know a type)."""
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    if done.returncode != 0:
-        print(f"{command[0]}: exit {done.returncode}: {done.stderr.strip()[-200:]}", file=sys.stderr)
-        return None
-    return json.loads(done.stdout)
+def read(path, names):
+    """The rows of a file as dictionaries. No cell has a comma."""
+    if not os.path.exists(path):
+        return []
+    with open(path) as file:
+        lines = file.read().splitlines()
+    if not lines or lines[0].split(",") != names:
+        raise SystemExit(f"{path}: expected the columns {','.join(names)}")
+    return [dict(zip(names, line.split(","))) for line in lines[1:]]
 
 
-def measure_cria(cria, model, options):
-    rows = run_json([cria, "bench", "-m", model, "--roofline", "--json", *options])
-    if rows is None:
-        sys.exit("cria failed")
-    return {row["test"][:2]: row for row in rows}
+def write(path, names, rows):
+    with open(path + ".new", "w") as file:
+        for row in [dict(zip(names, names)), *rows]:
+            file.write(",".join(str(row[name]) for name in names) + "\n")
+    os.replace(path + ".new", path)
 
 
-def measure_peer(peer, model, options):
-    rows = run_json([*shlex.split(peer), "-m", model, "-o", "json", *options]) or []
-    return {"pp" if row["n_prompt"] else "tg": row["avg_ts"] for row in rows}
+def groups(columns):
+    """[(name, prompts, whether to decode, depth)]: what one run of a program measures."""
+    depths = [int(column[1:]) for column in columns if column.startswith("@")]
+    prompts = [int(column) for column in columns if column.isdigit()]
+    flat = [(" ".join(column for column in columns if not column.startswith("@")), prompts, "tg" in columns, 0)]
+    return (flat if prompts or "tg" in columns else []) + [(f"@{depth}", [], True, depth) for depth in depths]
 
 
-def best(results, test):
-    """(speed, name) of the fastest peer, or (None, "")."""
-    speeds = [(result[test], name) for name, result in results.items() if test in result]
-    return max(speeds) if speeds else (None, "")
+class Rounds:
+    """The complete rounds of one model and group of columns that are known so far."""
+
+    def __init__(self, runs, key):
+        self.key = key
+        self.rounds = {}
+        for run in runs:
+            if all(run[name] == value for name, value in key.items()):
+                self.rounds.setdefault(int(run["round"]), []).append(run)
+
+    def sits_out(self, engine, choice):
+        """Whether a peer's choice was far behind in some round, in every column."""
+        for runs in self.rounds.values():
+            own = [run for run in runs if (run["engine"], run["choice"]) == (engine, choice)]
+            best = {column: max(float(run["tokens_per_second"]) for run in runs if run["column"] == column and run["engine"] != "cria")
+                    for column in {run["column"] for run in own}}
+            if all(float(run["tokens_per_second"]) < 0.8 * best[run["column"]] for run in own):
+                return True
+        return False
+
+    def measure(self, args, engines, model, group):
+        """One more round; its rows."""
+        name, prompts, decodes, depth = group
+        rows = []
+        for engine in engines:
+            for choice in engine.choices(depth):
+                if engine.name != "cria" and self.sits_out(engine.name, choice):
+                    continue
+                speeds = engine.speeds(choice, model, prompts, args.n if decodes else 0, depth, args.t, args.through)
+                for column, (speed, share) in speeds.items():
+                    rows.append(self.key | {"round": len(self.rounds) + 1, "date": datetime.date.today().isoformat(), "engine": engine.name,
+                                            "choice": choice, "column": column, "tokens_per_second": f"{speed:.2f}",
+                                            "share": "" if share is None else f"{share:.3f}"})
+        self.rounds[len(self.rounds) + 1] = [{name: str(value) for name, value in row.items()} for row in rows]
+        return rows
+
+    def speeds(self):
+        """The medians, a row of SPEED for each column."""
+        def best(runs, column, ours):
+            found = [run for run in runs if run["column"] == column and (run["engine"] == "cria") == ours]
+            return max(found, key=lambda run: float(run["tokens_per_second"]), default=None)
+
+        out = []
+        for column in dict.fromkeys(run["column"] for runs in self.rounds.values() for run in runs if run["engine"] == "cria"):
+            pairs = [(best(runs, column, True), best(runs, column, False)) for runs in self.rounds.values()]
+            ours = [float(cria["tokens_per_second"]) for cria, _ in pairs]
+            row = {"machine": self.key["machine"], "commit": self.key["commit"], "model": self.key["model"], "column": column,
+                   "date": max(cria["date"] for cria, _ in pairs), "cria": f"{median(ours):.1f}", "rounds": len(pairs),
+                   "share": f"{median(float(cria['share']) for cria, _ in pairs):.2f}" if all(cria["share"] for cria, _ in pairs) else "",
+                   "peer": "", "peer_name": "", "peer_choice": "", "ratio": ""}
+            if all(peer for _, peer in pairs):
+                theirs = [float(peer["tokens_per_second"]) for _, peer in pairs]
+                names = [(peer["engine"], peer["choice"]) for _, peer in pairs]
+                row["peer"] = f"{median(theirs):.1f}"
+                row["peer_name"], row["peer_choice"] = max(set(names), key=names.count)
+                row["ratio"] = f"{median(a / b for a, b in zip(ours, theirs)):.2f}"
+            out.append(row)
+        return out
 
 
-def contenders(peers, results):
-    """The peers that reach two thirds of the best one somewhere."""
-    def contends(name):
-        return any(results[name].get(test, 0) > 0.67 * (best(results, test)[0] or 0) for test in ("pp", "tg"))
-    return {name: program for name, program in peers.items() if contends(name)}
+def replace_speeds(path, rows):
+    """The rows take the places of those of the same machine, model and column."""
+    cell = lambda row: (row["machine"], row["model"], row["column"])  # noqa: E731
+    new = {cell(row): row for row in rows}
+    old = read(path, SPEED)
+    kept = [new.pop(cell(row), row) for row in old]
+    write(path, SPEED, kept + list(new.values()))
 
 
-def measure(cria, peers, model, options, rounds):
-    """A list of (cria's rows, the peers' speeds), one for each round."""
-    results = []
-    for _ in range(rounds):
-        results.append((measure_cria(cria, model, options),
-                        {name: measure_peer(program, model, options) for name, program in peers.items()}))
-        peers = contenders(peers, results[-1][1])
-    return results
-
-
-def cells(test, rounds):
-    speed = median(cria[test]["tokens_per_second"] for cria, _ in rounds)
-    share = median(cria[test]["roofline_fraction"] for cria, _ in rounds)
-    bests = [best(peers, test) for _, peers in rounds]
-    if any(peer is None for peer, _ in bests):
-        return [f"{speed:.1f}", "–", "–", f"{100 * share:.0f} %"]
-    ratio = median(cria[test]["tokens_per_second"] / peer for (cria, _), (peer, _) in zip(rounds, bests))
-    names = [name for _, name in bests]
-    peer = f"{median(peer for peer, _ in bests):.1f} ({max(set(names), key=names.count)})"
-    return [f"{speed:.1f}", peer, f"**{ratio:.2f}**", f"{100 * share:.0f} %"]
+def measured_commit():
+    """The last commit that can have changed a speed."""
+    done = subprocess.run(["git", "-C", HERE, "log", "-1", "--format=%h", "--", "../kernels", "../engine/execute", "../engine/graph"],
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    return done.stdout.strip() or "unknown"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cria", default="build/release/tools/cria")
-    parser.add_argument("--peer", action="append", default=[], metavar="NAME=PROGRAM")
+    parser.add_argument("--peer", action="append", default=[], metavar="NAME=DIRECTORY", help="of llama-bench and llama-batched-bench")
+    parser.add_argument("--machine", required=True, metavar="NAME", help="the processor, as the tables call it")
+    parser.add_argument("--commit", default=measured_commit())
     parser.add_argument("--shape", default="1.1b")
-    parser.add_argument("--types", default=ALL_TYPES.replace(" ", ","))
+    parser.add_argument("--types", default=",".join(ALL_TYPES))
     parser.add_argument("--models", help="SHAPE:TYPE,… instead of --shape and --types")
-    parser.add_argument("-p", default="512")
-    parser.add_argument("-n", default="64")
-    parser.add_argument("-t", default="2")
-    parser.add_argument("-r", default="1", help="repetitions in a round")
+    parser.add_argument("--columns", default="512,tg", help="as above, for example 8,16,512,tg,@4096")
+    parser.add_argument("-n", default=32, type=int, help="tokens decoded")
+    parser.add_argument("-t", default=2, type=int, help="threads")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--through", default="", metavar="COMMAND", help="runs each program, for example one that stops all others")
+    parser.add_argument("--runs", default="build/compare.csv", help="every single figure (default: %(default)s)")
+    parser.add_argument("--speeds", default=os.path.join(HERE, "speeds.csv"), help="the medians (default: %(default)s)")
     args = parser.parse_args()
-    peers = dict(peer.split("=", 1) for peer in args.peer)
-    options = ["-p", args.p, "-n", args.n, "-t", args.t, "-r", args.r]
+    engines = [Cria(args.cria), *(Peer(*peer.split("=", 1)) for peer in args.peer)]
     models = args.models.split(",") if args.models else [f"{args.shape}:{dtype}" for dtype in args.types.split(",")]
-    print(f"| {'model' if args.models else 'type'} | pp{args.p} cria | best peer | ratio | of int8 peak | tg{args.n} cria | best peer | ratio | of read rate |")
-    print("|---|--:|--:|--:|--:|--:|--:|--:|--:|", flush=True)
-    for name in models:
-        with tempfile.TemporaryDirectory() as folder:
-            model = os.path.join(folder, name.replace(":", "-") + ".gguf")
-            subprocess.run([args.cria, "bench", "--synthetic", name, "--write", model,
-                            "-p", "0", "-n", "1", "-r", "1"], check=True, stdout=subprocess.DEVNULL)
-            rounds = measure(args.cria, peers, model, options, args.rounds)
-        print("| " + " | ".join([name if args.models else name.split(":")[1], *cells("pp", rounds), *cells("tg", rounds)]) + " |", flush=True)
+    for spec in models:
+        pending = []
+        for group in groups(args.columns.split(",")):
+            key = {"machine": args.machine.replace(",", ";"), "commit": args.commit, "model": spec, "columns": group[0]}
+            pending.append((group, Rounds(read(args.runs, RUN), key)))
+        if any(len(rounds.rounds) < args.rounds for _, rounds in pending):
+            with synthetic_file(args.cria, spec) as model:
+                for i in range(args.rounds):
+                    for group, rounds in pending:
+                        if len(rounds.rounds) <= i:
+                            write(args.runs, RUN, read(args.runs, RUN) + rounds.measure(args, engines, model, group))
+        speeds = [row for _, rounds in pending for row in rounds.speeds()]
+        replace_speeds(args.speeds, speeds)
+        for row in speeds:
+            print(f"{row['model']} {row['column']}: {row['cria']}, {row['peer']} ({row['peer_name']} {row['peer_choice']}), {row['ratio']}",
+                  flush=True)
 
 
 if __name__ == "__main__":

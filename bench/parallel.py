@@ -8,38 +8,9 @@ everybody in turn, --rounds times, and deleted. Figures are those of decoding, a
 over the rounds of cria over the best peer of the round. With --shared all sequences go on from one prompt, without it each reads its own.
 """
 import argparse
-import json
-import os
-import re
-import subprocess
-import sys
-import tempfile
 from statistics import median
 
-
-def measure_cria(args, model):
-    """{sequences: (prompt, decode)}, tokens per second."""
-    command = [args.cria, "bench", "-m", model, "--parallel", args.sequences, "-p", args.p, "-n", args.n, "-t", args.t,
-               "-r", "1", "--json", *(["--shared-prompt"] if args.shared else [])]
-    rows = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
-    return {int(row["sequences"]): (row["prompt_tokens_per_second"], row["decode_tokens_per_second"]) for row in rows}
-
-
-def measure_peer(args, program, model):
-    most = max(int(n) for n in args.sequences.split(","))
-    prompts = 1 if args.shared else most
-    context = prompts * int(args.p) + most * int(args.n) + 256
-    command = [program, "-m", model, "-c", str(context), "-b", "2048", "-ub", "512", "-npp", args.p, "-ntg", args.n, "-npl",
-               args.sequences, "-t", args.t, *(["-pps"] if args.shared else [])]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
-    results = {}
-    for line in done.stdout.splitlines():
-        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if len(cells) == 10 and all(re.fullmatch(r"[0-9.]+", cell) for cell in cells):
-            results[int(cells[2])] = (float(cells[5]), float(cells[7]))
-    if not results:
-        print(f"{program}: exit {done.returncode}: {done.stdout.strip()[-300:]}", file=sys.stderr)
-    return results
+from engines import batched_bench, cria_sequences, synthetic_file
 
 
 def cells(rounds, n, which):
@@ -63,24 +34,24 @@ def main():
     parser.add_argument("--shape", default="1.1b")
     parser.add_argument("--types", default="Q4_K,Q8_0,IQ2_XS")
     parser.add_argument("--sequences", default="1,2,4,8,16,32")
-    parser.add_argument("-p", default="512")
-    parser.add_argument("-n", default="128")
-    parser.add_argument("-t", default="2")
+    parser.add_argument("-p", default=512, type=int)
+    parser.add_argument("-n", default=128, type=int)
+    parser.add_argument("-t", default=2, type=int)
     parser.add_argument("--shared", action="store_true")
     parser.add_argument("--prompts", action="store_true", help="a table of the prompts' speed, too")
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
     peers = dict(peer.split("=", 1) for peer in args.peer)
+    sequences = [int(n) for n in args.sequences.split(",")]
+    how = (args.p, args.n, sequences, args.t)
     print("| type | what | sequences | cria | best peer | ratio |\n|---|---|--:|--:|--:|--:|", flush=True)
     for dtype in args.types.split(","):
-        with tempfile.TemporaryDirectory() as folder:
-            model = os.path.join(folder, f"{args.shape}-{dtype}.gguf")
-            subprocess.run([args.cria, "bench", "--synthetic", f"{args.shape}:{dtype}", "--write", model, "-p", "0", "-n", "1",
-                            "-r", "1"], check=True, stdout=subprocess.DEVNULL)
-            rounds = [(measure_cria(args, model), {name: measure_peer(args, program, model) for name, program in peers.items()})
+        with synthetic_file(args.cria, f"{args.shape}:{dtype}") as model:
+            rounds = [(cria_sequences(args.cria, model, *how, options=["--shared-prompt"] if args.shared else []),
+                       {name: batched_bench(program, model, *how, shared=args.shared) for name, program in peers.items()})
                       for _ in range(args.rounds)]
         for which, what in enumerate(("prompt", "decode")):
-            for n in map(int, args.sequences.split(",")):
+            for n in sequences:
                 if which == 1 or args.prompts:
                     print("| " + " | ".join([dtype, what, str(n), *cells(rounds, n, which)]) + " |", flush=True)
 
