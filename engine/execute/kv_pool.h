@@ -81,7 +81,7 @@ class KvPool {
       };
       for (std::size_t head = 0; head < layer.spec.n_kv_heads; ++head) {
         each_page(layer.k, head * layer.k_head_bytes, layer.k_page_bytes / kKeyTile, true);
-        each_page(layer.v, head * layer.v_head_bytes, layer.v_page_bytes / kKeyTile, false);
+        each_page(layer.v, head * layer.v_head_bytes, layer.v_page_bytes / kKeyTile, type_ == KvType::Q8_0);
       }
     }
   }

@@ -14,7 +14,10 @@ namespace cria {
 namespace {
 
 constexpr char kMagic[8] = {'C', 'R', 'I', 'A', 'S', 'E', 'S', 'S'};
-constexpr std::uint32_t kVersion = 2;
+/// Of a file whose cache is of this type: the layout of Q8_0 has changed since.
+constexpr std::uint32_t version_of(std::uint32_t kv_type) {
+  return kv_type == static_cast<std::uint32_t>(KvType::Q8_0) ? 3 : 2;
+}
 constexpr std::uint64_t kNoteBytes = 64 << 20;
 
 struct Header {
@@ -37,9 +40,10 @@ std::uint64_t session_fingerprint(const Model& model) {
 }
 
 Header header_of(const Session::State& state, std::uint64_t note_bytes) {
+  const auto kv_type = static_cast<std::uint32_t>(state.options.kv_type);
   Header header{{},
-                kVersion,
-                static_cast<std::uint32_t>(state.options.kv_type),
+                version_of(kv_type),
+                kv_type,
                 session_fingerprint(state.model()),
                 state.sequence.tokens().size(),
                 note_bytes};
@@ -59,7 +63,7 @@ void check_header(const Header& header, const Session::State& state, const Binar
   const Header own = header_of(state, 0);
   in.expect(std::memcmp(header.magic, own.magic, sizeof own.magic) == 0, "not a session file of cria",
             "at byte 0");
-  in.expect_equal("version", own.version, header.version, "at byte 8");
+  in.expect_equal("version", version_of(header.kv_type), header.version, "at byte 8");
   in.expect_equal("saved with another KV type", own.kv_type, header.kv_type, "at byte 12");
   in.expect(header.model == own.model, "saved with another model than " + state.model().file().path(),
             "at byte 16");

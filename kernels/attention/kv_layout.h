@@ -2,9 +2,10 @@
 // starts 64-byte aligned.
 //
 //   F16, F32  K: [tile][head_dim][kKeyTile]           V: [position][value_dim rounded up to 16], zero-padded
-//   Q8_0      K: [tile][block of 32 dims], each 64 f16 scales, then int8 [32][kKeyTile]; dims rounded up to 32,
-//                zero-padded
-//             V: [position][value_dim rounded up to 32] as BlockQ8_0
+//   Q8_0      K, V: [tile][block of 32 dims], each 64 f16 scales, then bytes q + 128, so that four dims of a key, or four
+//                positions of a dim of a value, lie together, sixteen such fours in a line:
+//             K: [key / 16][dim / 4][key % 16][dim % 4]; V: [dim / 16][position / 4][dim % 16][position % 4];
+//                dims rounded up to 32, zero-padded
 #pragma once
 
 #include <cstddef>
@@ -16,16 +17,27 @@ namespace cria {
 
 constexpr std::size_t round_up(std::size_t n, std::size_t unit) { return (n + unit - 1) / unit * unit; }
 
-/// Bytes of one 32-dim block of a Q8_0 key tile, and where its int8 values start.
-inline constexpr std::size_t kQ8KeyBlockBytes = kKeyTile * sizeof(BlockQ8_0);
-inline constexpr std::size_t kQ8KeyBlockValues = kKeyTile * sizeof(F16Bits);
+/// Bytes of one block of 32 dims of a Q8_0 tile, and where its values start.
+inline constexpr std::size_t kQ8BlockBytes = kKeyTile * sizeof(BlockQ8_0);
+inline constexpr std::size_t kQ8BlockValues = kKeyTile * sizeof(F16Bits);
+
+/// A byte holds q + this: what instructions that multiply unsigned by signed bytes want.
+inline constexpr int kQ8Bias = 128;
+
+/// Where in a block of 32 dims the byte of a position (in its tile) and a dim lies.
+constexpr std::size_t q8_key_offset(std::size_t slot, std::size_t dim) {
+  return kQ8BlockValues + slot / 16 * 512 + dim / 4 * 64 + slot % 16 * 4 + dim % 4;
+}
+constexpr std::size_t q8_value_offset(std::size_t slot, std::size_t dim) {
+  return kQ8BlockValues + dim / 16 * 1024 + slot / 4 * 64 + dim % 16 * 4 + slot % 4;
+}
 
 /// Bytes of kKeyTile keys of one kv head.
 constexpr std::size_t key_tile_bytes(KvType type, std::size_t head_dim) {
-  if (type == KvType::Q8_0) return round_up(head_dim, 32) / 32 * kQ8KeyBlockBytes;
+  if (type == KvType::Q8_0) return round_up(head_dim, 32) / 32 * kQ8BlockBytes;
   return head_dim * kKeyTile * (type == KvType::F16 ? 2 : 4);
 }
-/// Bytes of one value row of one kv head.
+/// Bytes of one position's value of one kv head; as Q8_0 they lie together with those of its tile only.
 constexpr std::size_t value_row_bytes(KvType type, std::size_t value_dim) {
   if (type == KvType::Q8_0) return round_up(value_dim, 32) / 32 * sizeof(BlockQ8_0);
   return round_up(value_dim, 16) * (type == KvType::F16 ? 2 : 4);
@@ -35,7 +47,8 @@ constexpr std::size_t key_head_bytes(KvType type, std::size_t head_dim, std::siz
   return round_up(n_ctx, kKeyTile) / kKeyTile * key_tile_bytes(type, head_dim);
 }
 constexpr std::size_t value_head_bytes(KvType type, std::size_t value_dim, std::size_t n_ctx) {
-  return round_up(n_ctx * value_row_bytes(type, value_dim), 64);
+  const std::size_t rows = type == KvType::Q8_0 ? round_up(n_ctx, kKeyTile) : n_ctx;
+  return round_up(rows * value_row_bytes(type, value_dim), 64);
 }
 
 /// New keys (already rotated) and values of one layer, for positions first_pos … first_pos+n_tokens-1.

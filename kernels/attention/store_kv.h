@@ -27,17 +27,20 @@ void quantize_head(const float* x, std::size_t n, F f) {
   }
 }
 
+/// Key or value `slot` of a Q8_0 tile; offset: where in a block its byte of a dim lies.
+template <class Isa, class Offset>
+void store_q8(const float* x, std::size_t n, std::byte* tile, std::size_t slot, Offset offset) {
+  quantize_head<Isa>(x, n, [&](std::size_t block, float d, const std::int8_t* q) {
+    std::byte* const to = tile + block * kQ8BlockBytes;
+    F32x16<Isa>::store_one_f16(to + slot * sizeof(F16Bits), d);
+    for (std::size_t i = 0; i < 32; ++i) to[offset(slot, i)] = static_cast<std::byte>(q[i] + kQ8Bias);
+  });
+}
+
+/// As F16 or F32.
 template <class Isa>
 void store_value_row(KvType type, const float* v, std::size_t n, std::byte* row) {
   using V = F32x16<Isa>;
-  if (type == KvType::Q8_0) {
-    quantize_head<Isa>(v, n, [&](std::size_t block, float d, const std::int8_t* q) {
-      std::byte* to = row + block * sizeof(BlockQ8_0);
-      V::store_one_f16(to, d);
-      __builtin_memcpy(to + sizeof(F16Bits), q, 32);
-    });
-    return;
-  }
   const std::size_t bytes = type == KvType::F16 ? 2 : 4;
   for (std::size_t i = 0; i < n; i += kFloatLanes) {
     const V x = n - i < kFloatLanes ? V::load_partial(v + i, n - i) : V::load(v + i);
@@ -64,20 +67,21 @@ void store_key(KvType type, const float* k, std::size_t n, std::byte* tile, std:
     }
     return;
   }
-  quantize_head<Isa>(k, n, [&](std::size_t block, float d, const std::int8_t* q) {
-    std::byte* to = tile + block * kQ8KeyBlockBytes;
-    V::store_one_f16(to + slot * sizeof(F16Bits), d);
-    auto* values = reinterpret_cast<std::int8_t*>(to + kQ8KeyBlockValues) + slot;
-    for (std::size_t i = 0; i < 32; ++i) values[i * kKeyTile] = q[i];
-  });
+  store_q8<Isa>(k, n, tile, slot, q8_key_offset);
+}
+
+/// Value `slot` of a tile.
+template <class Isa>
+void store_value(KvType type, const float* v, std::size_t n, std::byte* tile, std::size_t slot) {
+  if (type == KvType::Q8_0) return store_q8<Isa>(v, n, tile, slot, q8_value_offset);
+  store_value_row<Isa>(type, v, n, tile + slot * value_row_bytes(type, n));
 }
 
 /// KernelSet::store_kv.
 template <class Isa>
 void store_kv(const KvStoreJob& job, std::size_t head_begin, std::size_t head_end) {
   const std::size_t tile_bytes = key_tile_bytes(job.kv_type, job.head_dim),
-                    row_bytes = value_row_bytes(job.kv_type, job.value_dim),
-                    value_bytes = kKeyTile * row_bytes;
+                    value_bytes = kKeyTile * value_row_bytes(job.kv_type, job.value_dim);
   for (std::size_t head = head_begin; head < head_end; ++head) {
     std::byte* keys = job.k_cache + head * job.k_head_bytes;
     std::byte* values = job.v_cache + head * job.v_head_bytes;
@@ -87,8 +91,8 @@ void store_kv(const KvStoreJob& job, std::size_t head_begin, std::size_t head_en
       store_key<Isa>(job.kv_type, job.k + t * job.k_stride + head * job.head_dim, job.head_dim,
                      keys + tile * tile_bytes, slot);
       if (job.v_cache == nullptr) continue;
-      store_value_row<Isa>(job.kv_type, job.v + t * job.v_stride + head * job.value_dim, job.value_dim,
-                           values + tile * value_bytes + slot * row_bytes);
+      store_value<Isa>(job.kv_type, job.v + t * job.v_stride + head * job.value_dim, job.value_dim,
+                       values + tile * value_bytes, slot);
     }
   }
 }

@@ -15,7 +15,8 @@ std::size_t matmul_scratch_bytes(std::size_t cols) noexcept {
 
 std::size_t attention_scratch_bytes(std::size_t /*n_heads*/, std::size_t /*n_kv_heads*/, std::size_t head_dim,
                                     std::size_t value_dim) noexcept {
-  return AttentionScratch::floats(head_dim, value_dim) * sizeof(float);
+  return AttentionScratch::bytes(value_dim) + std::max(FloatAttentionScratch::bytes(head_dim, value_dim),
+                                                       IntAttentionScratch::bytes(head_dim, value_dim));
 }
 
 }  // namespace cria

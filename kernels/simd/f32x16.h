@@ -47,9 +47,6 @@ struct F32x16 {
       if constexpr (type == Stored::F16) return Ops::load_f16(q);
     });
   }
-  [[gnu::always_inline]] static F32x16 load_i8(const std::int8_t* p) {
-    return each([&](std::size_t i) { return Ops::load_i8(p + i * Ops::kSize); });
-  }
   /// The first n < 16 numbers, zeros after them; reads nothing beyond.
   template <Stored type>
   static F32x16 load_partial_as(const std::byte* p, std::size_t n) {
@@ -61,12 +58,7 @@ struct F32x16 {
     return load_partial_as<Stored::F32>(reinterpret_cast<const std::byte*>(p), n);
   }
 
-  /// One f16 at p, read and written by this instruction set's own conversions.
-  static float load_one_f16(const std::byte* p) {
-    alignas(64) float out[kFloatLanes];
-    load_partial_as<Stored::F16>(p, 1).store(out);
-    return out[0];
-  }
+  /// One f16 at p, by this instruction set's own conversion.
   static void store_one_f16(std::byte* p, float x) {
     std::byte all[kFloatLanes * 2];
     broadcast(x).store_f16(all);

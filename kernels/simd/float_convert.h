@@ -72,7 +72,6 @@ struct FloatOps<ScalarIsa> {
     return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0xFFFF0000U);
   }
   static float load_f16(const void* p) { return f16_to_f32(load_bits(p)); }
-  static float load_i8(const std::int8_t* p) { return *p; }
   static void store_f16(void* p, float x) {
     const std::uint16_t bits = f32_to_f16(x);
     std::memcpy(p, &bits, sizeof bits);
@@ -146,9 +145,6 @@ struct FloatOps<Avx2> : XsimdFloatOps<Avx2> {
     return _mm256_and_ps(x, _mm256_castsi256_ps(_mm256_set1_epi32(static_cast<int>(0xFFFF0000U))));
   }
   static Batch load_f16(const void* p) { return _mm256_cvtph_ps(load128(p)); }
-  static Batch load_i8(const std::int8_t* p) {
-    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
-  }
   static void store_f16(void* p, Batch x) {
     _mm_storeu_si128(static_cast<__m128i*>(p), _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
   }
@@ -230,9 +226,6 @@ struct FloatOps<Avx512> : XsimdFloatOps<Avx512> {
     return _mm512_and_ps(x, _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(0xFFFF0000U))));
   }
   static Batch load_f16(const void* p) { return _mm512_cvtph_ps(load256(p)); }
-  static Batch load_i8(const std::int8_t* p) {
-    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
-  }
   static void store_f16(void* p, Batch x) {
     _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
   }
@@ -290,12 +283,6 @@ struct FloatOps<Neon> : XsimdFloatOps<Neon> {
     return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(x), vdupq_n_u32(0xFFFF0000U)));
   }
   static Batch load_f16(const void* p) { return vcvt_f32_f16(vreinterpret_f16_u16(load64(p))); }
-  static Batch load_i8(const std::int8_t* p) {
-    std::int32_t bits;
-    std::memcpy(&bits, p, sizeof bits);
-    const int8x8_t narrow = vreinterpret_s8_s32(vdup_n_s32(bits));
-    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(narrow))));
-  }
   static void store_f16(void* p, Batch x) {
     const uint16x4_t bits = vreinterpret_u16_f16(vcvt_f16_f32(x));
     std::memcpy(p, &bits, sizeof bits);

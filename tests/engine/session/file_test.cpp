@@ -121,6 +121,16 @@ TEST_F(SessionFile, RefusesAnotherContextOrKvType) {
   options.kv_type = KvType::F32;
   Session other(demo_model(), options);
   EXPECT_NE(error_of([&] { other.load(path); }).find("another KV type"), std::string::npos);
+  options.kv_type = KvType::Q8_0;
+  Session q8(demo_model(), options);
+  EXPECT_NE(error_of([&] { q8.load(path); }).find("another KV type"), std::string::npos);
+  q8.save(path);
+  EXPECT_NE(error_of([&] { other.load(path); }).find("another KV type"), std::string::npos);
+  std::string bytes = read();
+  EXPECT_EQ(bytes[8], 3);
+  bytes[8] = 2;  // from before the layout of Q8_0 changed
+  write(bytes);
+  EXPECT_NE(error_of([&] { q8.load(path); }).find("version: expected 3, got 2"), std::string::npos);
 }
 
 }  // namespace

@@ -1,7 +1,10 @@
 // Attention: every instruction set against the scalar one bit for bit, any split of tokens and heads
 // likewise, the scalar one against a plain softmax in double over the same cached values.
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "kernels/attention/attention.h"
 #include "kernels/attention/kv_layout.h"
@@ -13,26 +16,40 @@ namespace {
 
 struct AttentionShape {
   std::size_t heads, kv_heads, head_dim, value_dim, first_pos, tokens, window;
+  std::size_t chunk = 0;
+  float softcap = 0;
+  bool sinks = false, latent = false;
+
+  [[nodiscard]] std::size_t first_key(std::size_t pos) const {
+    const std::size_t from = chunk == 0 ? 0 : pos / chunk * chunk;
+    return window == 0 || pos < window ? from : std::max(from, pos + 1 - window);
+  }
+  [[nodiscard]] double scale() const { return 1 / std::sqrt(static_cast<double>(head_dim)); }
 };
 std::ostream& operator<<(std::ostream& out, const AttentionShape& s) {
   return out << s.heads << '/' << s.kv_heads << " heads, dims " << s.head_dim << ',' << s.value_dim << ", at "
-             << s.first_pos << '+' << s.tokens << ", window " << s.window;
+             << s.first_pos << '+' << s.tokens << ", window " << s.window << ", chunk " << s.chunk << ", cap "
+             << s.softcap << (s.sinks ? ", sinks" : "") << (s.latent ? ", latent" : "");
 }
 
 const AttentionShape kShapes[] = {
-    {1, 1, 64, 64, 0, 1, 0},       // one token, one head
-    {4, 4, 64, 64, 63, 1, 0},      // the last position of a tile
-    {4, 2, 64, 64, 64, 1, 0},      // the first of the next
-    {32, 4, 64, 64, 300, 1, 0},    // decoding with grouped heads
-    {8, 8, 128, 128, 0, 70, 0},    // a prompt over a tile's border
-    {8, 2, 128, 128, 50, 150, 0},  // a later chunk, more queries than one pass takes
-    {7, 1, 40, 24, 10, 20, 0},     // dims that are no multiple of 16
-    {6, 3, 80, 80, 3, 33, 0},      // dims that are no multiple of 32 or 64
-    {2, 2, 8, 8, 0, 5, 0},         // less than a register
-    {2, 1, 256, 256, 100, 3, 0},   //
-    {4, 2, 64, 64, 200, 90, 100},  // a window that begins inside tiles
-    {4, 2, 64, 64, 200, 90, 7},    // a window narrower than a block of tokens
-    {3, 1, 64, 64, 0, 200, 1},     // every token sees itself only
+    {1, 1, 64, 64, 0, 1, 0},                         // one token, one head
+    {4, 4, 64, 64, 63, 1, 0},                        // the last position of a tile
+    {4, 2, 64, 64, 64, 1, 0},                        // the first of the next
+    {32, 4, 64, 64, 300, 1, 0},                      // decoding with grouped heads
+    {8, 8, 128, 128, 0, 70, 0},                      // a prompt over a tile's border
+    {8, 2, 128, 128, 50, 150, 0},                    // a later chunk, more queries than one pass takes
+    {7, 1, 40, 24, 10, 20, 0},                       // dims that are no multiple of 16
+    {6, 3, 80, 80, 3, 33, 0},                        // dims that are no multiple of 32 or 64
+    {2, 2, 8, 8, 0, 5, 0},                           // less than a register
+    {2, 1, 256, 256, 100, 3, 0},                     //
+    {4, 2, 64, 64, 200, 90, 100},                    // a window that begins inside tiles
+    {4, 2, 64, 64, 200, 90, 7},                      // a window narrower than a block of tokens
+    {3, 1, 64, 64, 0, 200, 1},                       // every token sees itself only
+    {4, 2, 96, 96, 60, 80, 0, 48, 0, true},          // chunks that begin inside tiles, sinks
+    {5, 1, 40, 72, 20, 90, 50, 0, 1.5F},             // a soft cap that bends most scores
+    {12, 1, 72, 40, 30, 40, 0, 0, 0, false, true},   // values that end inside a block of the keys
+    {6, 1, 192, 128, 120, 9, 0, 0, 0, false, true},  // latent keys
 };
 constexpr KvType kKvTypes[] = {KvType::F16, KvType::F32, KvType::Q8_0};
 
@@ -69,7 +86,7 @@ struct Cache {
       job.value_dim = s.value_dim;
       job.kv_type = type;
       job.k_cache = k.data();
-      job.v_cache = v.data();
+      job.v_cache = s.latent ? nullptr : v.data();
       job.k_head_bytes = k_bytes;
       job.v_head_bytes = v_bytes;
       kernels.store_kv(job, 0, s.kv_heads);
@@ -82,19 +99,33 @@ struct Cache {
     const std::size_t slot = pos % kKeyTile;
     if (type == KvType::F32) return load<float>(tile, d * kKeyTile + slot);
     if (type == KvType::F16) return f16_to_f32(load<F16Bits>(tile, d * kKeyTile + slot));
-    const std::byte* block = tile + d / 32 * kQ8KeyBlockBytes;
-    return static_cast<double>(f16_to_f32(load<F16Bits>(block, slot))) *
-           load<std::int8_t>(block + kQ8KeyBlockValues, d % 32 * kKeyTile + slot);
+    const auto [scale, byte] = q8_key(head, pos, d);
+    return scale * byte;
   }
   [[nodiscard]] double value(std::size_t head, std::size_t pos, std::size_t d) const {
+    if (shape.latent) return key(head, pos, d);
     const std::byte* row = v.data() + head * v_bytes + pos * value_row_bytes(type, shape.value_dim);
     if (type == KvType::F32) return load<float>(row, d);
     if (type == KvType::F16) return f16_to_f32(load<F16Bits>(row, d));
-    const auto block = load_block<BlockQ8_0>(row + d / 32 * sizeof(BlockQ8_0));
-    return static_cast<double>(f16_to_f32(block.d)) * block.q[d % 32];
+    const auto [scale, byte] = q8_value(head, pos, d);
+    return scale * byte;
+  }
+  /// A value's scale and byte.
+  [[nodiscard]] std::pair<double, int> q8_value(std::size_t head, std::size_t pos, std::size_t d) const {
+    if (shape.latent) return q8_key(head, pos, d);
+    const std::size_t slot = pos % kKeyTile, row = value_row_bytes(type, shape.value_dim);
+    return q8(v.data() + head * v_bytes + (pos - slot) * row + d / 32 * kQ8BlockBytes, slot,
+              q8_value_offset(slot, d % 32));
   }
 
  private:
+  [[nodiscard]] std::pair<double, int> q8_key(std::size_t head, std::size_t pos, std::size_t d) const {
+    const std::byte* tile = k.data() + head * k_bytes + pos / kKeyTile * key_tile_bytes(type, shape.head_dim);
+    return q8(tile + d / 32 * kQ8BlockBytes, pos % kKeyTile, q8_key_offset(pos % kKeyTile, d % 32));
+  }
+  static std::pair<double, int> q8(const std::byte* block, std::size_t slot, std::size_t offset) {
+    return {f16_to_f32(load<F16Bits>(block, slot)), static_cast<int>(block[offset]) - kQ8Bias};
+  }
   template <class T>
   static T load(const std::byte* p, std::size_t i) {
     T x;
@@ -104,9 +135,10 @@ struct Cache {
 };
 
 struct Queries {
-  Buffer<float> q;
-  explicit Queries(const AttentionShape& s) : q(s.tokens * s.heads * s.head_dim) {
+  Buffer<float> q, sinks;
+  explicit Queries(const AttentionShape& s) : q(s.tokens * s.heads * s.head_dim), sinks(s.heads) {
     fill_random(q.data(), q.size(), 13, 2);
+    fill_random(sinks.data(), sinks.size(), 14, 2);
   }
 };
 
@@ -123,10 +155,13 @@ AttentionJob make_job(const Cache& cache, const Queries& queries, Buffer<float>&
   job.value_dim = s.value_dim;
   job.first_pos = s.first_pos;
   job.window = s.window;
-  job.scale = 1 / std::sqrt(static_cast<float>(s.head_dim));
+  job.chunk = s.chunk;
+  job.softcap = s.softcap;
+  job.sinks = s.sinks ? queries.sinks.data() : nullptr;
+  job.scale = static_cast<float>(s.scale());
   job.kv_type = cache.type;
   job.k = cache.k.data();
-  job.v = cache.v.data();
+  job.v = s.latent ? nullptr : cache.v.data();
   job.k_head_bytes = cache.k_bytes;
   job.v_head_bytes = cache.v_bytes;
   return job;
@@ -177,31 +212,83 @@ TEST(Attention, SameBitsOnEveryIsaAndForEverySplit) {
   });
 }
 
+/// One query's softmax in double over the cached keys and values, and how far the kernel may be from it.
+class ExactAttention {
+ public:
+  ExactAttention(const Cache& cache, const Queries& queries, std::size_t token, std::size_t head)
+      : cache_(cache), kv_head_(head / (cache.shape.heads / cache.shape.kv_heads)) {
+    const AttentionShape& s = cache.shape;
+    const std::size_t pos = s.first_pos + token;
+    first_ = s.first_key(pos);
+    const float* q = &queries.q[(token * s.heads + head) * s.head_dim];
+    double step = 0;
+    for (std::size_t d = 0; d < s.head_dim; ++d) step = std::max(step, std::abs(q[d]) / kSteps);
+    double top = s.sinks ? queries.sinks[head] : -std::numeric_limits<double>::infinity();
+    for (std::size_t key = first_; key <= pos; ++key) {
+      double score = 0, size = 0;
+      for (std::size_t d = 0; d < s.head_dim; ++d) {
+        score += q[d] * cache.key(kv_head_, key, d);
+        size += std::abs(cache.key(kv_head_, key, d));
+      }
+      score *= s.scale();
+      weight_.push_back(s.softcap == 0 ? score : s.softcap * std::tanh(score / s.softcap));
+      top = std::max(top, weight_.back());
+      score_error_ = std::max(score_error_, step / 2 * size * s.scale());
+    }
+    sink_ = s.sinks ? std::exp(queries.sinks[head] - top) : 0;
+    double sum = sink_;
+    for (double& w : weight_) sum += w = std::exp(w - top);
+    for (double& w : weight_) w /= sum;
+    sink_ /= sum;
+  }
+
+  [[nodiscard]] double value(std::size_t d) const {
+    double out = 0;
+    for (std::size_t i = 0; i < weight_.size(); ++i)
+      out += weight_[i] * cache_.value(kv_head_, first_ + i, d);
+    return out;
+  }
+
+  /// Scores up to about 10 carry head_dim roundings: 1e-5 of every weight, values are of order 1. To that a Q8_0 cache
+  /// adds what is rounded to integers:
+  /// - a query, by half a step of amax/32512 in every dim. A score is wrong by at most e = step/2·Σ|key|·scale (a soft
+  ///   cap makes it no larger), a weight over the sum of weights by a factor within exp(±2e), the sum of weights times
+  ///   values by (exp(2e) - 1)·Σ weight·|value - sum|, in which a sink is a key of value 0;
+  /// - weights times their values' scales, d = |value|/|byte|, by half a step of their maximum in the tile/32512.
+  [[nodiscard]] double tolerance(std::size_t d, double exact) const {
+    double spread = sink_ * std::abs(exact), rounded = 0, largest = 0, bytes = 0;
+    for (std::size_t i = 0; i < weight_.size(); ++i) {
+      const std::size_t key = first_ + i;
+      spread += weight_[i] * std::abs(cache_.value(kv_head_, key, d) - exact);
+      if (cache_.type != KvType::Q8_0) continue;
+      const auto [scale, byte] = cache_.q8_value(kv_head_, key, d);
+      largest = std::max(largest, weight_[i] * scale);
+      bytes += std::abs(byte);
+      if ((key + 1) % kKeyTile != 0 && i + 1 < weight_.size()) continue;
+      rounded += largest / kSteps / 2 * bytes;
+      largest = bytes = 0;
+    }
+    return cache_.type == KvType::Q8_0 ? 4e-5 + std::expm1(2 * score_error_) * spread + rounded : 4e-5;
+  }
+
+ private:
+  static constexpr double kSteps = 32512;
+  const Cache& cache_;
+  std::size_t kv_head_, first_;
+  std::vector<double> weight_;  // with sink_ they add up to 1
+  double sink_, score_error_ = 0;
+};
+
 TEST(Attention, IsASoftmaxOverTheKeys) {
   for_each_case([](const Cache& cache, const Queries& queries) {
     const AttentionShape& s = cache.shape;
     const Buffer<float> got = run(scalar_kernels(), cache, queries, s.tokens);
-    const double scale = 1 / std::sqrt(static_cast<double>(s.head_dim));
     for (std::size_t t = 0; t < s.tokens; ++t) {
       for (std::size_t head = 0; head < s.heads; ++head) {
-        const std::size_t kv_head = head / (s.heads / s.kv_heads), pos = s.first_pos + t;
-        const std::size_t first = s.window == 0 || pos < s.window ? 0 : pos + 1 - s.window;
-        const float* q = &queries.q[(t * s.heads + head) * s.head_dim];
-        std::vector<double> weight;
-        double top = -std::numeric_limits<double>::infinity(), sum = 0;
-        for (std::size_t key = first; key <= pos; ++key) {
-          double score = 0;
-          for (std::size_t d = 0; d < s.head_dim; ++d) score += q[d] * cache.key(kv_head, key, d);
-          weight.push_back(score * scale);
-          top = std::max(top, weight.back());
-        }
-        for (double& w : weight) sum += w = std::exp(w - top);
+        const ExactAttention exact(cache, queries, t, head);
         for (std::size_t d = 0; d < s.value_dim; ++d) {
-          double exact = 0;
-          for (std::size_t key = first; key <= pos; ++key)
-            exact += weight[key - first] / sum * cache.value(kv_head, key, d);
-          // Scores up to about 10 carry head_dim roundings: 1e-5 of every weight, values are of order 1.
-          ASSERT_NEAR(got[(t * s.heads + head) * s.value_dim + d], exact, 4e-5)
+          const double value = exact.value(d);
+          ASSERT_NEAR(got[(t * s.heads + head) * s.value_dim + d], value, exact.tolerance(d, value))
               << "token " << t << " head " << head << " dim " << d;
         }
       }

@@ -1,0 +1,181 @@
+// What the ways to compute attention share: the queries of one call, which keys of a tile each may see, the running
+// maximum and sum. Numerics: kernels/README.md.
+//
+// Query heads that share the kv head and neighbouring tokens are rows of the same blocks. A query's own
+// arithmetic never depends on its neighbours: each has its own range of keys in a tile, and sees only those.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/attention/kv_layout.h"
+#include "kernels/rows/activate.h"
+
+namespace cria {
+
+/// Queries that share one walk over the keys: the outputs of so many stay in L2.
+inline constexpr std::size_t kQueryChunk = 96;
+
+/// Queries whose tile is worked on together, at most; the maxima and sums of four are folded at once.
+inline constexpr std::size_t kBlockQueries = 12;
+
+/// Per-thread state of the queries, laid out in the caller's scratch; what a way needs besides lies behind it.
+struct AttentionScratch {
+  float* out;                 ///< [kQueryChunk][value_dim rounded up], not yet divided by the sums
+  float *max, *sum, *factor;  ///< [kQueryChunk]; factor: what a product of query and key is multiplied by
+  std::byte* work;
+
+  static constexpr std::size_t padded_values(std::size_t value_dim) { return round_up(value_dim, 32); }
+  static constexpr std::size_t bytes(std::size_t value_dim) {
+    return kQueryChunk * (padded_values(value_dim) + 3) * sizeof(float);
+  }
+  AttentionScratch(std::byte* memory, std::size_t value_dim)
+      : out(reinterpret_cast<float*>(memory)),
+        max(out + kQueryChunk * padded_values(value_dim)),
+        sum(max + kQueryChunk),
+        factor(sum + kQueryChunk),
+        work(memory + bytes(value_dim)) {}
+};
+
+/// Keys [begin, end) of a tile.
+struct KeyRange {
+  std::size_t begin, end;
+  [[nodiscard]] bool empty() const { return begin >= end; }
+};
+
+/// The ranges of a block's queries, and what they have in common.
+struct BlockRanges {
+  KeyRange keys[kBlockQueries], all{kKeyTile, 0}, common{0, kKeyTile};  // all: union, common: intersection
+  void set(std::size_t i, KeyRange range) {
+    keys[i] = range;
+    if (range.begin > common.begin) common.begin = range.begin;
+    if (range.end < common.end) common.end = range.end;
+    if (range.empty()) return;
+    if (range.begin < all.begin) all.begin = range.begin;
+    if (range.end > all.end) all.end = range.end;
+  }
+};
+
+/// The queries of one call: query i is head i % group of token token_begin + i / group.
+template <class Isa>
+class AttentionQueries {
+  using V = F32x16<Isa>;
+
+ protected:
+  AttentionQueries(const AttentionJob& job, std::size_t kv_head, std::size_t token_begin, std::byte* scratch)
+      : job_(job),
+        group_(job.n_heads / job.n_kv_heads),
+        kv_head_(kv_head),
+        token_begin_(token_begin),
+        stride_(AttentionScratch::padded_values(job.value_dim)),
+        out_groups_((job.value_dim + kFloatLanes - 1) / kFloatLanes),
+        scratch_(scratch, job.value_dim) {}
+
+  [[nodiscard]] std::size_t token(std::size_t query) const { return token_begin_ + query / group_; }
+  [[nodiscard]] std::size_t head(std::size_t query) const { return kv_head_ * group_ + query % group_; }
+  [[nodiscard]] std::size_t position(std::size_t query) const { return job_.first_pos + token(query); }
+  [[nodiscard]] const float* query_row(std::size_t query) const {
+    return job_.q + token(query) * job_.q_stride + head(query) * job_.head_dim;
+  }
+  [[nodiscard]] std::size_t first_key(std::size_t pos) const {
+    const std::size_t from = job_.chunk == 0 ? 0 : pos / job_.chunk * job_.chunk;
+    const std::size_t first = job_.window == 0 || pos < job_.window ? 0 : pos + 1 - job_.window;
+    return first > from ? first : from;
+  }
+  [[nodiscard]] KeyRange range(std::size_t query, std::size_t tile) const {
+    const std::size_t start = tile * kKeyTile, pos = position(query), first = first_key(pos);
+    if (pos < start || first >= start + kKeyTile) return {0, 0};
+    const std::size_t end = pos + 1 - start;
+    return {first > start ? first - start : 0, end < kKeyTile ? end : kKeyTile};
+  }
+  [[nodiscard]] std::size_t page(std::size_t tile) const {
+    return job_.pages == nullptr ? tile : job_.pages[tile];
+  }
+
+  /// State of queries [begin, begin + n) before the first key.
+  void start(std::size_t begin, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) {
+      // A sink is a score that was there before all others and has no value.
+      scratch_.max[i] = job_.sinks == nullptr ? -__builtin_inff() : job_.sinks[head(begin + i)];
+      scratch_.sum[i] = job_.sinks == nullptr ? 0 : 1;
+      scratch_.factor[i] = job_.scale;
+    }
+    for (std::size_t i = 0; i < n * stride_; ++i) scratch_.out[i] = 0;
+  }
+
+  /// scores become weights; maxima, sums and outputs are brought to the new maxima. first: the slot of the first of n
+  /// queries.
+  void softmax_step(float (*scores)[kKeyTile], const KeyRange* keys, std::size_t n, std::size_t first) {
+    const V zero = V::broadcast(0);
+    float *const max_so_far = scratch_.max + first, *const sum = scratch_.sum + first;
+    V lanes[kBlockQueries];  // largest scores, then sums of weights
+    for (V& v : lanes) v = zero;
+    for (std::size_t i = 0; i < n; ++i) {
+      lanes[i] = V::broadcast(max_so_far[i]);
+      if (keys[i].empty()) continue;
+      float* s = scores[i];
+      const float factor = scratch_.factor[first + i];
+      if (job_.softcap != 0) cap(s, keys[i], factor);
+      const V scale = V::broadcast(job_.softcap == 0 ? factor : 1);
+      for (std::size_t k = 0; k < keys[i].begin; ++k) s[k] = -__builtin_inff();
+      for (std::size_t k = keys[i].end; k < kKeyTile; ++k) s[k] = -__builtin_inff();
+      for (std::size_t k = 0; k < kKeyTile; k += kFloatLanes) {
+        const V score = V::load(s + k) * scale;
+        score.store(s + k);
+        lanes[i] = max(lanes[i], score);
+      }
+    }
+    alignas(64) float new_max[kBlockQueries], shrink[kFloatLanes] = {}, added[kBlockQueries];
+    for (std::size_t i = 0; i < n; i += 4)
+      V::max4(lanes[i], lanes[i + 1], lanes[i + 2], lanes[i + 3], new_max + i);
+    for (std::size_t i = 0; i < n; ++i) {
+      lanes[i] = zero;
+      if (keys[i].empty()) continue;
+      const V shift = V::broadcast(new_max[i]);
+      for (std::size_t k = 0; k < kKeyTile; k += kFloatLanes) {
+        const V weight = exp(V::load(scores[i] + k) - shift);
+        weight.store(scores[i] + k);
+        lanes[i] = lanes[i] + weight;
+      }
+      shrink[i] = max_so_far[i] - new_max[i];
+      max_so_far[i] = new_max[i];
+    }
+    exp(V::load(shrink)).store(shrink);
+    for (std::size_t i = 0; i < n; i += 4)
+      V::sum4(lanes[i], lanes[i + 1], lanes[i + 2], lanes[i + 3], added + i);
+    for (std::size_t i = 0; i < n; ++i) {
+      sum[i] = sum[i] * shrink[i] + added[i];
+      if (shrink[i] != 1.0F) rescale(scratch_.out + (first + i) * stride_, shrink[i]);
+    }
+  }
+
+  void finish(std::size_t query, std::size_t slot) {
+    const float* from = scratch_.out + slot * stride_;
+    float* to = job_.out + token(query) * job_.out_stride + head(query) * job_.value_dim;
+    const V factor = V::broadcast(1.0F / scratch_.sum[slot]);
+    for (std::size_t i = 0; i < job_.value_dim; i += kFloatLanes) {
+      const V out = V::load(from + i) * factor;
+      job_.value_dim - i < kFloatLanes ? out.store_partial(to + i, job_.value_dim - i) : out.store(to + i);
+    }
+  }
+
+  const AttentionJob& job_;
+  std::size_t group_, kv_head_, token_begin_;
+  std::size_t stride_, out_groups_;
+  AttentionScratch scratch_;
+
+ private:
+  /// Scores of the keys in range, scaled and capped; what lies outside is nobody's.
+  void cap(float* s, KeyRange keys, float factor) const {
+    const V scale = V::broadcast(factor);
+    for (std::size_t k = keys.begin; k < keys.end; k += kFloatLanes) {
+      const std::size_t lanes = keys.end - k < kFloatLanes ? keys.end - k : kFloatLanes;
+      store_group(soft_cap(load_group<Isa>(s + k, lanes) * scale, job_.softcap), s + k, lanes);
+    }
+  }
+  void rescale(float* out, float factor) const {
+    for (std::size_t g = 0; g < out_groups_; ++g, out += kFloatLanes)
+      (V::load(out) * V::broadcast(factor)).store(out);
+  }
+};
+
+}  // namespace cria
