@@ -13,6 +13,7 @@
 #include "tools/options/settings.h"
 #include "tools/options/usage_error.h"
 #include "tools/ranks/process_ranks.h"
+#include "tools/report/tuned.h"
 #include "tools/terminal/interrupt.h"
 #include "tools/terminal/messages.h"
 #include "tools/terminal/process.h"
@@ -52,13 +53,19 @@ std::string typed_value(const std::vector<std::string>& words, const std::string
   return "";
 }
 
-/// What the environment and the configuration file say, given to the subcommand beside what was typed.
-CommandSettings add_settings(const CLI::App& app, const Arguments& arguments) {
+/// What the environment and the configuration file say, and what was found best for the model, given to the subcommand
+/// beside what was typed.
+CommandSettings add_settings(CLI::App& app, const Arguments& arguments) {
   CLI::App& command = *arguments.command;
   if (arguments.given.contains(command.get_help_ptr()) || !takes_settings(command)) return {};
   const ConfigFile file = ConfigFile::read(app, ConfigFile::default_path());
   CommandSettings settings =
       settings_for(command, arguments.given, typed_value(arguments.words, "--preset"), file);
+  const TunedOptions tuned = add_tuned_settings(settings, command, arguments.given, arguments.words);
+  if (!tuned.empty())
+    app.parse_complete_callback([text = typed_options(tuned)] {
+      print_note("tuned for this model and machine: " + text + " (--no-tuned: without)");
+    });
   apply_settings(command, settings);
   return settings;
 }

@@ -15,6 +15,7 @@
 #include "model/plural.h"
 #include "tools/commands/bench_passes.h"
 #include "tools/commands/commands.h"
+#include "tools/commands/tune.h"
 #include "tools/options/command.h"
 #include "tools/options/find_model.h"
 #include "tools/options/model.h"
@@ -22,6 +23,7 @@
 #include "tools/options/types.h"
 #include "tools/report/bench_report.h"
 #include "tools/report/roofline.h"
+#include "tools/report/tuned.h"
 #include "tools/terminal/interrupt.h"
 #include "tools/terminal/messages.h"
 #include "tools/terminal/progress.h"
@@ -37,11 +39,12 @@ struct BenchOptions {
   std::string write;                   ///< keep the synthetic file here
   std::vector<std::size_t> prompt{512}, decode{128}, depth{0};
   std::vector<unsigned> threads;
-  unsigned repetitions = 5, batch = 512;
+  unsigned repetitions = 5, batch = 512, threads_prefill = 0;
   std::string kv_type = "f16";
   std::vector<std::size_t> verify, parallel, speculate;  ///< tokens, sequences, per cent
   bool shared_prompt = false;
   bool roofline = false, json = false, csv = false, markdown = false, no_mmap = false;
+  bool tune = false, remember = false;
 };
 
 /// What one token costs, from the weights that the graph multiplies.
@@ -159,6 +162,7 @@ class Bench {
     session_options.n_ctx = static_cast<std::uint32_t>(depth + most);
     session_options.n_batch = options_.batch;
     session_options.threads = threads;
+    session_options.threads_prefill = options_.threads_prefill;
     session_options.kv_type = parse_kv_type(options_.kv_type);
     Session session(model, session_options);
     const std::vector<TokenId> tokens = random_tokens(model, depth + most);
@@ -235,6 +239,25 @@ class Bench {
   std::optional<FiguresTable> passes_;
 };
 
+/// Says which options are best for each model.
+void run_tune(BenchOptions options) {
+  if (Leader::current() != nullptr) throw Error("", "--tune measures one process, not several ranks");
+  if (options.models.empty()) options.models.emplace_back();
+  const TuneHow how{.prompt = std::max<std::size_t>(options.prompt[0], 1),
+                    .decode = std::max<std::size_t>(options.decode[0], 1),
+                    .rounds = options.repetitions,
+                    .kv_type = parse_kv_type(options.kv_type)};
+  for (const std::string& named : options.models) {
+    const std::string path = find_model(named), label = std::filesystem::path(path).filename().string();
+    const TuneResult result = tune(path, how);
+    if (options.remember) {
+      remember_options(path, result.options());
+      print_note("remembered in " + tuned_path() + "; --no-tuned is without");
+    }
+    write_stdout(options.json ? tune_json(label, result) : tune_line(label, result) + "\n");
+  }
+}
+
 void run_bench(BenchOptions options) {
   for (const std::string& spec : options.synthetic) static_cast<void>(parse_synthetic(spec));
   static_cast<void>(kernels_in_use());
@@ -270,28 +293,26 @@ void add_bench(CLI::App& app) {
       ->type_name("SHAPE:TYPE");
   command->add_option("--write", options->write, "keep the (last) synthetic model's file here")
       ->type_name("FILE");
-  command->add_option("-p,--prompt", options->prompt, "prompt lengths; 0: none")
-      ->type_name("N,...")
-      ->delimiter(',')
-      ->check(range(0, 1 << 24))
-      ->capture_default_str();
-  command->add_option("-n,--decode", options->decode, "tokens to decode; 0: none")
-      ->type_name("N,...")
-      ->delimiter(',')
-      ->check(range(0, 1 << 24))
-      ->capture_default_str();
+  CLI::Option* prompt = command->add_option("-p,--prompt", options->prompt, "prompt lengths; 0: none");
+  prompt->type_name("N,...")->delimiter(',')->check(range(0, 1 << 24))->capture_default_str();
+  CLI::Option* decode = command->add_option("-n,--decode", options->decode, "tokens to decode; 0: none");
+  decode->type_name("N,...")->delimiter(',')->check(range(0, 1 << 24))->capture_default_str();
   command->add_option("-d,--depth", options->depth, "tokens already in the KV cache")
       ->type_name("N,...")
       ->delimiter(',')
       ->check(range(0, 1 << 24))
       ->capture_default_str();
-  command->add_option("-r,--repetitions", options->repetitions, "runs counted, after one that is not")
-      ->capture_default_str()
-      ->type_name("N")
-      ->check(range(1, 1000));
+  CLI::Option* repetitions =
+      command->add_option("-r,--repetitions", options->repetitions, "runs counted, after one that is not");
+  repetitions->capture_default_str()->type_name("N")->check(range(1, 1000));
   command->add_option("-t,--threads", options->threads, "numbers of threads (default: the physical cores)")
       ->type_name("N,...")
       ->delimiter(',')
+      ->check(range(1, 4096));
+  command
+      ->add_option("--threads-prefill", options->threads_prefill,
+                   "threads for prompts (default: as --threads)")
+      ->type_name("N")
       ->check(range(1, 4096));
   command->add_option("-b,--batch", options->batch, "tokens per prefill chunk")
       ->capture_default_str()
@@ -328,17 +349,34 @@ void add_bench(CLI::App& app) {
       ->check(range(0, 100))
       ->excludes(verify)
       ->excludes(parallel);
+  add_tuned_option(*command);
   command->add_flag("--roofline", options->roofline,
                     "measure the machine's limits too, and say the share reached");
   command->add_flag("--no-mmap", options->no_mmap, "read the file into memory instead of mapping it");
   command->add_flag("--json", options->json, "an array of objects");
   command->add_flag("--csv", options->csv, "comma-separated values");
   command->add_flag("--md", options->markdown, "a Markdown table");
+  CLI::Option* tunes = command->add_flag(
+      "--tune", options->tune,
+      "try threads, batches and huge pages, and say in one line which options are best for the model here");
+  for (const char* other : {"--synthetic", "--depth", "--threads", "--threads-prefill", "--batch", "--verify",
+                            "--parallel", "--speculate-rates", "--roofline", "--no-mmap", "--csv", "--md"})
+    tunes->excludes(other);
+  command
+      ->add_flag("--remember", options->remember,
+                 "run, chat, serve, bench and others use them for this model on this machine from now on")
+      ->needs(tunes);
   command->footer(
       "Examples:\n  cria bench -m model.gguf -p 512 -n 128 -t 1,2\n  cria bench --synthetic 1.1b:Q4_K "
       "--synthetic 1.1b:IQ3_S --roofline\n  cria bench -m model.gguf --verify 1,2,4,8,16\n  cria bench -m "
-      "model.gguf -p 512 -n 128 --parallel 1,8,32");
-  on_run(command, [options] { return run_bench(*options), 0; });
+      "model.gguf -p 512 -n 128 --parallel 1,8,32\n  cria bench -m model.gguf --tune --remember");
+  on_run(command, [=] {
+    if (!options->tune) return run_bench(*options), 0;
+    if (prompt->count() == 0) options->prompt = {1024};  // two of the usual batches
+    if (decode->count() == 0) options->decode = {32};
+    if (repetitions->count() == 0) options->repetitions = 3;
+    return run_tune(*options), 0;
+  });
 }
 
 }  // namespace cria::tools

@@ -8,6 +8,7 @@
 #include "tools/options/settings.h"
 #include "tools/report/json.h"
 #include "tools/report/table.h"
+#include "tools/report/tuned.h"
 #include "tools/terminal/messages.h"
 #include "tools/terminal/terminal.h"
 
@@ -25,7 +26,8 @@ struct ConfigOptions {
 
 /// What is set for a subcommand; with `all` also the defaults of options that nothing sets.
 void add_rows(std::vector<Row>& rows, const CLI::App& command, const ConfigFile& file, bool all) {
-  const CommandSettings settings = settings_for(command, {}, "", file);
+  CommandSettings settings = settings_for(command, {}, "", file);
+  add_tuned_settings(settings, command, {}, {});
   for (const CLI::Option* option : command.get_options()) {
     if (option->get_positional() || option->get_lnames().empty() || option == command.get_help_ptr())
       continue;
@@ -92,7 +94,7 @@ void add_config(CLI::App& app) {
       "~/.config/cria/config.toml. There a key is an option's long name, for all commands that have it; "
       "those "
       "of a section [run] are for that command, those of [preset.NAME] a preset of sampling and system "
-      "message.\n"
+      "message. What cria bench --tune --remember has found for a model counts least.\n"
       "Example of a file:\n"
       "  threads = 4\n"
       "  [chat]\n"

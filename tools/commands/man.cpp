@@ -54,7 +54,9 @@ std::string man_page(const CLI::App& app) {
        "where Hugging Face and ollama keep theirs, if not where they usually do"},
       {"CRIA_ISA", "the instruction set to use instead of the best (see cria inspect --cpu)"},
       {"NO_COLOR", "no colours, if set"},
-      {"XDG_STATE_HOME", "directory of cria/history, the lines typed in cria chat (default: ~/.local/state)"},
+      {"XDG_STATE_HOME",
+       "directory of cria/history, the lines typed in cria chat, and cria/tuned.json, what cria bench --tune "
+       "remembers (default: ~/.local/state)"},
   };
   text +=
       ".SH SEVERAL MACHINES\n.nf\nmpirun \\-n 4 \\-\\-hostfile hosts \\-\\-bind\\-to none cria run \\-m FILE "

@@ -45,6 +45,11 @@ void add_pre_option(CLI::App& command, std::string& pre) {
       ->check(check_pre_name);
 }
 
+void add_tuned_option(CLI::App& command) {
+  command.add_flag_callback(
+      "--no-tuned", [] {}, "without what cria bench --tune --remember has found best for this model");
+}
+
 void add_lora_option(CLI::App& command, std::vector<std::string>& loras) {
   command
       .add_option("--lora", loras, "adapter (GGUF) that is added to the model, SCALE times; may be repeated")
@@ -112,6 +117,7 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
       ->check(range(0.1, 86400.0));
   command.add_flag("--mlock", options.mlock, "keep the model in memory");
   command.add_flag("--no-mmap", options.no_mmap, "read the file into memory instead of mapping it");
+  add_tuned_option(command);
   command.add_flag("--profile", options.profile, "a table of the time per graph node on stderr at the end");
   command.add_flag("-v,--verbose", options.verbose, "notes on model, memory and speed on stderr");
 }

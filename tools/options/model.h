@@ -31,6 +31,9 @@ void warn_of_missing_pre(const Vocabulary& vocabulary);
 /// --pre
 void add_pre_option(CLI::App& command, std::string& pre);
 
+/// --no-tuned, which the command line itself sees to (report/tuned.h)
+void add_tuned_option(CLI::App& command);
+
 /// --lora FILE[:SCALE], any number of them
 void add_lora_option(CLI::App& command, std::vector<std::string>& loras);
 /// What was given to it. Throws a usage error for a scale that is no finite number.

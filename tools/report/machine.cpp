@@ -7,7 +7,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "engine/execute/kernels_in_use.h"
 #include "engine/execute/team.h"
+#include "model/plural.h"
 
 namespace cria::tools {
 namespace {
@@ -61,6 +63,10 @@ std::vector<CacheInfo> caches() {
 std::string cpu_name() {
   const std::string name = proc_value("/proc/cpuinfo", "model name");
   return name.empty() ? "unknown CPU" : name;
+}
+
+std::string machine_label() {
+  return cpu_name() + ", " + counted(usable_cores(), "core") + ", " + std::string(kernels_in_use().isa);
 }
 
 MachineInfo this_machine() {

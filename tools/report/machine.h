@@ -27,4 +27,8 @@ MachineInfo this_machine();
 /// The processor's name.
 std::string cpu_name();
 
+/// "NAME, 2 cores, avx2": what speeds depend on, with the cores and the instruction set that this process may use.
+/// Throws UnknownInstructionSet.
+std::string machine_label();
+
 }  // namespace cria::tools
