@@ -4,8 +4,8 @@
     tests/ranks.py [sameness] [memory] [--program build/release/tools/cria] [--mpirun mpirun] [--model FILE]…
 
 sameness: logits, greedy and sampled answers, perplexity and a file of requests, for every division, model and type of keys and
-values. Models: the demo model, the same shape in 4 bits, one with experts, and what --model adds. memory: a table (Markdown) of
-what 1, 2 and 4 ranks read of a model's file and have in memory (the files lie in $TMPDIR: 2.5 GB, on a disk).
+values; --shape and --kv-type take parts of the some 480 runs. Models: --shape's, and what --model adds. memory: a table (Markdown)
+of what 1, 2 and 4 ranks read of a model's file and have in memory (the files lie in $TMPDIR: 2.5 GB, on a disk).
 """
 import argparse
 import json
@@ -22,6 +22,8 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DIVISIONS = [(2, "1,1"), (2, "2,1"), (3, "1,1,1"), (3, "5,3,1"), (4, "1,1,1,1"), (7, "1,1,1,1,1,1,1"), (2, "auto")]
 KV_TYPES = ["f16", "f32", "q8_0"]
+DEMO = ROOT / "data/cria-demo-Q8_0.gguf"
+SHAPES = ["text", "demo:Q4_K", "moe-demo:Q4_K", "mla-demo:Q4_K"]  # text: the demo model
 TEXT = ("The ship that left the harbour in the morning came back before the evening. Nobody had seen the island that the "
         "captain spoke of, and those who had been with him said nothing at all. ")
 ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -71,7 +73,7 @@ class Sameness:
         yield ["batch", *common, "-i", str(self.work / "requests"), "--parallel", "3", "-o"]
 
     def check(self, model, has_texts):
-        for kv_type in KV_TYPES:
+        for kv_type in self.options.kv_type or KV_TYPES:
             for command in self.commands(model, kv_type, has_texts):
                 alone = self.output(None, command)
                 for ranks in DIVISIONS:
@@ -81,10 +83,11 @@ class Sameness:
 
     def run(self):
         begin = time.monotonic()
-        shapes = [synthetic(self.options, shape, self.work / f"{shape}.gguf") for shape in ("demo:Q4_K", "moe-demo:Q4_K")]
-        for model in [ROOT / "data/cria-demo-Q8_0.gguf", *shapes, *self.options.model]:
+        shapes = [DEMO if shape == "text" else synthetic(self.options, shape, self.work / f"{shape}.gguf")
+                  for shape in self.options.shape or SHAPES]
+        for model in [*shapes, *self.options.model]:
             self.check(model, model not in self.options.model)
-            print(f"{pathlib.Path(model).name}: {len(DIVISIONS)} divisions, {len(KV_TYPES)} types of keys and values", flush=True)
+            print(f"{pathlib.Path(model).name}: {len(DIVISIONS)} divisions", flush=True)
         print(f"{self.runs} runs in {time.monotonic() - begin:.0f} s, {len(self.wrong)} differ")
         return not self.wrong
 
@@ -95,7 +98,8 @@ class Memory:
 
     def __init__(self, options, work):
         self.options, self.work = options, work
-        synthetic(options, options.shape, self.file(0))
+        self.shape = (options.shape or ["1.1b:Q4_K"])[0]
+        synthetic(options, self.shape, self.file(0))
         self.size = self.file(0).stat().st_size
 
     def file(self, rank):
@@ -162,7 +166,7 @@ class Memory:
         def mib(numbers):
             return ", ".join(f"{number / MIB:.1f}" for number in numbers)
         alone = 0
-        print(f"{self.options.shape}, {self.size / MIB:.0f} MiB, a prompt of 70 tokens and 8 more; MiB of the file, by rank:\n")
+        print(f"{self.shape}, {self.size / MIB:.0f} MiB, a prompt of 70 tokens and 8 more; MiB of the file, by rank:\n")
         print("| ranks | in memory | read from the disk | told by -v | most in memory / (one process's / N) |\n|---|---|---|---|---|")
         for n in (1, 2, 4):
             held, read, told = self.measure(n)
@@ -177,7 +181,8 @@ def main():
     parser.add_argument("--program", default=ROOT / "build/release/tools/cria")
     parser.add_argument("--mpirun", default="mpirun")
     parser.add_argument("--model", type=pathlib.Path, action="append", default=[], help="one more, whose logits are compared")
-    parser.add_argument("--shape", default="1.1b:Q4_K", help="of the model whose memory is measured")
+    parser.add_argument("--shape", action="append", help=f"sameness: some of {' '.join(SHAPES)}; memory: instead of 1.1b:Q4_K")
+    parser.add_argument("--kv-type", action="append", choices=KV_TYPES, help="sameness: not all three")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         steps = {"sameness": Sameness, "memory": Memory}

@@ -10,20 +10,23 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { kSlots = 256, kRanks = 64, kUnasked = 64 << 10 };  // beyond so many bytes MPI asks before it sends
+enum { kSlots = 256, kRanks = 64, kUnasked = 64 << 10, kMost = 2 };  // beyond kUnasked bytes MPI asks before it sends
 
 static _Atomic double (*sent)[kRanks];  // [operation % kSlots][rank]: seconds
 static double latency, seconds_per_byte;
 static int rank, size;
 
-// The operation that is under way: cria has one at a time.
-static struct {
+// The operations that are under way: cria has kMost at a time, and waits for them in their order.
+struct operation {
   MPI_Request request;
   unsigned long number;
   int gather, arrived, active;
   double begun, bytes, longest;  // of the others together, and of one of them
   double due;
-} now_sent;
+};
+static struct operation operations[kMost];
+static unsigned long begun, ended;
+static double busy;  // until then the link carries what was waited for before
 
 static double seconds(void) {
   struct timespec t;
@@ -31,7 +34,7 @@ static double seconds(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void begin(void) {
+static struct operation* begin(int gather) {
   if (sent == NULL) {
     const char* const link = getenv("SLOW_LINK");
     const char* const table = getenv("SLOW_LINK_TABLE");
@@ -49,14 +52,13 @@ static void begin(void) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
   }
-  ++now_sent.number;
-  now_sent.active = 1;
-  now_sent.arrived = 0;
-  now_sent.begun = seconds();
-  atomic_store(&sent[now_sent.number % kSlots][rank], now_sent.begun);
+  struct operation* const it = &operations[begun % kMost];
+  *it = (struct operation){.number = ++begun, .gather = gather, .active = 1, .begun = seconds()};
+  atomic_store(&sent[it->number % kSlots][rank], it->begun);
+  return it;
 }
 
-static double sent_by(int other) { return atomic_load(&sent[now_sent.number % kSlots][other]); }
+static double sent_by(const struct operation* it, int other) { return atomic_load(&sent[it->number % kSlots][other]); }
 
 // Steps down a binary tree from rank 0.
 static int depth(void) {
@@ -66,50 +68,51 @@ static int depth(void) {
 }
 
 // When the last byte would be here.
-static double due(void) {
-  if (!now_sent.gather) return rank == 0 ? 0 : sent_by(0) + depth() * latency + now_sent.bytes * seconds_per_byte;
+static double due(const struct operation* it) {
+  if (!it->gather) return rank == 0 ? 0 : sent_by(it, 0) + depth() * latency + it->bytes * seconds_per_byte;
   double last = 0;
   for (int r = 0; r < size; ++r) {
     if (r == rank) continue;
-    double arrives = sent_by(r) + latency;
-    if (now_sent.longest > kUnasked) arrives = (arrives > now_sent.begun ? arrives : now_sent.begun) + 2 * latency;
+    double arrives = sent_by(it, r) + latency;
+    if (it->longest > kUnasked) arrives = (arrives > it->begun ? arrives : it->begun) + 2 * latency;
     if (arrives > last) last = arrives;
   }
-  return last + now_sent.bytes * seconds_per_byte;
+  return (last > busy ? last : busy) + it->bytes * seconds_per_byte;
 }
 
 int MPI_Iallgatherv(const void* from, int count, MPI_Datatype type, void* to, const int counts[], const int places[],
                     MPI_Datatype to_type, MPI_Comm all, MPI_Request* request) {
-  begin();
-  now_sent.gather = 1;
-  now_sent.bytes = now_sent.longest = 0;
+  struct operation* const it = begin(1);
   for (int r = 0; r < size; ++r) {
-    if (r != rank) now_sent.bytes += counts[r];
-    if (counts[r] > now_sent.longest) now_sent.longest = counts[r];
+    if (r != rank) it->bytes += counts[r];
+    if (counts[r] > it->longest) it->longest = counts[r];
   }
   const int result = PMPI_Iallgatherv(from, count, type, to, counts, places, to_type, all, request);
-  now_sent.request = *request;
+  it->request = *request;
   return result;
 }
 
 int MPI_Ibcast(void* data, int count, MPI_Datatype type, int root, MPI_Comm all, MPI_Request* request) {
-  begin();
-  now_sent.gather = 0;
-  now_sent.bytes = count;
+  struct operation* const it = begin(0);
+  it->bytes = count;
   const int result = PMPI_Ibcast(data, count, type, root, all, request);
-  now_sent.request = *request;
+  it->request = *request;
   return result;
 }
 
 int MPI_Test(MPI_Request* request, int* done, MPI_Status* status) {
-  if (!now_sent.active || (!now_sent.arrived && *request != now_sent.request)) return PMPI_Test(request, done, status);
-  if (!now_sent.arrived) {
+  struct operation* const it = &operations[ended % kMost];
+  if (!it->active || (!it->arrived && *request != it->request)) return PMPI_Test(request, done, status);
+  if (!it->arrived) {
     const int result = PMPI_Test(request, done, status);
     if (result != MPI_SUCCESS || !*done) return result;
-    now_sent.arrived = 1;
-    now_sent.due = due();
+    it->arrived = 1;
+    it->due = busy = due(it);
   }
-  *done = seconds() >= now_sent.due;
-  if (*done) now_sent.active = 0;
+  *done = seconds() >= it->due;
+  if (*done) {
+    it->active = 0;
+    ++ended;
+  }
   return MPI_SUCCESS;
 }

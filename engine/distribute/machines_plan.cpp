@@ -45,10 +45,10 @@ double largest_share(const NodePart& part) {
 /// What the executor gathers of a node's output for so many tokens.
 GatherTotals gather_size(const Graph& graph, const GraphParts& parts, std::size_t node, std::size_t tokens) {
   if (!parts.nodes[node].gathered) return {};
-  const ValueInfo& out = graph.values[graph.nodes[node].out];
-  const std::size_t row = out.width * sizeof(float), rows = tokens * out.rows_per_token;
-  const std::size_t together = std::max<std::size_t>(kExchangeBytes / row, 1);
-  return {0, (rows + together - 1) / together, rows * gathered_bytes(parts.nodes[node])};
+  const NodePart& part = parts.nodes[node];
+  const std::size_t rows = tokens * graph.values[graph.nodes[node].out].rows_per_token;
+  const std::size_t together = rows_together(part, part.forms);
+  return {0, (rows + together - 1) / together, rows * gathered_bytes(part, part.forms)};
 }
 
 class Planner {
@@ -93,7 +93,8 @@ class Planner {
     const double own = bytes / times * largest_share(parts_.nodes[node]);
     const double ways = own > kUnasked ? 3 : 1;
     const double others = 1 - 1 / static_cast<double>(machines_);
-    speed.link += times * ways * link_.latency + bytes * others / link_.rate;
+    const double carried = bytes * others / link_.rate, asked = ways * link_.latency;
+    speed.link += std::max(carried + asked, (carried + times * asked) / kExchanges);
     speed.seconds += bytes * other.gathered_byte;
   }
 
@@ -146,7 +147,7 @@ MachinesPlan plan_machines(const Graph& graph, const PlannedWork& work, const Ma
     plan.weights = std::max(plan.weights, parts.weight_bytes(graph));
     plan.kv = std::max(plan.kv, KvPool::bytes(graph, kv_shape(parts, work, shape)));
   }
-  plan.work = WorkMemory::bytes(graph, shape) + (machines > 1 ? kExchangeBytes : 0);
+  plan.work = WorkMemory::bytes(graph, shape) + (machines > 1 ? kExchanges * kExchangeBytes : 0);
   const Planner planner(graph, rates, link, machines);
   const auto prompt_tokens = static_cast<double>(work.prompt);
   plan.decode = planner.pass(1, prompt_tokens, true);

@@ -20,7 +20,8 @@ class AbsentRanks final : public Ranks {
   std::string host() const override { return {}; }
   unsigned neighbours() const override { return 1; }
   void broadcast(std::span<std::byte>, Patience) override {}
-  void gather(std::byte*, std::span<const std::size_t>, Patience) override {}
+  void begin_gather(std::byte*, std::span<const std::size_t>) override {}
+  void end_gather(Patience) override {}
   void set_timeout(double) override {}
 
  private:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <functional>
 #include <span>
@@ -31,8 +32,11 @@ struct Threads {
   unsigned prefill = 1;  ///< for larger ones
 };
 
-/// So many bytes of floats are gathered at once, or a row.
-inline constexpr std::size_t kExchangeBytes = std::size_t{4} << 20;
+/// So many bytes of all ranks are gathered at once, or a row; and so many such pieces are under way.
+inline constexpr std::size_t kExchangeBytes = std::size_t{1} << 20, kExchanges = kMostGathers;
+
+/// Rows of a node's output that are gathered at once. forms: part.forms, or none.
+std::size_t rows_together(const NodePart& part, ActTypes forms);
 
 /// What it has cost to gather a node's output from all ranks.
 struct GatherTotals {
@@ -90,6 +94,17 @@ class Executor {
   [[nodiscard]] std::span<const GatherTotals> gathers() const { return gathers_; }
 
  private:
+  /// What is gathered and lies elsewhere.
+  struct Exchange {
+    std::vector<std::byte> bytes;
+    std::vector<std::size_t> begin;  ///< [ranks + 1]
+
+    /// Of row i of n, of that rank's columns.
+    [[nodiscard]] std::byte* place(std::size_t rank, std::size_t i, std::size_t n) {
+      return bytes.data() + begin[rank] + (begin[rank + 1] - begin[rank]) / n * i;
+    }
+  };
+
   void run(const Node& node);
   void dispatch(const Node& node);
   void embed(const Node& node);
@@ -131,10 +146,11 @@ class Executor {
   bool complete(const Node& node);
   void gather(const Node& node, bool forms);
   void make_exchange();
-  void exchange_floats(const Node& node, UnitRange rows);
-  void exchange_forms(const Node& node, UnitRange rows);
-  void exchange_pieces(const Value& out, const NodePart& part, ActTypes forms, UnitRange rows);
-  void exchange(std::byte* data);
+  void begin_gather(std::byte* data, const std::vector<std::size_t>& begin);
+  void gather_in_place(const Node& node, std::size_t row);
+  void send(const Node& node, ActTypes forms, UnitRange rows, Exchange& exchange);
+  void receive(const Node& node, ActTypes forms, UnitRange rows, Exchange& exchange);
+  void quantize_between(const Node& node, std::size_t row);
   [[nodiscard]] std::byte* scratch(unsigned seat) const {
     return work_.scratch + seat * work_.scratch_stride;
   }
@@ -165,8 +181,7 @@ class Executor {
   const std::size_t rope_ctx_;
   const GraphParts& parts_;
   Ranks* const ranks_;
-  std::vector<std::byte> exchange_;          // what is gathered and lies elsewhere
-  std::vector<std::size_t> exchange_begin_;  // [ranks + 1]
+  std::array<Exchange, kExchanges> exchanges_;
   bool gather_all_ = false;
   Pages pages_;
   WorkMemory work_;

@@ -1,6 +1,7 @@
 // Several ranks: what each has computed of a node's output becomes everybody's. Floats of one token lie as they are sent; else each
 // rank's columns are put together first. Where only products of quantized values read them, they are sent as that: every rank
-// quantizes the blocks that it has whole, and what lies between these is sent as floats and quantized by all.
+// quantizes the blocks that it has whole, and what lies between these is sent as floats and quantized by all. Many tokens go in
+// pieces that the caches hold: while one is put together, the one before it travels.
 #include <algorithm>
 #include <cassert>
 #include <chrono>
@@ -33,12 +34,18 @@ void for_each_piece(const Value& out, ActTypes forms, std::size_t row, const Ran
 
 }  // namespace
 
+std::size_t rows_together(const NodePart& part, ActTypes forms) {
+  return std::max<std::size_t>(kExchangeBytes / gathered_bytes(part, forms), 1);
+}
+
 void Executor::make_exchange() {
   std::size_t widest = 0;
   for (std::size_t i = 0; i < graph_.nodes.size(); ++i)
     if (parts_.nodes[i].divided()) widest = std::max(widest, graph_.values[graph_.nodes[i].out].width);
-  exchange_.resize(std::max(widest * sizeof(float), kExchangeBytes));
-  exchange_begin_.resize(ranks_->size() + 1);
+  for (Exchange& exchange : exchanges_) {
+    exchange.bytes.resize(std::max(widest * sizeof(float), kExchangeBytes));
+    exchange.begin.resize(ranks_->size() + 1);
+  }
 }
 
 // The rows of its output that a node writes now.
@@ -68,85 +75,89 @@ bool Executor::complete(const Node& node) {
 }
 
 void Executor::gather(const Node& node, bool forms) {
-  const Value& out = work_[node.out];
+  const NodePart& part = part_of(node);
   const UnitRange rows = rows_of_out(node);
-  const std::size_t most = std::max<std::size_t>(exchange_.size() / (out.width * sizeof(float)), 1);
-  for (std::size_t first = rows.begin; first < rows.end; first += most) {
+  if (rows.size() == 1 && !forms) return gather_in_place(node, rows.begin);
+  const ActTypes types = forms ? part.forms : ActTypes{};
+  const std::size_t most = rows_together(part, types);
+  UnitRange before;
+  for (std::size_t first = rows.begin, i = 0; first < rows.end; first += most, ++i) {
     const UnitRange now{first, std::min(rows.end, first + most)};
-    forms ? exchange_forms(node, now) : exchange_floats(node, now);
+    send(node, types, now, exchanges_[i % kExchanges]);
+    if (before.size() != 0) receive(node, types, before, exchanges_[(i - 1) % kExchanges]);
+    before = now;
+    if (now.end == rows.end) receive(node, types, now, exchanges_[i % kExchanges]);
   }
 }
 
-void Executor::exchange(std::byte* data) {
+void Executor::begin_gather(std::byte* data, const std::vector<std::size_t>& begin) {
   if (gathering_ != nullptr) {
     ++gathering_->times;
-    gathering_->bytes += exchange_begin_.back();
+    gathering_->bytes += begin.back();
   }
-  ranks_->gather(data, exchange_begin_, Patience::Usual);
+  ranks_->begin_gather(data, begin);
 }
 
-void Executor::exchange_floats(const Node& node, UnitRange rows) {
-  const Value& out = work_[node.out];
+void Executor::gather_in_place(const Node& node, std::size_t row) {
   const NodePart& part = part_of(node);
-  if (rows.size() != 1) return exchange_pieces(out, part, {}, rows);
-  for (std::size_t r = 0; r < exchange_begin_.size(); ++r)
-    exchange_begin_[r] = part.bounds[r] * part.width * sizeof(float);
-  exchange(reinterpret_cast<std::byte*>(out.row(rows.begin)));
-}
-
-void Executor::exchange_forms(const Node& node, UnitRange rows) {
-  const NodePart& part = part_of(node);
-  const RankColumns own(part, part.forms, ranks_->rank());
-  const auto quantize = [&](std::size_t row, std::size_t begin, std::size_t end) {
-    if (begin < end) quantize_columns(node, {row, row + 1}, begin, end);
-  };
-  run_chunks(rows.size(),
-             [&](std::size_t i, unsigned) { quantize(rows.begin + i, own.blocks.begin, own.blocks.end); });
-  exchange_pieces(work_[node.out], part, part.forms, rows);
-  run_chunks(rows.size(), [&](std::size_t i, unsigned) {
-    std::size_t done = 0;
-    for (std::size_t r = 0; r < ranks_->size(); ++r) {
-      const RankColumns columns(part, part.forms, r);
-      if (columns.blocks.size() == 0) continue;
-      quantize(rows.begin + i, done, columns.blocks.begin);
-      done = columns.blocks.end;
-    }
-    quantize(rows.begin + i, done, work_[node.out].width);
-  });
+  std::vector<std::size_t>& begin = exchanges_[0].begin;
+  for (std::size_t r = 0; r < begin.size(); ++r) begin[r] = part.bounds[r] * part.width * sizeof(float);
+  begin_gather(reinterpret_cast<std::byte*>(work_[node.out].row(row)), begin);
+  ranks_->end_gather(Patience::Usual);
 }
 
 // Row i of a rank's columns: [its place][i][pieces].
-void Executor::exchange_pieces(const Value& out, const NodePart& part, ActTypes forms, UnitRange rows) {
-  exchange_begin_[0] = 0;
-  for (std::size_t r = 0; r < ranks_->size(); ++r) {
-    exchange_begin_[r + 1] = exchange_begin_[r] + RankColumns(part, forms, r).bytes(forms) * rows.size();
-  }
-  assert(exchange_begin_.back() <= exchange_.size());
-  const auto place = [&](std::size_t rank, std::size_t i) {
-    const std::size_t begin = exchange_begin_[rank], all = exchange_begin_[rank + 1] - begin;
-    return exchange_.data() + begin + all / rows.size() * i;
-  };
-  const std::size_t own = ranks_->rank();
+void Executor::send(const Node& node, ActTypes forms, UnitRange rows, Exchange& exchange) {
+  const NodePart& part = part_of(node);
+  exchange.begin[0] = 0;
+  for (std::size_t r = 0; r < ranks_->size(); ++r)
+    exchange.begin[r + 1] = exchange.begin[r] + RankColumns(part, forms, r).bytes(forms) * rows.size();
+  assert(exchange.begin.back() <= exchange.bytes.size());
+  const RankColumns own(part, forms, ranks_->rank());
   run_chunks(rows.size(), [&](std::size_t i, unsigned) {
-    std::byte* to = place(own, i);
-    for_each_piece(out, forms, rows.begin + i, RankColumns(part, forms, own),
-                   [&to](const void* from, std::size_t size) {
-                     std::memcpy(to, from, size);
-                     to += size;
-                   });
+    const std::size_t row = rows.begin + i;
+    if (own.blocks.size() != 0) quantize_columns(node, {row, row + 1}, own.blocks.begin, own.blocks.end);
+    std::byte* to = exchange.place(ranks_->rank(), i, rows.size());
+    for_each_piece(work_[node.out], forms, row, own, [&to](const void* from, std::size_t size) {
+      std::memcpy(to, from, size);
+      to += size;
+    });
   });
-  exchange(exchange_.data());
+  begin_gather(exchange.bytes.data(), exchange.begin);
+}
+
+void Executor::receive(const Node& node, ActTypes forms, UnitRange rows, Exchange& exchange) {
+  const NodePart& part = part_of(node);
+  ranks_->end_gather(Patience::Usual);
   run_chunks(rows.size(), [&](std::size_t i, unsigned) {
+    const std::size_t row = rows.begin + i;
     for (std::size_t r = 0; r < ranks_->size(); ++r) {
-      if (r == own) continue;
-      const std::byte* from = place(r, i);
-      for_each_piece(out, forms, rows.begin + i, RankColumns(part, forms, r),
+      if (r == ranks_->rank()) continue;
+      const std::byte* from = exchange.place(r, i, rows.size());
+      for_each_piece(work_[node.out], forms, row, RankColumns(part, forms, r),
                      [&from](void* to, std::size_t size) {
                        std::memcpy(to, from, size);
                        from += size;
                      });
     }
+    if (forms.quantized()) quantize_between(node, row);
   });
+}
+
+// What no rank has had whole blocks of.
+void Executor::quantize_between(const Node& node, std::size_t row) {
+  const NodePart& part = part_of(node);
+  std::size_t done = 0;
+  const auto quantize = [&](std::size_t end) {
+    if (done < end) quantize_columns(node, {row, row + 1}, done, end);
+  };
+  for (std::size_t r = 0; r < ranks_->size(); ++r) {
+    const RankColumns columns(part, part.forms, r);
+    if (columns.blocks.size() == 0) continue;
+    quantize(columns.blocks.begin);
+    done = columns.blocks.end;
+  }
+  quantize(work_[node.out].width);
 }
 
 }  // namespace cria

@@ -223,10 +223,9 @@ std::size_t RankColumns::bytes(ActTypes forms) const {
   return sum;
 }
 
-std::size_t gathered_bytes(const NodePart& part) {
+std::size_t gathered_bytes(const NodePart& part, ActTypes forms) {
   std::size_t sum = 0;
-  for (std::size_t r = 0; r + 1 < part.bounds.size(); ++r)
-    sum += RankColumns(part, part.forms, r).bytes(part.forms);
+  for (std::size_t r = 0; r + 1 < part.bounds.size(); ++r) sum += RankColumns(part, forms, r).bytes(forms);
   return sum;
 }
 

@@ -38,8 +38,8 @@ struct RankColumns {
   [[nodiscard]] std::size_t bytes(ActTypes forms) const;
 };
 
-/// Of a row of a gathered output, all ranks' columns.
-std::size_t gathered_bytes(const NodePart& part);
+/// Of a row of a gathered output, all ranks' columns. forms: part.forms, or none.
+std::size_t gathered_bytes(const NodePart& part, ActTypes forms);
 
 struct GraphParts {
   std::vector<NodePart> nodes;    ///< as Graph::nodes

@@ -14,6 +14,9 @@ enum class Patience {
   Endless,  ///< nobody knows when there is something to do again
 };
 
+/// So many gatherings may be under way at once.
+inline constexpr unsigned kMostGathers = 2;
+
 /// All ranks call broadcast() and gather() in the same order, with the same sizes. From one thread at a time. Where a rank
 /// does not come in time, or the connection is lost, these end all processes with a line that names it.
 class Ranks {
@@ -33,7 +36,15 @@ class Ranks {
   /// The bytes of rank 0 become everybody's.
   virtual void broadcast(std::span<std::byte> bytes, Patience patience) = 0;
   /// Bytes [begin[r], begin[r + 1]) of rank r become everybody's. begin: [size() + 1], in bytes from data.
-  virtual void gather(std::byte* data, std::span<const std::size_t> begin, Patience patience) = 0;
+  void gather(std::byte* data, std::span<const std::size_t> begin, Patience patience) {
+    begin_gather(data, begin);
+    end_gather(patience);
+  }
+  /// gather() in two steps. Until the second, data (not begin) stays and is not touched, and nothing but kMostGathers gatherings
+  /// at most is under way.
+  virtual void begin_gather(std::byte* data, std::span<const std::size_t> begin) = 0;
+  /// Waits for the one that was begun first.
+  virtual void end_gather(Patience patience) = 0;
   /// What Patience::Usual means from now on.
   virtual void set_timeout(double seconds) = 0;
 };

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <climits>
 #include <cstdio>
@@ -63,8 +64,10 @@ class MpiRanks final : public Ranks {
       MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
     MPI_Comm_rank(all_, &rank_);
     MPI_Comm_size(all_, &size_);
-    counts_.resize(static_cast<std::size_t>(size_));
-    places_.resize(static_cast<std::size_t>(size_));
+    for (Gathering& gathering : gatherings_) {
+      gathering.counts.resize(static_cast<std::size_t>(size_));
+      gathering.places.resize(static_cast<std::size_t>(size_));
+    }
     learn_hosts();
     learn_neighbours();
     heart_.emplace(MPI_COMM_WORLD, [this](int rank, double seconds) {
@@ -100,21 +103,29 @@ class MpiRanks final : public Ranks {
     }
   }
 
-  void gather(std::byte* data, std::span<const std::size_t> begin, Patience patience) override {
+  void begin_gather(std::byte* data, std::span<const std::size_t> begin) override {
     const auto turn = heart_->turn();
-    for (std::size_t r = 0; r < counts_.size(); ++r) {
+    Gathering& now = gatherings_[begun_++ % kMostGathers];
+    for (std::size_t r = 0; r < now.counts.size(); ++r) {
       if (begin[r + 1] > INT_MAX) fail("a part that MPI cannot send in one piece");
-      counts_[r] = static_cast<int>(begin[r + 1] - begin[r]);
-      places_[r] = static_cast<int>(begin[r]);
+      now.counts[r] = static_cast<int>(begin[r + 1] - begin[r]);
+      now.places[r] = static_cast<int>(begin[r]);
     }
-    MPI_Request request = MPI_REQUEST_NULL;
-    check(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, counts_.data(), places_.data(), MPI_BYTE,
-                          all_, &request));
-    wait(request, patience);
+    check(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, now.counts.data(), now.places.data(),
+                          MPI_BYTE, all_, &now.request));
+  }
+  void end_gather(Patience patience) override {
+    const auto turn = heart_->turn();
+    wait(gatherings_[ended_++ % kMostGathers].request, patience);
   }
 
  private:
   static constexpr std::size_t kMost = std::size_t{1} << 30;  // bytes of one operation
+
+  struct Gathering {
+    MPI_Request request = MPI_REQUEST_NULL;
+    std::vector<int> counts, places;  // MPI reads them until it is done
+  };
 
   void learn_hosts() {
     hosts_.resize(static_cast<std::size_t>(size_) * MPI_MAX_PROCESSOR_NAME);
@@ -229,7 +240,8 @@ class MpiRanks final : public Ranks {
   unsigned neighbours_ = 1;
   double usual_ = kUsualTimeout;
   std::vector<char> hosts_;  // [rank][MPI_MAX_PROCESSOR_NAME]
-  std::vector<int> counts_, places_;
+  std::array<Gathering, kMostGathers> gatherings_;
+  unsigned begun_ = 0, ended_ = 0;
   std::optional<Heart> heart_;
 };
 

@@ -41,7 +41,7 @@ Gathered gathered(std::size_t machines) {
   Gathered sum;
   for (std::size_t i = 0; i < parts.nodes.size(); ++i) {
     if (!parts.nodes[i].gathered) continue;
-    sum.bytes += static_cast<double>(gathered_bytes(parts.nodes[i]));
+    sum.bytes += static_cast<double>(gathered_bytes(parts.nodes[i], parts.nodes[i].forms));
     ++sum.times;
   }
   return sum;
@@ -118,7 +118,7 @@ TEST(MachinesPlan, MemoryIsThatOfAnEngine) {
         engine_memory(*Model::load(demo_model().path()), options);  // rank 0 has the most
     EXPECT_EQ(plan.weights, memory.file) << machines;
     EXPECT_EQ(plan.kv, memory.kv) << machines;
-    EXPECT_EQ(plan.work, memory.work + kExchangeBytes) << machines;
+    EXPECT_EQ(plan.work, memory.work + kExchanges * kExchangeBytes) << machines;
   }
 }
 

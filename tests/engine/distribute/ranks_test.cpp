@@ -56,6 +56,27 @@ TEST(Ranks, EveryArchitectureHasTheBytesOfOne) {
   }
 }
 
+// Floats and quantized values, the last piece smaller than the others.
+TEST(Ranks, LongBatchesTravelInPieces) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("model.gguf");
+  TinyModel tiny;
+  tiny.n_embd = 256;
+  tiny.n_heads = 4;
+  tiny.n_kv_heads = {2, 2};
+  tiny.head_dim = 64;
+  tiny.n_rot = 64;
+  tiny.n_ff = 8192;
+  tiny.dtype = DType::Q4_K;
+  tiny.write(path);
+  SessionOptions options = small_session();
+  options.n_ctx = options.rope_ctx = options.n_batch = 300;
+  const std::vector<float> alone = logits_of(path, options, 300, 0);
+  const RankTeam team(2, {2, 1});
+  EXPECT_TRUE(same_bytes(alone, logits_of(path, options, 300, 0)));
+  EXPECT_EQ(team.most_under_way(), kMostGathers);
+}
+
 // Among them: parts of unequal size, more ranks than kv heads, more than query heads, and ranks without any part.
 TEST(Ranks, AnyDivisionHasTheBytesOfOne) {
   const TemporaryDirectory directory;

@@ -1,9 +1,11 @@
 // Ranks that are threads of the test's process.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <barrier>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <string>
 #include <thread>
@@ -14,13 +16,14 @@
 
 namespace cria::test {
 
-/// Where they meet. What a rank gives lies in one of two places in turn: when it gives something there again, all have met once
-/// more, and have read it.
+/// Where they meet. What a rank gives lies in one of kPlaces places in turn: when it gives something there again, all have met
+/// often enough to have read it.
 struct RankHub {
   explicit RankHub(unsigned n) : size(n), meeting(static_cast<std::ptrdiff_t>(n)), given(n) {}
+  static constexpr std::size_t kPlaces = kMostGathers + 1;
   const unsigned size;
   std::barrier<> meeting;
-  std::vector<std::array<std::vector<std::byte>, 2>> given;  // by rank
+  std::vector<std::array<std::vector<std::byte>, kPlaces>> given;  // by rank
 };
 
 class ThreadRanks : public Ranks {
@@ -35,22 +38,37 @@ class ThreadRanks : public Ranks {
   void broadcast(std::span<std::byte> bytes, Patience) override {
     if (rank_ == 0) give(bytes.data(), bytes.size());
     meet();
-    if (rank_ != 0) std::memcpy(bytes.data(), given_by(0).data(), bytes.size());
+    if (rank_ != 0) std::memcpy(bytes.data(), given_by(0, met_).data(), bytes.size());
   }
-  void gather(std::byte* data, std::span<const std::size_t> begin, Patience) override {
+  void begin_gather(std::byte* data, std::span<const std::size_t> begin) override {
     give(data + begin[rank_], begin[rank_ + 1] - begin[rank_]);
     meet();
+    under_way_.push_back({data, {begin.begin(), begin.end()}, met_});
+    gathered += begin.back() - begin.front();
+    most_under_way = std::max(most_under_way, under_way_.size());
+  }
+  // Only now does anything arrive.
+  void end_gather(Patience) override {
+    const auto [data, begin, met] = under_way_.front();
+    under_way_.pop_front();
     for (unsigned r = 0; r < hub_.size; ++r)
       if (r != rank_ && begin[r] != begin[r + 1])
-        std::memcpy(data + begin[r], given_by(r).data(), begin[r + 1] - begin[r]);
-    gathered += begin.back() - begin.front();
+        std::memcpy(data + begin[r], given_by(r, met).data(), begin[r + 1] - begin[r]);
   }
-  std::size_t gathered = 0;  ///< bytes
+  std::size_t gathered = 0;        ///< bytes
+  std::size_t most_under_way = 0;  ///< gatherings at once
 
  private:
-  std::vector<std::byte>& given_by(unsigned rank) const { return hub_.given[rank][met_ % 2]; }
+  struct Gathering {
+    std::byte* data;
+    std::vector<std::size_t> begin;
+    std::size_t met;
+  };
+  std::vector<std::byte>& given_by(unsigned rank, std::size_t met) const {
+    return hub_.given[rank][met % RankHub::kPlaces];
+  }
   void give(const std::byte* data, std::size_t size) {
-    hub_.given[rank_][(met_ + 1) % 2].assign(data, data + size);
+    hub_.given[rank_][(met_ + 1) % RankHub::kPlaces].assign(data, data + size);
   }
   void meet() {
     ++met_;
@@ -59,6 +77,7 @@ class ThreadRanks : public Ranks {
   RankHub& hub_;
   const unsigned rank_;
   std::size_t met_ = 0;
+  std::deque<Gathering> under_way_;
 };
 
 /// While it lives, this process has n ranks. version: of the last rank.
@@ -79,6 +98,7 @@ class RankTeam {
   ~RankTeam() { leader_.reset(); }
 
   [[nodiscard]] std::size_t gathered() const { return first_.gathered; }
+  [[nodiscard]] std::size_t most_under_way() const { return first_.most_under_way; }
 
  private:
   RankHub hub_;
