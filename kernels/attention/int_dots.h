@@ -158,7 +158,7 @@ struct EverySecondByte {
 template <>
 struct IntDots<Avx512> {
   using V = F32x16<Avx512>;
-  static constexpr std::size_t kQueries = 12;
+  static constexpr std::size_t kQueries = 6;  // twelve run at two thirds of the speed, measured
   static constexpr bool kSigned = false;
 
   template <std::size_t n>
@@ -197,21 +197,21 @@ struct IntDots<Avx512> {
                        std::size_t ahead, Put put) {
     constexpr std::size_t kPlane = 4 * Steps;
     __m512i low[Queries], high[Queries];
-#pragma GCC unroll 12
+    CRIA_UNROLL
     for (std::size_t q = 0; q < Queries; ++q) {
       low[q] = _mm512_set1_epi32(start[q]);
       high[q] = _mm512_setzero_si512();
     }
     for (std::size_t step = 0; step < Steps; ++step, bytes += 64, a += 4) {
-      if constexpr (Queries <= 8) __builtin_prefetch(bytes + ahead, 0, 2);
+      __builtin_prefetch(bytes + ahead, 0, 2);
       const __m512i row = _mm512_loadu_si512(bytes);
-#pragma GCC unroll 12
+      CRIA_UNROLL
       for (std::size_t q = 0; q < Queries; ++q) {
         add_dots(low[q], row, a + q * 2 * kPlane);
         add_dots(high[q], row, a + q * 2 * kPlane + kPlane);
       }
     }
-#pragma GCC unroll 12
+    CRIA_UNROLL
     for (std::size_t q = 0; q < Queries; ++q) {
       V v;
       v.part[0] = _mm512_cvtepi32_ps(_mm512_add_epi32(low[q], _mm512_slli_epi32(high[q], 8)));
