@@ -10,6 +10,7 @@
 
 #include "engine/execute/pages.h"
 #include "engine/execute/team.h"
+#include "model/gguf/gguf.h"
 #include "tools/commands/bench_passes.h"
 #include "tools/report/json.h"
 #include "tools/report/machine.h"
