@@ -29,20 +29,19 @@ KvPool::Layout KvPool::layout(const Graph& graph, const KvShape& shape) {
     const auto at = std::ranges::find_if(out.groups, same);
     const auto index = static_cast<std::size_t>(at - out.groups.begin());
     if (at == out.groups.end()) out.groups.push_back(group);
-    Layer layer{spec, index, nullptr, nullptr, key_tile_bytes(shape.type, spec.dim_k), 0, 0, 0};
-    layer.k_head_bytes = group.n_pages * layer.k_page_bytes;
-    if (!spec.latent) {
-      layer.v_page_bytes = kKeyTile * value_row_bytes(shape.type, spec.dim_v);
-      layer.v_head_bytes = group.n_pages * layer.v_page_bytes;
-    }
+    Group& its = out.groups[index];
+    Layer layer{spec, index, its.page_bytes, key_tile_bytes(shape.type, spec.dim_k), 0};
+    if (!spec.latent) layer.v_bytes = kKeyTile * value_row_bytes(shape.type, spec.dim_v);
+    its.page_bytes += spec.n_kv_heads * (layer.k_bytes + layer.v_bytes);
     out.layers.push_back(layer);
   }
   return out;
 }
 
 std::size_t KvPool::Layout::bytes() const {
-  return std::accumulate(layers.begin(), layers.end(), std::size_t{0},
-                         [](std::size_t sum, const Layer& layer) { return sum + layer.bytes(); });
+  return std::accumulate(
+      groups.begin(), groups.end(), std::size_t{0},
+      [](std::size_t sum, const Group& group) { return sum + group.n_pages * group.page_bytes; });
 }
 
 std::size_t KvPool::bytes(const Graph& graph, const KvShape& shape) { return layout(graph, shape).bytes(); }
@@ -51,16 +50,17 @@ KvPool::KvPool(const Graph& graph, const KvShape& shape) : type_(shape.type), me
   Layout parts = layout(graph, shape);
   groups_ = std::move(parts.groups);
   layers_ = std::move(parts.layers);
-  std::byte* next = memory_.data();
-  for (Layer& layer : layers_) {
-    layer.k = next;
-    if (!layer.spec.latent) layer.v = next + layer.spec.n_kv_heads * layer.k_head_bytes;
-    next += layer.bytes();
-  }
+  std::size_t begin = 0;
   for (Group& group : groups_) {
+    group.begin = begin;
+    begin += group.n_pages * group.page_bytes;
     group.references.resize(group.n_pages);
     group.free.resize(group.n_pages);
     std::iota(group.free.rbegin(), group.free.rend(), PageId{0});
+  }
+  for (Layer& layer : layers_) {
+    layer.k = memory_.data() + groups_[layer.group].begin + layer.begin;
+    if (!layer.spec.latent) layer.v = layer.k + layer.spec.n_kv_heads * layer.k_bytes;
   }
 }
 
@@ -80,16 +80,9 @@ void KvPool::release(std::size_t group, PageId page) {
 }
 
 void KvPool::copy(std::size_t group, PageId from, PageId to) {
-  for (const Layer& layer : layers_) {
-    if (layer.group != group) continue;
-    const auto copy_page = [&](std::byte* head, std::size_t bytes) {
-      std::memcpy(head + to * bytes, head + from * bytes, bytes);
-    };
-    for (std::size_t head = 0; head < layer.spec.n_kv_heads; ++head) {
-      copy_page(layer.k + head * layer.k_head_bytes, layer.k_page_bytes);
-      if (layer.v != nullptr) copy_page(layer.v + head * layer.v_head_bytes, layer.v_page_bytes);
-    }
-  }
+  const std::size_t bytes = groups_[group].page_bytes;
+  std::byte* const pages = memory_.data() + groups_[group].begin;
+  if (bytes != 0) std::memcpy(pages + to * bytes, pages + from * bytes, bytes);
 }
 
 KvStoreJob KvPool::store_job(std::uint32_t cache) const {
@@ -100,8 +93,9 @@ KvStoreJob KvPool::store_job(std::uint32_t cache) const {
   job.kv_type = type_;
   job.k_cache = layer.k;
   job.v_cache = layer.v;
-  job.k_head_bytes = layer.k_head_bytes;
-  job.v_head_bytes = layer.v_head_bytes;
+  job.k_head_bytes = layer.k_bytes;
+  job.v_head_bytes = layer.v_bytes;
+  job.page_bytes = groups_[layer.group].page_bytes;
   return job;
 }
 
@@ -118,8 +112,9 @@ AttentionJob KvPool::attention_job(std::uint32_t cache, const AttentionSpec& att
   job.kv_type = type_;
   job.k = layer.k;
   job.v = layer.v;
-  job.k_head_bytes = layer.spec.latent ? 0 : layer.k_head_bytes;
-  job.v_head_bytes = layer.v_head_bytes;
+  job.k_head_bytes = layer.spec.latent ? 0 : layer.k_bytes;
+  job.v_head_bytes = layer.v_bytes;
+  job.page_bytes = groups_[layer.group].page_bytes;
   return job;
 }
 

@@ -1,7 +1,8 @@
 // Keys and values of many sequences, one cache for each CacheSpec of a graph, in the layout of
 // kernels/attention/kv_layout.h. Positions lie in pages of kKeyTile, counted from 0. Caches whose positions come
-// and go together (of one kind and window) form a group: a page of a group is its place in all of them. Pages
-// are counted by reference; who holds them, and which positions they are of, is the sequences' affair.
+// and go together (of one kind and window) form a group: a page of a group is its place in all of them. All that a page
+// holds lies together, so that pages that nobody has taken cost no memory, even where the system gives it by huge pages.
+// Pages are counted by reference; who holds them, and which positions they are of, is the sequences' affair.
 #pragma once
 
 #include <algorithm>
@@ -68,20 +69,20 @@ class KvPool {
   template <class Visitor>
   void for_used_bytes(const PageTables* tables, std::size_t n, Visitor&& visit) const {
     for (const Layer& layer : layers_) {
+      const std::size_t page_bytes = groups_[layer.group].page_bytes;
       const auto each_page = [&](std::byte* memory, std::size_t head_bytes, std::size_t row_bytes,
                                  bool whole) {
         for (std::size_t page = first_page(layer.group, n); memory != nullptr && page * kKeyTile < n;
              ++page) {
           const std::size_t rows = whole ? kKeyTile : std::min(kKeyTile, n - page * kKeyTile);
           std::byte* const at =
-              tables == nullptr ? nullptr
-                                : memory + head_bytes + (*tables)[layer.group][page] * kKeyTile * row_bytes;
+              tables == nullptr ? nullptr : memory + head_bytes + (*tables)[layer.group][page] * page_bytes;
           visit(at, rows * row_bytes);
         }
       };
       for (std::size_t head = 0; head < layer.spec.n_kv_heads; ++head) {
-        each_page(layer.k, head * layer.k_head_bytes, layer.k_page_bytes / kKeyTile, true);
-        each_page(layer.v, head * layer.v_head_bytes, layer.v_page_bytes / kKeyTile, type_ == KvType::Q8_0);
+        each_page(layer.k, head * layer.k_bytes, layer.k_bytes / kKeyTile, true);
+        each_page(layer.v, head * layer.v_bytes, layer.v_bytes / kKeyTile, type_ == KvType::Q8_0);
       }
     }
   }
@@ -95,14 +96,16 @@ class KvPool {
     std::size_t most_held, n_pages;
     std::vector<PageId> free;  // the next to be taken last
     std::vector<std::uint32_t> references;
+    std::size_t begin = 0;       // in memory_
+    std::size_t page_bytes = 0;  // of all its caches: every head's keys of the first, its values, and so on
   };
   struct Layer {
     CacheSpec spec;
     std::size_t group;
-    std::byte* k;  // into memory_
-    std::byte* v;  // null: latent
-    std::size_t k_page_bytes, v_page_bytes, k_head_bytes, v_head_bytes;
-    [[nodiscard]] std::size_t bytes() const { return spec.n_kv_heads * (k_head_bytes + v_head_bytes); }
+    std::size_t begin;             // in a page
+    std::size_t k_bytes, v_bytes;  // of a head in a page; v_bytes is 0: latent
+    std::byte* k = nullptr;        // into memory_: of page 0
+    std::byte* v = nullptr;        // null: latent
   };
   struct Layout {
     std::vector<Group> groups;

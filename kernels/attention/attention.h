@@ -31,6 +31,8 @@ struct AttentionJob {
   const std::byte* k;  ///< this layer's keys, stride_k bytes per kv head
   const std::byte* v;
   std::size_t k_head_bytes, v_head_bytes;
+  /// From a tile of a head's keys to the next, and of its values; 0: they follow one another.
+  std::size_t page_bytes = 0;
   /// Which tile of k and v holds positions tile*kKeyTile …; null: tile itself. Tiles that no query sees are
   /// not looked up.
   const std::uint32_t* pages = nullptr;

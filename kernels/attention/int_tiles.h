@@ -94,12 +94,13 @@ class IntAttention : AttentionQueries<Isa> {
   }
 
   Tile find_tile(std::size_t tile, std::size_t next) {
-    const std::size_t key_bytes = key_blocks_ * kQ8BlockBytes, value_bytes = value_blocks_ * kQ8BlockBytes;
+    const std::size_t key_step = tile_step(job_.page_bytes, key_blocks_ * kQ8BlockBytes),
+                      value_step = tile_step(job_.page_bytes, value_blocks_ * kQ8BlockBytes);
     const std::size_t page = this->page(tile), ahead = this->page(next) - page;
-    Tile kv{job_.k + kv_head_ * job_.k_head_bytes + page * key_bytes, work_.values, ahead * key_bytes, 0};
+    Tile kv{job_.k + kv_head_ * job_.k_head_bytes + page * key_step, work_.values, ahead * key_step, 0};
     if (job_.v != nullptr) {
-      kv.values = job_.v + kv_head_ * job_.v_head_bytes + page * value_bytes;
-      kv.next_values = ahead * value_bytes;
+      kv.values = job_.v + kv_head_ * job_.v_head_bytes + page * value_step;
+      kv.next_values = ahead * value_step;
     } else {
       for (std::size_t b = 0; b < value_blocks_; ++b)
         transpose_block(kv.keys + b * kQ8BlockBytes, work_.values + b * kQ8BlockBytes);

@@ -51,6 +51,11 @@ constexpr std::size_t value_head_bytes(KvType type, std::size_t value_dim, std::
   return round_up(rows * value_row_bytes(type, value_dim), 64);
 }
 
+/// From a tile of `bytes` to the next of the same head: AttentionJob::page_bytes.
+constexpr std::size_t tile_step(std::size_t page_bytes, std::size_t bytes) {
+  return page_bytes != 0 ? page_bytes : bytes;
+}
+
 /// New keys (already rotated) and values of one layer, for positions first_pos … first_pos+n_tokens-1.
 struct KvStoreJob {
   const float* k;  ///< [n_tokens][k_stride], n_kv_heads × head_dim each
@@ -64,6 +69,7 @@ struct KvStoreJob {
   std::byte* k_cache;  ///< this layer's keys, k_head_bytes per kv head
   std::byte* v_cache;  ///< null: values are not kept (AttentionJob::v)
   std::size_t k_head_bytes, v_head_bytes;
+  std::size_t page_bytes = 0;            ///< as in AttentionJob
   const std::uint32_t* pages = nullptr;  ///< as in AttentionJob
 };
 

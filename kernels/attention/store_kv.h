@@ -80,8 +80,9 @@ void store_value(KvType type, const float* v, std::size_t n, std::byte* tile, st
 /// KernelSet::store_kv.
 template <class Isa>
 void store_kv(const KvStoreJob& job, std::size_t head_begin, std::size_t head_end) {
-  const std::size_t tile_bytes = key_tile_bytes(job.kv_type, job.head_dim),
-                    value_bytes = kKeyTile * value_row_bytes(job.kv_type, job.value_dim);
+  const std::size_t key_step = tile_step(job.page_bytes, key_tile_bytes(job.kv_type, job.head_dim)),
+                    value_step =
+                        tile_step(job.page_bytes, kKeyTile * value_row_bytes(job.kv_type, job.value_dim));
   for (std::size_t head = head_begin; head < head_end; ++head) {
     std::byte* keys = job.k_cache + head * job.k_head_bytes;
     std::byte* values = job.v_cache + head * job.v_head_bytes;
@@ -89,10 +90,10 @@ void store_kv(const KvStoreJob& job, std::size_t head_begin, std::size_t head_en
       const std::size_t pos = job.first_pos + t, slot = pos % kKeyTile,
                         tile = job.pages == nullptr ? pos / kKeyTile : job.pages[pos / kKeyTile];
       store_key<Isa>(job.kv_type, job.k + t * job.k_stride + head * job.head_dim, job.head_dim,
-                     keys + tile * tile_bytes, slot);
+                     keys + tile * key_step, slot);
       if (job.v_cache == nullptr) continue;
       store_value<Isa>(job.kv_type, job.v + t * job.v_stride + head * job.value_dim, job.value_dim,
-                       values + tile * value_bytes, slot);
+                       values + tile * value_step, slot);
     }
   }
 }

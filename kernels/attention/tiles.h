@@ -63,17 +63,17 @@ class Attention : AttentionQueries<Isa> {
   /// read it. n_keys: positions in use from its start.
   KvTile load_tile(std::size_t tile, bool shared, std::size_t n_keys) {
     const std::size_t row_bytes = value_row_bytes(job_.kv_type, job_.value_dim),
-                      value_bytes = kKeyTile * row_bytes,
-                      key_bytes = key_tile_bytes(job_.kv_type, job_.head_dim);
+                      value_step = tile_step(job_.page_bytes, kKeyTile * row_bytes),
+                      key_step = tile_step(job_.page_bytes, key_tile_bytes(job_.kv_type, job_.head_dim));
     const std::size_t page = this->page(tile);
-    const std::byte* keys = job_.k + kv_head_ * job_.k_head_bytes + page * key_bytes;
+    const std::byte* keys = job_.k + kv_head_ * job_.k_head_bytes + page * key_step;
     const std::size_t rows = n_keys < kKeyTile ? n_keys : kKeyTile;
     if (job_.v == nullptr) return load_latent_tile(keys, rows);
-    const std::byte* values = job_.v + kv_head_ * job_.v_head_bytes + page * value_bytes;
+    const std::byte* values = job_.v + kv_head_ * job_.v_head_bytes + page * value_step;
     if (job_.kv_type == KvType::F32)
-      return {Stored::F32, keys, values, kKeyTile * sizeof(float), row_bytes, key_bytes, value_bytes};
+      return {Stored::F32, keys, values, kKeyTile * sizeof(float), row_bytes, key_step, value_step};
     if (job_.kv_type == KvType::F16 && !shared)
-      return {Stored::F16, keys, values, kKeyTile * sizeof(F16Bits), row_bytes, key_bytes, value_bytes};
+      return {Stored::F16, keys, values, kKeyTile * sizeof(F16Bits), row_bytes, key_step, value_step};
     convert_f16(keys, work_.keys, job_.head_dim * kKeyTile);
     for (std::size_t i = 0; i < rows; ++i)
       convert_f16(values + i * row_bytes, work_.values + i * stride_, out_groups_ * kFloatLanes);
