@@ -1,7 +1,13 @@
 // What a session needs, known beforehand.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <vector>
 
 #include "engine/execute/pages.h"
+#include "engine/session/engine_state.h"
 #include "tests/engine/demo.h"
 
 namespace cria::test {
@@ -53,6 +59,26 @@ TEST(Memory, DefaultsAreFilledIn) {
   EXPECT_GE(session.options().threads, 1U);
   EXPECT_EQ(session.options().threads_prefill, session.options().threads);
   EXPECT_EQ(session.options().kernels, active_kernels());
+}
+
+// A page of keys and values is 256 KiB here, one of the system at most 2 MiB.
+TEST(Memory, AFewPositionsTouchLittleOfALongContext) {
+  EngineOptions options;
+  options.n_ctx = 1 << 14;
+  Engine engine(demo_model(), options);
+  Sequence sequence(engine);
+  Batch batch(engine);
+  batch.add(sequence, many_tokens(70), 0);
+  batch.forward();
+  const std::span<std::byte> memory = engine.state().pool.memory();
+  ASSERT_EQ(memory.size(), std::size_t{64} << 20);
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> resident(memory.size() / page);
+  ASSERT_EQ(::mincore(memory.data(), memory.size(), resident.data()), 0);
+  const auto touched =
+      static_cast<std::size_t>(std::ranges::count_if(resident, [](auto r) { return (r & 1) != 0; }));
+  EXPECT_GE(touched * page, std::size_t{256} << 10);
+  EXPECT_LE(touched * page, std::size_t{6} << 20);
 }
 
 TEST(Memory, SystemSaysWhatIsAvailable) {
