@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "kernels/attention/int_tiles.h"
-#include "kernels/attention/outer_product.h"
+#include "kernels/simd/outer_product.h"
 #include "kernels/attention/queries.h"
 
 namespace cria {

@@ -18,6 +18,7 @@ template <class Isa>
 struct FloatOps<Bf16Pairs<Isa>> : FloatOps<Isa> {
   using Batch = typename FloatOps<Isa>::Batch;
   using Halves = FloatOps<Isa>;
+  using HalvesIsa = Isa;
   /// sum + the second halves' product, + the first halves'.
   [[gnu::always_inline]] static Batch fma(Batch w, Batch x, Batch sum) {
     using Ops = FloatOps<Isa>;

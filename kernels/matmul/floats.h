@@ -12,6 +12,7 @@
 
 #include "kernels/gemv/fetch_ahead.h"
 #include "kernels/kernels.h"
+#include "kernels/matmul/float_tiles.h"
 #include "kernels/simd/f32x16.h"
 
 namespace cria {
@@ -22,11 +23,6 @@ namespace cria {
 template <class Isa>
 struct FloatBlock {
   static constexpr std::size_t kRows = 4, kTokens = 6, kDirectRows = 3, kDirectTokens = 2;
-  static constexpr bool kPacked = true;
-};
-template <>
-struct FloatBlock<Avx2> {
-  static constexpr std::size_t kRows = 3, kTokens = 4, kDirectRows = 3, kDirectTokens = 2;
   static constexpr bool kPacked = true;
 };
 template <>
@@ -55,9 +51,10 @@ constexpr std::size_t panel_rows(std::size_t cols) {
 /// Scratch of float_matmul: the panel, the sums of its rows for a wave of tokens, a piece of a block of
 /// tokens. (Halves come in steps of twice 16 columns.)
 constexpr std::size_t float_matmul_scratch_bytes(std::size_t cols) {
-  return (panel_rows(cols) * (padded_cols(cols) + kFloatLanes + kWave * kFloatLanes) +
-          kPiece * kMaxBlockTokens) *
-         sizeof(float);
+  const std::size_t panel = (panel_rows(cols) * (padded_cols(cols) + kFloatLanes + kWave * kFloatLanes) +
+                             kPiece * kMaxBlockTokens) *
+                            sizeof(float);
+  return std::max(panel, TileShape{cols}.bytes());
 }
 
 /// What multiplies steps of a panel: the lanes' own operations, or those of their halves.
@@ -90,6 +87,7 @@ class FloatMatMul {
  public:
   FloatMatMul(const MatMulJob& job, std::byte* scratch)
       : job_(job),
+        scratch_(scratch),
         panel_(reinterpret_cast<float*>(scratch)),
         sums_(panel_ + panel_rows(job.cols * kSplit) * padded_cols(job.cols) * kSplit),
         tokens_(sums_ + panel_rows(job.cols * kSplit) * kWave * kFloatLanes) {}
@@ -99,6 +97,10 @@ class FloatMatMul {
       std::size_t row = begin;
       for (; row + Block::kDirectRows <= end; row += Block::kDirectRows) direct_rows<Block::kDirectRows>(row);
       for (; row < end; ++row) direct_rows<1>(row);
+      return;
+    }
+    if constexpr (requires(Part * square) { Ops::transpose(square); }) {
+      tiles(begin, end);
       return;
     }
     const std::size_t step = panel_rows(job_.cols * kSplit);
@@ -176,6 +178,15 @@ class FloatMatMul {
     for (std::size_t i = 0; i < Rows; ++i) {
       CRIA_UNROLL
       for (std::size_t j = 0; j < Tokens; ++j) put(row + i, t + j, sums[i][j].sum());
+    }
+  }
+
+  /// Few registers: rows in lanes.
+  void tiles(std::size_t begin, std::size_t end) {
+    if constexpr (kHalves) {
+      FloatTiles<typename Ops::HalvesIsa, type, true>(job_, scratch_).run(begin, end);
+    } else {
+      FloatTiles<Isa, type, false>(job_, scratch_).run(begin, end);
     }
   }
 
@@ -350,6 +361,7 @@ class FloatMatMul {
   }
 
   const MatMulJob& job_;
+  std::byte* scratch_;
   float *panel_, *sums_, *tokens_;
   std::size_t groups_ = 0;                     ///< of kRows rows in the panel
   std::size_t next_token_ = 0, next_col_ = 0;  ///< where the next piece begins

@@ -138,6 +138,23 @@ struct FloatOps<Avx2> : XsimdFloatOps<Avx2> {
     _mm_storeu_ps(out, _mm_unpacklo_ps(_mm_permute_ps(_mm256_castps256_ps128(ones), 0xD8),
                                        _mm_permute_ps(_mm256_extractf128_ps(ones, 1), 0xD8)));
   }
+  /// Rows become columns.
+  [[gnu::always_inline]] static void transpose(Batch* m) {
+    __m256 pairs[8], fours[8];
+    for (int i = 0; i < 8; i += 2) {
+      pairs[i] = _mm256_unpacklo_ps(m[i], m[i + 1]);
+      pairs[i + 1] = _mm256_unpackhi_ps(m[i], m[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4)
+      for (int j = 0; j < 2; ++j) {
+        fours[i + 2 * j] = _mm256_shuffle_ps(pairs[i + j], pairs[i + j + 2], 0x44);
+        fours[i + 2 * j + 1] = _mm256_shuffle_ps(pairs[i + j], pairs[i + j + 2], 0xEE);
+      }
+    for (int i = 0; i < 4; ++i) {
+      m[i] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x20);
+      m[i + 4] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x31);
+    }
+  }
   static Batch low_bf16(Batch x) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(x), 16));
   }
