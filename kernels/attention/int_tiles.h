@@ -45,12 +45,12 @@ class IntAttention : AttentionQueries<Isa> {
   void run(std::size_t begin, std::size_t end) {
     const std::size_t n = end - begin, blocks = (n + kBlockQueries - 1) / kBlockQueries;
     this->start(begin, n);
-    for (std::size_t i = 0; i < n; ++i) encode_query(begin + i, i);
+    for (std::size_t i = 0; i < n; ++i) encode_query(i);
     const std::size_t first_tile = this->first_key(this->position(begin)) / kKeyTile,
                       last_tile = this->position(end - 1) / kKeyTile;
     for (std::size_t tile = first_tile; tile <= last_tile; ++tile) {
       const Tile kv = find_tile(tile, tile < last_tile ? tile + 1 : tile);
-      for (std::size_t b = 0; b < blocks; ++b) block(kv, tile, begin, n * b / blocks, n * (b + 1) / blocks);
+      for (std::size_t b = 0; b < blocks; ++b) block(kv, tile, n * b / blocks, n * (b + 1) / blocks);
     }
     for (std::size_t i = 0; i < n; ++i) this->finish(begin + i, i);
   }
@@ -73,8 +73,8 @@ class IntAttention : AttentionQueries<Isa> {
     return Dots::kSigned ? 0 : -kQ8Bias * static_cast<std::int32_t>(sums.sum());
   }
 
-  void encode_query(std::size_t query, std::size_t slot) {
-    const float* const q = this->query_row(query);
+  void encode_query(std::size_t slot) {
+    const float* const q = this->rows_[slot];
     V largest = V::broadcast(0);
     for (std::size_t i = 0; i < job_.head_dim; i += kFloatLanes)
       largest = max_magnitude(
@@ -123,11 +123,11 @@ class IntAttention : AttentionQueries<Isa> {
     __builtin_memcpy(to, columns, sizeof columns);
   }
 
-  /// One tile for queries [begin + first, begin + last), at most kBlockQueries.
-  void block(const Tile& kv, std::size_t tile, std::size_t begin, std::size_t first, std::size_t last) {
+  /// One tile for the queries in slots [first, last), at most kBlockQueries.
+  void block(const Tile& kv, std::size_t tile, std::size_t first, std::size_t last) {
     const std::size_t n = last - first;
     BlockRanges ranges;
-    for (std::size_t i = 0; i < n; ++i) ranges.set(i, this->range(begin + first + i, tile));
+    for (std::size_t i = 0; i < n; ++i) ranges.set(i, this->range(first + i, tile));
     if (ranges.all.empty()) return;
     alignas(64) float scores[kBlockQueries][kKeyTile];
     score(kv, ranges.all, n, first, scores);

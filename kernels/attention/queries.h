@@ -81,14 +81,20 @@ class AttentionQueries {
     const std::size_t first = job_.window == 0 || pos < job_.window ? 0 : pos + 1 - job_.window;
     return first > from ? first : from;
   }
-  [[nodiscard]] KeyRange range(std::size_t query, std::size_t tile) const {
-    const std::size_t start = tile * kKeyTile, pos = position(query), first = first_key(pos);
+  [[nodiscard]] KeyRange range(std::size_t slot, std::size_t tile) const {
+    const std::size_t start = tile * kKeyTile, pos = positions_[slot], first = first_key(pos);
     if (pos < start || first >= start + kKeyTile) return {0, 0};
     const std::size_t end = pos + 1 - start;
     return {first > start ? first - start : 0, end < kKeyTile ? end : kKeyTile};
   }
   [[nodiscard]] std::size_t page(std::size_t tile) const {
     return job_.pages == nullptr ? tile : job_.pages[tile];
+  }
+
+  /// Asks for part b of n of what the next tile is read from.
+  static void fetch_part(const std::byte* p, std::size_t bytes, std::size_t b, std::size_t n) {
+    for (std::size_t line = bytes / 64 * b / n; line < bytes / 64 * (b + 1) / n; ++line)
+      __builtin_prefetch(p + line * 64, 0, 2);
   }
 
   /// State of queries [begin, begin + n) before the first key.
@@ -98,6 +104,8 @@ class AttentionQueries {
       scratch_.max[i] = job_.sinks == nullptr ? -__builtin_inff() : job_.sinks[head(begin + i)];
       scratch_.sum[i] = job_.sinks == nullptr ? 0 : 1;
       scratch_.factor[i] = job_.scale;
+      positions_[i] = position(begin + i);
+      rows_[i] = query_row(begin + i);
     }
     for (std::size_t i = 0; i < n * stride_; ++i) scratch_.out[i] = 0;
   }
@@ -132,14 +140,14 @@ class AttentionQueries {
       if (keys[i].empty()) continue;
       const V shift = V::broadcast(new_max[i]);
       for (std::size_t k = 0; k < kKeyTile; k += kFloatLanes) {
-        const V weight = exp(V::load(scores[i] + k) - shift);
+        const V weight = exp_down(V::load(scores[i] + k) - shift);
         weight.store(scores[i] + k);
         lanes[i] = lanes[i] + weight;
       }
       shrink[i] = max_so_far[i] - new_max[i];
       max_so_far[i] = new_max[i];
     }
-    exp(V::load(shrink)).store(shrink);
+    exp_down(V::load(shrink)).store(shrink);
     for (std::size_t i = 0; i < n; i += 4)
       V::sum4(lanes[i], lanes[i + 1], lanes[i + 2], lanes[i + 3], added + i);
     for (std::size_t i = 0; i < n; ++i) {
@@ -162,6 +170,8 @@ class AttentionQueries {
   std::size_t group_, kv_head_, token_begin_;
   std::size_t stride_, out_groups_;
   AttentionScratch scratch_;
+  std::size_t positions_[kQueryChunk];  ///< of the queries, by slot
+  const float* rows_[kQueryChunk];      ///< likewise
 
  private:
   /// Scores of the keys in range, scaled and capped; what lies outside is nobody's.

@@ -5,23 +5,27 @@
 #include <cstddef>
 
 #include "kernels/attention/int_tiles.h"
-#include "kernels/simd/outer_product.h"
 #include "kernels/attention/queries.h"
+#include "kernels/simd/outer_product.h"
 
 namespace cria {
 
 /// Up to so many (the heads that often share a kv head) read an f16 tile where it lies.
 inline constexpr std::size_t kDirectQueries = 8;
 
-/// Per-thread work memory behind AttentionScratch: a tile in float32.
+/// Per-thread work memory behind AttentionScratch: a tile in float32, and its weights.
 struct FloatAttentionScratch {
-  float *keys, *values;  ///< [head_dim][kKeyTile], [kKeyTile][value_dim rounded up]
+  float *keys, *values;       ///< [head_dim][kKeyTile], [kKeyTile][value_dim rounded up]
+  float (*scores)[kKeyTile];  ///< by slot
 
   static constexpr std::size_t bytes(std::size_t head_dim, std::size_t value_dim) {
-    return kKeyTile * (head_dim + AttentionScratch::padded_values(value_dim)) * sizeof(float);
+    return kKeyTile * (head_dim + AttentionScratch::padded_values(value_dim) + kQueryChunk) * sizeof(float);
   }
-  FloatAttentionScratch(std::byte* memory, std::size_t head_dim)
-      : keys(reinterpret_cast<float*>(memory)), values(keys + kKeyTile * head_dim) {}
+  FloatAttentionScratch(std::byte* memory, std::size_t head_dim, std::size_t value_dim)
+      : keys(reinterpret_cast<float*>(memory)),
+        values(keys + kKeyTile * head_dim),
+        scores(reinterpret_cast<float (*)[kKeyTile]>(
+            values + kKeyTile * AttentionScratch::padded_values(value_dim))) {}
 };
 
 /// A tile as the inner loops read it.
@@ -43,17 +47,26 @@ class Attention : AttentionQueries<Isa> {
 
  public:
   Attention(const AttentionJob& job, std::size_t kv_head, std::size_t token_begin, std::byte* scratch)
-      : Base(job, kv_head, token_begin, scratch), work_(scratch_.work, job.head_dim) {}
+      : Base(job, kv_head, token_begin, scratch), work_(scratch_.work, job.head_dim, job.value_dim) {}
 
   /// Queries [begin, end), at most kQueryChunk.
   void run(std::size_t begin, std::size_t end) {
     const std::size_t n = end - begin;
     this->start(begin, n);
     const std::size_t blocks = (n + kQueries - 1) / kQueries;
+    const auto bound = [&](std::size_t b) { return n * b / blocks; };
     const std::size_t last_tile = this->position(end - 1) / kKeyTile;
+    BlockRanges ranges[kQueryChunk / kQueries];
     for (std::size_t tile = this->first_key(this->position(begin)) / kKeyTile; tile <= last_tile; ++tile) {
-      const KvTile kv = load_tile(tile, n > kDirectQueries, this->position(end - 1) + 1 - tile * kKeyTile);
-      for (std::size_t b = 0; b < blocks; ++b) block(kv, tile, begin, n * b / blocks, n * (b + 1) / blocks);
+      const bool shared = n > kDirectQueries;
+      const KvTile kv = load_tile(tile, shared, this->position(end - 1) + 1 - tile * kKeyTile);
+      // Keys, then values, for all: either fits an L1 of 32 KiB beside what the queries need.
+      for (std::size_t b = 0; b < blocks; ++b) {
+        if (shared && tile < last_tile) fetch_tile(tile + 1, b, blocks);
+        score(kv, tile, bound(b), bound(b + 1), ranges[b]);
+      }
+      for (std::size_t b = 0; b < blocks; ++b)
+        if (!ranges[b].all.empty()) accumulate(kv, ranges[b], bound(b + 1) - bound(b), bound(b));
     }
     for (std::size_t i = 0; i < n; ++i) this->finish(begin + i, i);
   }
@@ -78,6 +91,18 @@ class Attention : AttentionQueries<Isa> {
     for (std::size_t i = 0; i < rows; ++i)
       convert_f16(values + i * row_bytes, work_.values + i * stride_, out_groups_ * kFloatLanes);
     return converted();
+  }
+
+  /// Asks for part b of n of a tile.
+  void fetch_tile(std::size_t tile, std::size_t b, std::size_t n) const {
+    const std::size_t key_bytes = key_tile_bytes(job_.kv_type, job_.head_dim),
+                      value_bytes = kKeyTile * value_row_bytes(job_.kv_type, job_.value_dim);
+    const std::size_t page = this->page(tile);
+    this->fetch_part(job_.k + kv_head_ * job_.k_head_bytes + page * tile_step(job_.page_bytes, key_bytes),
+                     key_bytes, b, n);
+    if (job_.v == nullptr) return;
+    this->fetch_part(job_.v + kv_head_ * job_.v_head_bytes + page * tile_step(job_.page_bytes, value_bytes),
+                     value_bytes, b, n);
   }
 
   [[nodiscard]] KvTile converted() const {
@@ -121,29 +146,26 @@ class Attention : AttentionQueries<Isa> {
     }
   }
 
-  /// One tile for queries [begin + first, begin + last), at most kQueries.
-  void block(const KvTile& kv, std::size_t tile, std::size_t begin, std::size_t first, std::size_t last) {
+  /// Weights of a tile's keys for the queries in slots [first, last), at most kQueries.
+  void score(const KvTile& kv, std::size_t tile, std::size_t first, std::size_t last, BlockRanges& ranges) {
     const std::size_t n = last - first;
-    BlockRanges ranges;
-    const float* rows[kQueries];
-    for (std::size_t i = 0; i < n; ++i) {
-      rows[i] = this->query_row(begin + first + i);
-      ranges.set(i, this->range(begin + first + i, tile));
-    }
+    ranges = {};
+    for (std::size_t i = 0; i < n; ++i) ranges.set(i, this->range(first + i, tile));
     const KeyRange& all = ranges.all;
     if (all.empty()) return;
-    alignas(64) float scores[kQueries][kKeyTile];
-    outer_product(kv, n,
-                  {rows, job_.head_dim, kv.keys, kv.key_stride, scores[0], kKeyTile, true, kv.key_bytes},
-                  all.begin / kFloatLanes, (all.end + kFloatLanes - 1) / kFloatLanes);
+    float(*scores)[kKeyTile] = work_.scores + first;
+    outer_product(
+        kv, n,
+        {this->rows_ + first, job_.head_dim, kv.keys, kv.key_stride, scores[0], kKeyTile, true, kv.key_bytes},
+        all.begin / kFloatLanes, (all.end + kFloatLanes - 1) / kFloatLanes);
     this->softmax_step(scores, ranges.keys, n, first);
-    accumulate(kv, scores, ranges.keys, ranges.common, n, first);
   }
 
   /// out[d] += weight·value, keys increasing for every query: those that
   /// all queries see together, the rest one by one.
-  void accumulate(const KvTile& kv, float (*weights)[kKeyTile], const KeyRange* keys, KeyRange common,
-                  std::size_t n, std::size_t first) {
+  void accumulate(const KvTile& kv, const BlockRanges& ranges, std::size_t n, std::size_t first) {
+    const float(*weights)[kKeyTile] = work_.scores + first;
+    const KeyRange *const keys = ranges.keys, common = ranges.common;
     const auto add = [&](std::size_t i, std::size_t count, std::size_t from, std::size_t to) {
       if (from >= to) return;
       const float* rows[kQueries];

@@ -26,6 +26,11 @@ struct FloatBlock {
   static constexpr bool kPacked = true;
 };
 template <>
+struct FloatBlock<Avx2> {
+  static constexpr std::size_t kRows = 3, kTokens = 4, kDirectRows = 3, kDirectTokens = 2;
+  static constexpr bool kPacked = true;
+};
+template <>
 struct FloatBlock<Avx512> {
   static constexpr std::size_t kRows = 4, kTokens = 6, kDirectRows = 4, kDirectTokens = 6;
   static constexpr bool kPacked = false;
@@ -77,6 +82,8 @@ class FloatMatMul {
   using Block = FloatBlock<Isa>;
   static constexpr std::size_t kRows = Block::kRows, kPart = Ops::kSize;
   static constexpr std::size_t kFewTokens = 6;  ///< up to here a panel costs more than it saves
+  static constexpr std::size_t kTilesFrom =
+      128;  ///< tokens that are worth transposing the rows (float_tiles.h)
   /// Where lanes hold two halves (bf16.h) a panel has two steps for one of the weights.
   static constexpr bool kHalves = requires { typename Ops::Halves; };
   static constexpr std::size_t kSplit = kHalves ? 2 : 1;
@@ -100,8 +107,10 @@ class FloatMatMul {
       return;
     }
     if constexpr (requires(Part * square) { Ops::transpose(square); }) {
-      tiles(begin, end);
-      return;
+      if (job_.x->n_tokens >= kTilesFrom) {
+        tiles(begin, end);
+        return;
+      }
     }
     const std::size_t step = panel_rows(job_.cols * kSplit);
     for (std::size_t row = begin; row < end; row += step)

@@ -153,6 +153,17 @@ struct F32x16 {
     });
   }
 
+  /// The same for n of -160 … 0; bits: n + kRoundMagic. One factor is 2^-64, so that the other's exponent is in range.
+  [[gnu::always_inline]] friend F32x16 scale2_down(const F32x16& a, const F32x16& n, const F32x16& bits) {
+    return each([&](std::size_t i) {
+      if constexpr (requires { Ops::scale2(a.part[i], n.part[i]); }) {
+        return Ops::scale2(a.part[i], n.part[i]);
+      } else {
+        return a.part[i] * Ops::pow2(bits.part[i] + Ops::broadcast(64)) * Ops::broadcast(0x1p-64F);
+      }
+    });
+  }
+
   /// l[i] += l[i+8], then l[i+4], l[i+2], l[i+1].
   [[nodiscard]] float sum() const { return fold(add); }
   /// Largest lane by the same tree.
