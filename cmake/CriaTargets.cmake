@@ -25,11 +25,11 @@ function(cria_room name)
   target_compile_features(cria_${name} PUBLIC cxx_std_20)
 endfunction()
 
-# Files that begin with the same heavy headers (CLI11, JSON, GoogleTest) are compiled several at a time: a third of the time.
+# Files that begin with the same heavy headers (CLI11, JSON, oneTBB, GoogleTest) are compiled several at a time: a third of the time.
 # So names in anonymous namespaces are unique within such a target. CRIA_UNITY=OFF: each file alone, as clang-tidy wants it.
-option(CRIA_UNITY "Compile the files of tools, tokenizer and tests several at a time" ON)
+option(CRIA_UNITY "Compile files several at a time, but for kernels and benchmarks" ON)
 function(cria_unity target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${CRIA_UNITY} UNITY_BUILD_BATCH_SIZE 6)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${CRIA_UNITY} UNITY_BUILD_BATCH_SIZE 12)
 endfunction()
 
 # cria_test(NAME LIBS rooms... SOURCES files...) makes one GoogleTest program, its cases known to ctest.

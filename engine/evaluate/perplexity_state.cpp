@@ -12,10 +12,10 @@
 namespace cria {
 namespace {
 
-constexpr char kMagic[8] = {'C', 'R', 'I', 'A', 'P', 'P', 'L', 'X'};
-constexpr std::uint32_t kVersion = 1;
+constexpr char kStateMagic[8] = {'C', 'R', 'I', 'A', 'P', 'P', 'L', 'X'};
+constexpr std::uint32_t kStateVersion = 1;
 
-struct Header {
+struct StateHeader {
   char magic[8];
   std::uint32_t version, n_done;
   std::uint64_t identity;
@@ -23,7 +23,7 @@ struct Header {
   Divergence::Sums sums;
   std::uint64_t n_values;
 };
-static_assert(sizeof(Header) == 32 + 8 * sizeof(MeanVariance) && sizeof(MeanVariance) == 24);
+static_assert(sizeof(StateHeader) == 32 + 8 * sizeof(MeanVariance) && sizeof(MeanVariance) == 24);
 
 }  // namespace
 
@@ -38,9 +38,9 @@ std::uint64_t Perplexity::identity() const {
 }
 
 void Perplexity::save(const std::string& path) const {
-  Header header{};
-  std::memcpy(header.magic, kMagic, sizeof kMagic);
-  header.version = kVersion;
+  StateHeader header{};
+  std::memcpy(header.magic, kStateMagic, sizeof kStateMagic);
+  header.version = kStateVersion;
   header.n_done = static_cast<std::uint32_t>(done_);
   header.identity = identity();
   header.surprise = surprise_;
@@ -56,10 +56,11 @@ void Perplexity::save(const std::string& path) const {
 
 void Perplexity::load(const std::string& path) {
   BinaryReader in(path);
-  in.expect(in.size() >= sizeof(Header), "no state of a perplexity: too short");
-  const auto header = in.read_number<Header>();
-  in.expect(std::memcmp(header.magic, kMagic, sizeof kMagic) == 0, "no state of a perplexity", "at byte 0");
-  in.expect_equal("version", kVersion, header.version, "at byte 8");
+  in.expect(in.size() >= sizeof(StateHeader), "no state of a perplexity: too short");
+  const auto header = in.read_number<StateHeader>();
+  in.expect(std::memcmp(header.magic, kStateMagic, sizeof kStateMagic) == 0, "no state of a perplexity",
+            "at byte 0");
+  in.expect_equal("version", kStateVersion, header.version, "at byte 8");
   in.expect(header.identity == identity(),
             "state of another measurement: model, text, windows or base differ", "at byte 16");
   in.expect(header.n_done <= windows_.size(),
@@ -68,7 +69,8 @@ void Perplexity::load(const std::string& path) {
             "at byte 12");
   in.expect_equal("number of compared tokens", base_ != nullptr ? header.surprise.n : 0, header.n_values);
   in.expect_equal("wrong size in bytes",
-                  sizeof(Header) + header.n_values * 2 * sizeof(float) + sizeof(std::uint64_t), in.size());
+                  sizeof(StateHeader) + header.n_values * 2 * sizeof(float) + sizeof(std::uint64_t),
+                  in.size());
   Divergence divergence{header.sums, std::vector<float>(header.n_values),
                         std::vector<float>(header.n_values)};
   in.read(divergence.klds.data(), divergence.klds.size() * sizeof(float));

@@ -9,10 +9,6 @@
 namespace cria {
 namespace {
 
-const float* floats(const TensorView& tensor) { return reinterpret_cast<const float*>(tensor.data); }
-
-constexpr std::size_t divide_up(std::size_t n, std::size_t unit) { return (n + unit - 1) / unit; }
-
 constexpr float kTaken = -std::numeric_limits<float>::infinity();
 
 // The place of the largest of n scores; among equals, the first.

@@ -13,10 +13,6 @@ namespace {
 constexpr std::size_t kChunksPerThread = 6;
 constexpr std::size_t kFewTokens = 8;  // whose values stay in the caches anyway
 
-const float* floats(const TensorView& tensor) { return reinterpret_cast<const float*>(tensor.data); }
-
-constexpr std::size_t divide_up(std::size_t n, std::size_t unit) { return (n + unit - 1) / unit; }
-
 // dst[t][i] += bias[i] for tokens dst … of rows of stride floats.
 void add_bias(const KernelSet& kernels, float* dst, std::size_t stride, std::size_t n_tokens,
               const float* bias, std::size_t n) {

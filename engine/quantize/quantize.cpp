@@ -20,13 +20,13 @@ constexpr float kLargestF16 = 65504;
 // suffer more from that than the squared error says (measured on the demo model: perplexity 60 without, 54
 // with; of types with more bits it rises).
 constexpr DType kWeighedBySize[] = {DType::IQ1_S, DType::IQ1_M};
-constexpr float kSmallest = 0.1F;  // part of the row's mean square that even a weight of 0 counts as
+constexpr float kSmallestPart = 0.1F;  // part of the row's mean square that even a weight of 0 counts as
 
 /// importance·√(σ²/10 + x²) for a row x; importance null: 1.
 void weigh_by_size(std::span<const float> x, const float* importance, std::vector<float>& weights) {
   double squares = 0;
   for (const float value : x) squares += static_cast<double>(value) * value;
-  const float least = kSmallest * static_cast<float>(squares / static_cast<double>(x.size()));
+  const float least = kSmallestPart * static_cast<float>(squares / static_cast<double>(x.size()));
   weights.resize(x.size());
   for (std::size_t i = 0; i < x.size(); ++i)
     weights[i] = (importance != nullptr ? importance[i] : 1.0F) * std::sqrt(least + x[i] * x[i]);

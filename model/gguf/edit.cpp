@@ -9,7 +9,7 @@
 namespace cria {
 namespace {
 
-std::string where(std::string_view key) { return "key " + std::string(key); }
+std::string at_key(std::string_view key) { return "key " + std::string(key); }
 
 bool is_layout(std::string_view key) { return key == "general.alignment" || key.starts_with("split."); }
 
@@ -18,9 +18,9 @@ void check_key(const std::string& key) {
   if (key.size() > limits::kKeyBytes)
     throw Error("", "key too long: expected at most " + std::to_string(limits::kKeyBytes) + " bytes, got " +
                         std::to_string(key.size()));
-  if (key.find('\0') != std::string::npos) throw Error("", "NUL byte in a key", where(key));
-  if (!is_utf8(key)) throw Error("", "key is not UTF-8", where(key));
-  if (is_layout(key)) throw Error("", "cannot be changed: it says how the file is laid out", where(key));
+  if (key.find('\0') != std::string::npos) throw Error("", "NUL byte in a key", at_key(key));
+  if (!is_utf8(key)) throw Error("", "key is not UTF-8", at_key(key));
+  if (is_layout(key)) throw Error("", "cannot be changed: it says how the file is laid out", at_key(key));
 }
 
 /// What the reader would refuse, or what is no text.
@@ -30,20 +30,20 @@ void check_value(const GgufData& value, const std::string& key, int depth = 0) {
       throw Error("",
                   "string too long: expected at most " + std::to_string(limits::kStringBytes) +
                       " bytes, got " + std::to_string(text->size()),
-                  where(key));
-    if (!is_utf8(*text)) throw Error("", "string is not UTF-8", where(key));
+                  at_key(key));
+    if (!is_utf8(*text)) throw Error("", "string is not UTF-8", at_key(key));
   }
   const auto* array = std::get_if<GgufArray>(&value);
   if (array == nullptr) return;
   if (depth >= limits::kArrayDepth)
     throw Error("",
                 "arrays nested too deep: expected at most " + std::to_string(limits::kArrayDepth) + " levels",
-                where(key));
+                at_key(key));
   if (array->values.size() > limits::kArrayElements)
     throw Error("",
                 "array too long: expected at most " + std::to_string(limits::kArrayElements) +
                     " elements, got " + std::to_string(array->values.size()),
-                where(key));
+                at_key(key));
   for (const GgufData& element : array->values) check_value(element, key, depth + 1);
 }
 
@@ -52,7 +52,7 @@ void check(const GgufFile& file, const GgufEdit& edit) {
   std::size_t keys = file.keys().size();
   const auto check_once = [&](const std::string& key) {
     check_key(key);
-    if (!seen.insert(key).second) throw Error("", "named twice", where(key));
+    if (!seen.insert(key).second) throw Error("", "named twice", at_key(key));
   };
   for (const auto& [key, value] : edit.set) {
     check_once(key);
@@ -61,7 +61,7 @@ void check(const GgufFile& file, const GgufEdit& edit) {
   }
   for (const std::string& key : edit.remove) {
     check_once(key);
-    if (file.find(key) == nullptr) throw file.error("cannot remove: no such key", where(key));
+    if (file.find(key) == nullptr) throw file.error("cannot remove: no such key", at_key(key));
   }
   if (keys > limits::kKeys)
     throw file.error("too many keys: expected at most " + std::to_string(limits::kKeys) + ", got " +

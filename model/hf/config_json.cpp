@@ -7,31 +7,31 @@
 namespace cria {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 using Kind = HfRopeScaling::Kind;
 
 double shortest(double value) { return shortest_decimal(static_cast<float>(value)); }
 
-Json list(const std::vector<float>& values) {
-  Json out = Json::array();
+OrderedJson list(const std::vector<float>& values) {
+  OrderedJson out = OrderedJson::array();
   for (const float value : values) out.push_back(shortest_decimal(value));
   return out;
 }
 
 // Exactly these three keys are what their makers' code takes; more only where they are needed.
-Json longrope_json(const HfRopeScaling& scaling) {
-  Json json = {{"type", "longrope"},
-               {"short_factor", list(scaling.short_factors)},
-               {"long_factor", list(scaling.long_factors)}};
+OrderedJson longrope_json(const HfRopeScaling& scaling) {
+  OrderedJson json = {{"type", "longrope"},
+                      {"short_factor", list(scaling.short_factors)},
+                      {"long_factor", list(scaling.long_factors)}};
   if (scaling.attention_factor) json["attention_factor"] = shortest(*scaling.attention_factor);
   return json;
 }
 
-Json scaling_json(const HfRopeScaling& scaling) {
+OrderedJson scaling_json(const HfRopeScaling& scaling) {
   if (scaling.kind == Kind::LongRope) return longrope_json(scaling);
-  Json json = {{"rope_type", scaling.kind == Kind::Linear ? "linear"
-                             : scaling.kind == Kind::Yarn ? "yarn"
-                                                          : "llama3"}};
+  OrderedJson json = {{"rope_type", scaling.kind == Kind::Linear ? "linear"
+                                    : scaling.kind == Kind::Yarn ? "yarn"
+                                                                 : "llama3"}};
   json["factor"] = shortest(scaling.factor);
   if (scaling.kind == Kind::Linear) return json;
   if (scaling.kind == Kind::Llama3) {
@@ -62,24 +62,24 @@ double shortest_decimal(float value) {
   return value;
 }
 
-Json HfConfig::to_json(std::string_view dtype) const {
+OrderedJson HfConfig::to_json(std::string_view dtype) const {
   const std::string_view activation = model_class->activations.substr(0, model_class->activations.find(' '));
-  Json json = {{"architectures", Json::array({model_class->name})},
-               {"model_type", model_class->model_type},
-               {"hidden_size", n_embd},
-               {std::string(model_class->layers_key), n_layers},
-               {"num_attention_heads", n_heads},
-               {"num_key_value_heads", n_kv_heads},
-               {std::string(model_class->head_dim), head_dim},
-               {"intermediate_size", n_ff},
-               {std::string(model_class->activation_key), activation},
-               {std::string(model_class->eps), shortest_decimal(norm_eps)},
-               {"rope_theta", shortest(static_cast<float>(rope_base))},
-               {"rope_scaling", nullptr},
-               {"max_position_embeddings", n_ctx},
-               {"vocab_size", n_vocab},
-               {"tie_word_embeddings", tied_embeddings},
-               {"torch_dtype", dtype}};
+  OrderedJson json = {{"architectures", OrderedJson::array({model_class->name})},
+                      {"model_type", model_class->model_type},
+                      {"hidden_size", n_embd},
+                      {std::string(model_class->layers_key), n_layers},
+                      {"num_attention_heads", n_heads},
+                      {"num_key_value_heads", n_kv_heads},
+                      {std::string(model_class->head_dim), head_dim},
+                      {"intermediate_size", n_ff},
+                      {std::string(model_class->activation_key), activation},
+                      {std::string(model_class->eps), shortest_decimal(norm_eps)},
+                      {"rope_theta", shortest(static_cast<float>(rope_base))},
+                      {"rope_scaling", nullptr},
+                      {"max_position_embeddings", n_ctx},
+                      {"vocab_size", n_vocab},
+                      {"tie_word_embeddings", tied_embeddings},
+                      {"torch_dtype", dtype}};
   if (rope_scaling.kind != Kind::None && rope_scaling.kind != Kind::Proportional)
     json["rope_scaling"] = scaling_json(rope_scaling);
   if (rope_scaling.kind == Kind::LongRope)

@@ -16,7 +16,7 @@ using Json = nlohmann::json;
 constexpr std::size_t kDimensions = 8;
 constexpr std::string_view kMetadata = "__metadata__";
 
-constexpr SafetensorsType kTypes[] = {
+constexpr SafetensorsType kSafetensorsTypes[] = {
     {"F64", 8, DType::F64}, {"F32", 4, DType::F32}, {"F16", 2, DType::F16}, {"BF16", 2, DType::BF16},
     {"I64", 8, DType::I64}, {"I32", 4, DType::I32}, {"I16", 2, DType::I16}, {"I8", 1, DType::I8},
     {"U64", 8, {}},         {"U32", 4, {}},         {"U16", 2, {}},         {"U8", 1, {}},
@@ -25,7 +25,8 @@ constexpr SafetensorsType kTypes[] = {
 
 std::string known_types() {
   std::string names;
-  for (const SafetensorsType& type : kTypes) names += (names.empty() ? "" : ", ") + std::string(type.name);
+  for (const SafetensorsType& type : kSafetensorsTypes)
+    names += (names.empty() ? "" : ", ") + std::string(type.name);
   return names;
 }
 
@@ -165,16 +166,16 @@ class HeaderReader : public nlohmann::json_sax<Json> {
 }  // namespace
 
 const SafetensorsType* find_safetensors_type(std::string_view name) noexcept {
-  const auto* const found = std::find_if(std::begin(kTypes), std::end(kTypes),
+  const auto* const found = std::find_if(std::begin(kSafetensorsTypes), std::end(kSafetensorsTypes),
                                          [name](const SafetensorsType& type) { return type.name == name; });
-  return found == std::end(kTypes) ? nullptr : found;
+  return found == std::end(kSafetensorsTypes) ? nullptr : found;
 }
 
 const SafetensorsType* find_safetensors_type(DType dtype) noexcept {
   const auto* const found =
-      std::find_if(std::begin(kTypes), std::end(kTypes),
+      std::find_if(std::begin(kSafetensorsTypes), std::end(kSafetensorsTypes),
                    [dtype](const SafetensorsType& type) { return type.dtype == dtype; });
-  return found == std::end(kTypes) ? nullptr : found;
+  return found == std::end(kSafetensorsTypes) ? nullptr : found;
 }
 
 SafetensorsHeader parse_safetensors_header(std::string_view json, const std::string& file) {
