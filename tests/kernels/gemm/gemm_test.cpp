@@ -22,6 +22,12 @@ TEST_P(Gemm, AsManyTokensAsAKernelOfFewTakesAndMore) {
     expect_equal(GetParam(), {19, 9, tokens}, true, false, random_blocks(), random_values());
 }
 
+TEST_P(Gemm, EveryNumberOfTokensAroundTheKernelsOfFew) {
+  for (std::size_t tokens = 1; tokens <= 66; ++tokens)  // of any alignment; rows that fill no panel
+    expect_equal(GetParam(), {11 + tokens % 9, 9, tokens}, tokens % 2 == 0, tokens % 3 == 0, random_blocks(),
+                 random_values(), tokens % 64);
+}
+
 TEST_P(Gemm, MoreTokensThanOnePass) {
   expect_equal(GetParam(), {33, 2, 600}, true, true, random_blocks(), random_values());
 }

@@ -1,0 +1,239 @@
+// Products of a few tokens on AVX2, of which a GEMV would decode the weights more than once and a GEMM would pad:
+// eight rows at a time, walked along like those of a GEMV so that memory is read in long streams, and decoded into a
+// panel that stays in the first-level cache.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "kernels/formats/formats.h"
+#include "kernels/gemm/avx2.h"
+#include "kernels/gemm/tile_products.h"
+#include "kernels/gemv/fetch_ahead.h"
+#include "kernels/kernels.h"
+#include "kernels/lanes/lanes.h"
+#include "kernels/simd/avx2.h"
+
+namespace cria {
+
+/// Sixteen columns of eight rows, transposed where they are loaded: part c holds columns 4c … 4c + 3 of all rows.
+/// For decoders that do the same to every byte, which then meet vectors before they are spread.
+struct Avx2Columns {};
+template <>
+struct RowLanes<Avx2Columns> {
+  using One = RowLanes<Avx2>;
+  struct Vec {
+    __m256i part[4];
+  };
+  using RowPtr = One::RowPtr;
+  using Float8 = One::Float8;
+  static constexpr int kBias = One::kBias;
+
+  template <class F>
+  CRIA_INLINE static Vec each(F f) {
+    return {{f(0), f(1), f(2), f(3)}};
+  }
+  CRIA_INLINE static Vec load(RowPtr rows, std::size_t offset) {
+    Vec v = each([&](int k) CRIA_INLINE { return One::load(rows + k, offset); });
+    GemmKernel<Avx2>::transpose(v.part);
+    return v;
+  }
+  CRIA_INLINE static Vec same(const void* p) { return all(One::same(p)); }
+  CRIA_INLINE static Vec zero() { return all(One::zero()); }
+  CRIA_INLINE static Vec splat8(int x) { return all(One::splat8(x)); }
+  CRIA_INLINE static Vec bit_and(Vec a, Vec b) { return map<One::bit_and>(a, b); }
+  CRIA_INLINE static Vec bit_or(Vec a, Vec b) { return map<One::bit_or>(a, b); }
+  CRIA_INLINE static Vec add8(Vec a, Vec b) { return map<One::add8>(a, b); }
+  CRIA_INLINE static Vec lookup(Vec table, Vec index) { return map<One::lookup>(table, index); }
+  template <int N>
+  CRIA_INLINE static Vec take(Vec v, Vec mask) {
+    return map<One::take<N>>(v, mask);
+  }
+  /// Eight columns of a, then those of b.
+  CRIA_INLINE static Vec join_low(Vec a, Vec b) { return {{a.part[0], a.part[1], b.part[0], b.part[1]}}; }
+  CRIA_INLINE static Vec join_high(Vec a, Vec b) { return {{a.part[2], a.part[3], b.part[2], b.part[3]}}; }
+
+ private:
+  CRIA_INLINE static Vec all(__m256i v) { return {{v, v, v, v}}; }
+  template <auto f>
+  CRIA_INLINE static Vec map(Vec a, Vec b) {
+    return each([&](int p) CRIA_INLINE { return f(a.part[p], b.part[p]); });
+  }
+};
+
+/// Decodes eight rows into a panel.
+template <DType type>
+class RowPacker {
+  using V = RowLanes<Avx2>;
+  using W = LaneType<V, type>;
+  using Vec = typename V::Vec;
+  using Kernel = GemmKernel<Avx2>;
+  static constexpr DecodeTraits kTraits = Format<type>::kTraits;
+  static constexpr int kVecs = W::kScales == 16 ? 2 : 1;  ///< of scales
+  static constexpr bool kBytewise = requires { W::kBytewise; };
+
+  static constexpr FewRowsShape shape() {
+    FewRowsShape s = {
+        static_cast<int>(Format<type>::kGroupValues),    W::kFull, W::kZero, false, 64, W::kScales,
+        kTraits.has_min ? W::kSuper ? W::kScales : 1 : 0};
+    const auto fit = [](int max) { return static_cast<int>(std::bit_floor(32767U / (2 * 127U * max))); };
+    const int centre = std::max(int{W::kZero}, W::kMax - W::kZero);
+    if (!W::kFull && W::kZero != 0) s.centred = 32767 / (2 * 127 * centre) >= s.steps();
+    if (!W::kFull && !s.centred) s.run = fit(W::kMax);
+    return s;
+  }
+
+ public:
+  static constexpr std::size_t kBytes = W::kBytes, kBlockValues = Format<type>::kBlockValues;
+  static constexpr std::size_t kGroups = kBlockValues / Format<type>::kGroupValues;  ///< of a block
+  static constexpr FewRowsShape kShape = shape();
+  static_assert(W::kFull || 2 * W::kMax * 127 <= 32767);
+  static_assert(kShape.zero == 0 || kShape.centred || kShape.pairs() != 0);
+  static_assert(kShape.zero == 0 || kShape.centred || kShape.mins == 0);
+
+  /// The block at `offset` of the rows, which is the b-th of the panel. far: as much as it, fetched meanwhile.
+  CRIA_FLATTEN static void pack(const std::byte* const (&rows)[kRowGroup], std::size_t offset, std::size_t b,
+                                const std::byte* far, RowPanel& panel) {
+    if constexpr (kBytewise)
+      pack_columns(rows, offset, b, far, panel);
+    else
+      pack_rows(rows, offset, b, far, panel);
+    if constexpr (W::kSuper) pack_scales(rows, offset, panel);
+    typename V::Float8 d[kGroups];
+    block_scales<V, W>(rows, offset, d);
+    for (std::size_t i = 0; i < kGroups; ++i) V::store(panel.d[b * kGroups + i], d[i]);
+    if constexpr (kTraits.has_min) {
+      if constexpr (W::kSuper)
+        V::store(panel.m[b], W::dmin(rows, offset));
+      else
+        V::store(panel.m[b], W::offset_of(rows, offset));
+    }
+  }
+
+ private:
+  static constexpr int kParts = kBlockValues / 32;
+
+  CRIA_INLINE static void pack_columns(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
+                                       std::size_t b, const std::byte* far, RowPanel& panel) {
+    using Columns = RowLanes<Avx2Columns>;
+    LaneType<Columns, type>::weights(
+        rows, offset, [&](int j, typename Columns::Vec w0, typename Columns::Vec w1) CRIA_INLINE {
+          fetch_far<kRowGroup * kBytes, kParts>(far, j);
+          auto* const to = panel.q + b * kBlockValues / 4 + 8 * static_cast<std::size_t>(j);
+          unroll<4>([&](auto c) CRIA_INLINE {
+            Kernel::store(to[c], w0.part[c]);
+            Kernel::store(to[4 + c], w1.part[c]);
+          });
+        });
+    for (const std::byte* row : rows) fetch_near<kBytes>(row + offset);
+  }
+  CRIA_INLINE static void pack_rows(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
+                                    std::size_t b, const std::byte* far, RowPanel& panel) {
+    Vec decoded[kBlockValues / 16][V::kPacks];
+    for (std::size_t k = 0; k < V::kPacks; ++k) {
+      W::weights(rows + k, offset, [&](int j, Vec w0, Vec w1) CRIA_INLINE {
+        constexpr std::size_t kPack = kRowGroup * kBytes / V::kPacks;
+        fetch_far<kPack, kParts>(far + k * kPack, j);
+        decoded[2 * j][k] = w0;
+        decoded[2 * j + 1][k] = w1;
+      });
+      fetch_near<kBytes>(rows[k] + offset);
+      fetch_near<kBytes>(rows[k + V::kPacks] + offset);
+    }
+    keep_in_memory(decoded);
+    auto* to = panel.q + b * kBlockValues / 4;
+    for (auto& v : decoded) {
+      Kernel::transpose(v);
+      for (const Vec& quad : v) Kernel::store(*to++, quad);
+    }
+  }
+  CRIA_INLINE static void pack_scales(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
+                                      RowPanel& panel) {
+    if constexpr (W::kScales != 0) {
+      Vec scale[kVecs][V::kPacks];
+      lanes([&](std::size_t k, Vec(&s)[kVecs]) CRIA_INLINE { W::scales(rows + k, offset, s); }, scale);
+      for (int v = 0; v < kVecs; ++v)
+        for (int c = 0; c < 4; ++c) {
+          const Vec pair = scale[v][c];
+          Kernel::store(panel.scale[8 * v + 2 * c],
+                        _mm256_blend_epi16(pair, _mm256_slli_epi32(pair, 16), 0xAA));
+          Kernel::store(panel.scale[8 * v + 2 * c + 1],
+                        _mm256_blend_epi16(_mm256_srli_epi32(pair, 16), pair, 0xAA));
+          if constexpr (kShape.pairs() != 0 && kShape.mins == 0)
+            Kernel::store(panel.pairs[4 * v + c], V::mul16(pair, V::splat16(kShape.zero)));
+        }
+    }
+    if constexpr (kTraits.has_min) {
+      Vec min[kVecs][V::kPacks];
+      lanes([&](std::size_t k, Vec(&m)[kVecs]) CRIA_INLINE { W::mins(rows + k, offset, m); }, min);
+      for (int v = 0; v < kVecs; ++v)
+        for (int c = 0; c < 4; ++c) Kernel::store(panel.pairs[4 * v + c], min[v][c]);
+    }
+  }
+  /// Eight int16 of each row, from get(k, of rows k and k + 4), two of each in a register.
+  template <class F>
+  CRIA_INLINE static void lanes(F get, Vec (&out)[kVecs][V::kPacks]) {
+    for (std::size_t k = 0; k < V::kPacks; ++k) {
+      Vec v[kVecs];
+      get(k, v);
+      for (int i = 0; i < kVecs; ++i) out[i][k] = v[i];
+    }
+    for (auto& v : out) Kernel::transpose(v);
+  }
+};
+
+/// Panels that share one reading of the activations.
+inline constexpr std::size_t kFewPanels = 2;
+
+/// Up to eight rows' products with the tokens of a tile, of which `first` is the first.
+inline void put_tile(const MatMulJob& job, std::size_t row, std::size_t n_rows, std::size_t first,
+                     std::size_t n_tokens, const float (*acc)[kRowGroup]) {
+  for (std::size_t t = 0; t < n_tokens; ++t) {
+    const std::size_t at = (first + t) * job.out_stride + row;
+    for (std::size_t r = 0; r < n_rows; ++r)
+      job.out[at + r] = job.residual ? job.residual[at + r] + acc[t][r] : acc[t][r];
+  }
+}
+
+/// A MatMulFn for up to kTiledTokens tokens.
+template <DType type>
+void few_rows(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
+  using Packer = RowPacker<type>;
+  constexpr FewRowsShape kShape = Packer::kShape;
+  constexpr std::size_t kBlockValues = Packer::kBlockValues, kBytes = Packer::kBytes;
+  constexpr auto& kernels = kTileProducts<kShape>;
+  auto* const tiles = reinterpret_cast<TokenTile*>(scratch);
+  lay_out_tiles<kShape>(*job.x, tiles);
+  const std::size_t n = job.x->n_tokens, n_tiles = token_tiles(n);
+  const auto first = [&](std::size_t tile) { return n * tile / n_tiles; };
+  const std::byte* const end = job.weights + row_end * job.row_bytes;
+  RowPanel panel[kFewPanels];
+  alignas(64) float acc[token_tiles(kTiledTokens)][kFewPanels][kTileTokens][kRowGroup];
+  constexpr std::size_t kRows = kFewPanels * kRowGroup;
+  for (std::size_t r = row_begin; r < row_end; r += kRows) {
+    const std::size_t n_rows = std::min(kRows, row_end - r), n_panels = (n_rows + kRowGroup - 1) / kRowGroup;
+    const std::byte* rows[kFewPanels][kRowGroup];
+    for (std::size_t i = 0; i < kRows; ++i)
+      rows[i / kRowGroup][i % kRowGroup] = job.weights + (r + std::min(i, n_rows - 1)) * job.row_bytes;
+    const std::byte* far = fetched_beside(rows[0][0], kRows * job.row_bytes, end, job.next);
+    std::size_t offset = kHeaderBytes<type>;
+    const TokenTile* x = tiles;
+    std::memset(acc, 0, n_tiles * sizeof acc[0]);
+    for (std::size_t k = 0; k < job.cols; k += kGemmCols, x += n_tiles) {
+      const std::size_t cols = std::min(kGemmCols, job.cols - k);
+      for (std::size_t b = 0; b < cols / kBlockValues; ++b, offset += kBytes)
+        for (std::size_t p = 0; p < n_panels; ++p, far += kRowGroup * kBytes)
+          Packer::pack(rows[p], offset, b, far, panel[p]);
+      for (std::size_t i = 0; i < n_tiles; ++i)
+        for (std::size_t p = 0; p < n_panels; ++p)
+          kernels[first(i + 1) - first(i) - 1](panel[p], x[i], cols / kShape.group, acc[i][p]);
+    }
+    for (std::size_t p = 0; p < n_panels; ++p)
+      for (std::size_t i = 0; i < n_tiles; ++i)
+        put_tile(job, r + p * kRowGroup, std::min(kRowGroup, n_rows - p * kRowGroup), first(i),
+                 first(i + 1) - first(i), acc[i][p]);
+  }
+}
+
+}  // namespace cria

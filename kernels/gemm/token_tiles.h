@@ -1,0 +1,50 @@
+// The tokens' side of products of few tokens on AVX2, laid out once for all rows: see avx2_few.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/gemm/panel.h"
+
+namespace cria {
+
+inline constexpr std::size_t kTileTokens = 6;    ///< of a tile at most
+inline constexpr std::size_t kTiledTokens = 32;  ///< that are multiplied with one decoding of the weights
+
+/// How a type's blocks are multiplied. Structural, so that types of equal shape share their kernels.
+struct FewRowsShape {
+  int group;     ///< columns that share a float scale
+  bool full;     ///< weights are signed bytes of any size
+  int zero;      ///< added to every weight
+  bool centred;  ///< sums begin with what takes the zero away; else it is taken from the block's sum
+  int run;       ///< registers of four columns whose products fit in an int16
+  int scales;    ///< integer scales per 256 columns: 16, 8 or 0
+  int mins;      ///< mins per 256 columns: 16, 8 or 0; of groups: 1 says that there is m
+
+  [[nodiscard]] constexpr bool groups() const { return group < 256; }
+  /// Registers of four columns that are summed before a scale is applied.
+  [[nodiscard]] constexpr int steps() const { return groups() ? group / 4 : scales == 0 ? 64 : 64 / scales; }
+  /// Pairs of the block's sums of activations that meet a factor of each row: mins, or what the zero asks for.
+  [[nodiscard]] constexpr int pairs() const {
+    return groups() ? 0 : mins != 0 ? mins / 2 : zero != 0 && !centred ? scales / 2 : 0;
+  }
+};
+
+/// What 256 columns of up to six tokens bring to the products.
+struct alignas(64) TokenTile {
+  std::int8_t q[kTileTokens][kGemmCols];
+  std::int32_t
+      start[16][8];  ///< where the sums begin, one per scale or group, both int16; [t] of the second index
+  std::int32_t pairs[8][8];  ///< sums of the columns that share a scale or a min, two int16
+  float d[16][8];            ///< Super256: [0]; else one per group
+  float d_sum[8][8];         ///< groups with m: d * sum
+};
+
+constexpr std::size_t token_tiles(std::size_t n) { return (n + kTileTokens - 1) / kTileTokens; }
+
+/// Bytes of scratch that the tokens of rows of `cols` values take.
+constexpr std::size_t token_tiles_bytes(std::size_t cols) {
+  return (cols + kGemmCols - 1) / kGemmCols * token_tiles(kTiledTokens) * sizeof(TokenTile);
+}
+
+}  // namespace cria
