@@ -1,12 +1,12 @@
-// The GEMM micro-kernel of AVX2: 16 rows × 3 tokens in registers. Bytes are multiplied in pairs and summed in
-// int16 as long as the type's range allows; types that need all eight bits are multiplied as int16.
+// The GEMM micro-kernel of AVX2: 16 rows × 4 tokens in registers. Bytes are multiplied in pairs and summed in int16 as long
+// as the type's range allows; types that need all eight bits are multiplied as int16, half as often as they have products.
 #pragma once
 
 #include <immintrin.h>
 
 #include <algorithm>
-#include <bit>
 
+#include "kernels/gemm/avx2_tokens.h"
 #include "kernels/gemm/panel.h"
 #include "kernels/simd/isa.h"
 #include "kernels/simd/row_lanes.h"
@@ -15,9 +15,11 @@ namespace cria {
 
 template <>
 struct GemmKernel<Avx2> {
-  static constexpr std::size_t kTokens = 3, kHalves = 2;  ///< of a tile; a half is 8 rows, one vector
+  static constexpr std::size_t kTokens = kAvx2Tokens,
+                               kHalves = 2;  ///< of a tile; a half is 8 rows, one vector
   /// Tokens that pass while a panel stays in the nearest cache.
-  static constexpr std::size_t kChunk = 8 * kTokens;
+  template <PanelShape shape>
+  static constexpr std::size_t kChunk = (shape.bytes == PanelBytes::Words ? 4 : 6) * kTokens;
   static constexpr bool kSigned = false, kSumsInt16 = true;
   struct Session {
     explicit Session(PanelShape) {}
@@ -50,21 +52,30 @@ struct GemmKernel<Avx2> {
     store(panel.min[c] + lane, pair);
   }
 
+  /// Words: the two halves of four columns of sixteen rows lie side by side. From two places 8 KiB apart they came 5 % later.
+  template <PanelShape shape>
+  static std::uint8_t* place(Panel& panel, int half, std::size_t k, std::size_t row) {
+    return const_cast<std::uint8_t*>(weights<shape>(panel, half, k, row));
+  }
+
   template <PanelShape shape>
   static void run(const TokenSlice& x, GemmScratch& s, std::size_t n_panels, Ahead ahead) {
-    for (std::size_t chunk = 0; chunk < x.n_tokens; chunk += kChunk) {
-      Words words[kChunk / kTokens];
-      const std::size_t end = std::min(chunk + kChunk, x.n_tokens);
+    if constexpr (shape.bytes == PanelBytes::Words) {
+      for (std::size_t p = 0; p < n_panels; ++p) multiply_pairs<shape>(s.panel[p], x.cols);
+    }
+    for (std::size_t chunk = 0; chunk < x.n_tokens; chunk += kChunk<shape>) {
+      Avx2Tile<shape> tile[kChunk<shape> / kTokens];
+      const std::size_t n = (std::min(kChunk<shape>, x.n_tokens - chunk) + kTokens - 1) / kTokens;
+      for (std::size_t i = 0; i < n; ++i) tile[i].fill(x, chunk + i * kTokens);
       for (std::size_t p = 0; p < n_panels; ++p) {
-        for (std::size_t t = chunk; t < end; t += kTokens) {
-          const Tile tile(x, t, shape.bytes == PanelBytes::Words ? &words[(t - chunk) / kTokens] : nullptr,
-                          p == 0);
+        for (std::size_t i = 0; i < n; ++i) {
           if (p == 0) ahead.fetch();
+          Acc* const acc = s.acc[p] + chunk + i * kTokens;
           for (std::size_t row = 0; row < kGemmRows; row += 8 * kHalves) {
             if constexpr (shape.groups())
-              groups<shape>(x, tile, s.panel[p], row, s.acc[p] + t);
+              groups<shape>(tile[i], x.cols / shape.group, s.panel[p], row, acc);
             else
-              super256<shape>(x, tile, s.panel[p], row, s.acc[p] + t);
+              super256<shape>(tile[i], s.panel[p], row, acc);
           }
         }
       }
@@ -74,33 +85,6 @@ struct GemmKernel<Avx2> {
  private:
   using Acc = float[kGemmRows];
   using Sums = __m256i[kTokens][kHalves];
-  /// Activations as int16: the even columns, then the odd ones.
-  struct alignas(32) Words {
-    std::int16_t at[kTokens][2][kGemmCols / 2];
-  };
-  static constexpr std::size_t kOddWords = sizeof(Words::at[0][0]);
-
-  /// The activations of three tokens; the last token is repeated to fill a tile.
-  struct Tile {
-    std::size_t token[kTokens];
-    const std::int8_t* q[kTokens];
-    Tile(const TokenSlice& x, std::size_t first, Words* words, bool fill) {
-      for (std::size_t t = 0; t < kTokens; ++t) {
-        token[t] = std::min(first + t, x.n_tokens - 1);
-        q[t] = x.q + token[t] * x.q_stride;
-        if (words == nullptr) continue;
-        if (fill) widen(q[t], x.cols, words->at[t]);
-        q[t] = reinterpret_cast<const std::int8_t*>(words->at[t]);
-      }
-    }
-  };
-  static void widen(const std::int8_t* q, std::size_t n, std::int16_t (&words)[2][kGemmCols / 2]) {
-    for (std::size_t i = 0; i < n; i += 32) {
-      const __m256i v = load(q + i);
-      store(words[0] + i / 2, _mm256_srai_epi16(_mm256_slli_epi16(v, 8), 8));
-      store(words[1] + i / 2, _mm256_srai_epi16(v, 8));
-    }
-  }
 
   static __m256i load(const void* p) { return _mm256_load_si256(static_cast<const __m256i*>(p)); }
   static __m256i splat(const void* p) {
@@ -108,86 +92,128 @@ struct GemmKernel<Avx2> {
     __builtin_memcpy(&bits, p, sizeof bits);
     return _mm256_set1_epi32(bits);
   }
+  template <PanelShape shape>
+  static const std::uint8_t* weights(const Panel& panel, int half, std::size_t k, std::size_t row) {
+    if constexpr (shape.bytes != PanelBytes::Words) return panel.q[0][k][row];
+    constexpr std::size_t kRows = 8 * kHalves, kBytes = kRows * 4;
+    return &panel.q[0][0][0][0] + ((row / kRows * (kGemmCols / 4) + k) * 2 + half) * kBytes + row % kRows * 4;
+  }
+  /// Two vectors at once (see pin()): GCC would have multiplications and adds take turns, which the processor does slower.
+  CRIA_INLINE static void pin_both(__m256i (&v)[kHalves]) { asm volatile("" : "+v"(v[0]), "+v"(v[1])); }
   /// Calls f(token, half) for every vector of a tile.
   template <class F>
   CRIA_INLINE static void each(F f) {
     unroll<kTokens>([&](auto t) CRIA_INLINE { unroll<kHalves>([&](auto h) CRIA_INLINE { f(t, h); }); });
   }
-  CRIA_INLINE static void clear(Sums& sums) {
-    each([&](auto t, auto h) CRIA_INLINE { sums[t][h] = _mm256_setzero_si256(); });
-  }
 
-  /// How many sums of two products fit in an int16, as a power of two.
-  template <PanelShape shape>
-  static constexpr std::size_t kRun = std::bit_floor(32767U / (2 * 127 * shape.max));
-
-  /// sums += scale * the products of 4n columns from panel row k on.
+  /// sums += scale * the products of 4n columns from panel row k on. No scale: 1.
   template <PanelShape shape, std::size_t n>
-  CRIA_INLINE static void dot(const Panel& panel, std::size_t k, std::size_t row, const Tile& tile,
-                              const __m256i (&scale)[kHalves], Sums& sums) {
-    constexpr std::size_t kStep = std::min(kRun<shape>, n);
-    static_assert(n % kStep == 0);
-    for (std::size_t i = k; i < k + n; i += kStep) {
+  CRIA_INLINE static void dot(const Panel& panel, std::size_t k, std::size_t row, const Avx2Tile<shape>& tile,
+                              const std::int32_t* scale, Sums& sums) {
+    constexpr Avx2Run kRun = Avx2Tile<shape>::kRun;
+    static_assert(n % kRun.steps == 0);
+    unroll<n / kRun.steps>([&](auto i) CRIA_INLINE {
       Sums pairs;
-      unroll<kStep>([&](auto j) CRIA_INLINE {
-        const __m256i w[kHalves] = {load(panel.q[0][i + j][row]), load(panel.q[0][i + j][row + 8])};
-        each([&](auto t, auto h) CRIA_INLINE {
-          const __m256i p = _mm256_maddubs_epi16(w[h], splat(tile.q[t] + 4 * (i + j)));
-          pairs[t][h] = j == 0 ? p : _mm256_add_epi16(pairs[t][h], p);
-          pin(pairs[t][h]);
+      unroll<kRun.steps>([&](auto j) CRIA_INLINE {
+        const std::size_t at = k + i * kRun.steps + j;
+        const __m256i w[kHalves] = {load(weights<shape>(panel, 0, at, row)),
+                                    load(weights<shape>(panel, 0, at, row + 8))};
+        unroll<kTokens>([&](auto t) CRIA_INLINE {
+          const __m256i a = splat(tile.q[t] + 4 * at);
+          __m256i p[kHalves] = {_mm256_maddubs_epi16(w[0], a), _mm256_maddubs_epi16(w[1], a)};
+          pin_both(p);
+          if constexpr (j == 0 && kRun.starts) {
+            const auto start = splat(tile.start[t] + Avx2Tile<shape>::start_at(k / kRun.steps + i));
+            pairs[t][0] = pairs[t][1] = start;
+          }
+          unroll<kHalves>([&](auto h) CRIA_INLINE {
+            pairs[t][h] = j == 0 && !kRun.starts ? p[h] : _mm256_add_epi16(pairs[t][h], p[h]);
+          });
+          pin_both(pairs[t]);
         });
       });
       each([&](auto t, auto h) CRIA_INLINE {
-        sums[t][h] = _mm256_add_epi32(sums[t][h], _mm256_madd_epi16(pairs[t][h], scale[h]));
+        const __m256i factors = scale == nullptr ? _mm256_set1_epi16(1) : load(scale + row + 8 * h);
+        sums[t][h] = _mm256_add_epi32(sums[t][h], _mm256_madd_epi16(pairs[t][h], factors));
       });
+    });
+  }
+
+  // Words, by Winograd's inner product (1968): of four columns' even and odd weights e, o and activations a, b,
+  //   e*a + o*b = (e + b)*(o + a) - e*o - a*b,
+  // one multiplication for two products and two adds, of which Zen 3 does twice as many a cycle. What is subtracted depends on
+  // weights or tokens alone. e + b fits: |q*scale| <= 127*127 (IQ4_KS), |b| <= 127; so do two products, 2*16256^2 < 2^31. The
+  // sums may wrap, as integers modulo 2^32 they are exact, and what is left in the end is the product itself.
+
+  /// The sums of e*o of a group, or of all, into panel.min.
+  template <PanelShape shape>
+  static void multiply_pairs(Panel& panel, std::size_t cols) {
+    static_assert(shape.mins == 0 && shape.scales == 0);
+    constexpr std::size_t n = shape.group / 4;
+    for (std::size_t row = 0; row < kGemmRows; row += 8) {
+      for (std::size_t b = 0; b < cols / shape.group; ++b) {
+        __m256i sum = _mm256_setzero_si256();
+        for (std::size_t k = n * b; k < n * (b + 1); ++k)
+          sum = _mm256_add_epi32(sum, _mm256_madd_epi16(load(weights<shape>(panel, 0, k, row)),
+                                                        load(weights<shape>(panel, 1, k, row))));
+        store(panel.min[b] + row, sum);
+      }
     }
   }
-  /// sums += the products of 4n columns, weights and activations as int16.
-  template <std::size_t n>
-  CRIA_INLINE static void dot_words(const Panel& panel, std::size_t k, std::size_t row, const Tile& tile,
-                                    Sums& sums) {
-    constexpr std::size_t kStep = 8;
-    for (std::size_t i = k; i < k + n; i += kStep) {
-      unroll<2 * kStep>([&](auto j) CRIA_INLINE {
-        constexpr std::size_t kOdd = j % 2, kAt = j / 2;
-        const __m256i w[kHalves] = {load(panel.q[kOdd][i + kAt][row]), load(panel.q[kOdd][i + kAt][row + 8])};
-        each([&](auto t, auto h) CRIA_INLINE {
-          const __m256i p = _mm256_madd_epi16(w[h], splat(tile.q[t] + kOdd * kOddWords + 4 * (i + kAt)));
-          sums[t][h] = _mm256_add_epi32(sums[t][h], p);
-          pin(sums[t][h]);
+  /// The products of group b.
+  template <PanelShape shape>
+  CRIA_INLINE static void dot_words(const Panel& panel, std::size_t b, std::size_t row,
+                                    const Avx2Tile<shape>& tile, Sums& sums) {
+    constexpr std::size_t n = shape.group / 4, kStep = 8;
+    each([&](auto t, auto h) CRIA_INLINE {
+      sums[t][h] = _mm256_sub_epi32(splat(tile.pairs[t] + b), load(panel.min[b] + row + 8 * h));
+    });
+    for (std::size_t k = n * b; k < n * (b + 1); k += kStep) {
+      unroll<kStep>([&](auto j) CRIA_INLINE {
+        const auto w = [&](int half, std::size_t h)
+                           CRIA_INLINE { return load(weights<shape>(panel, half, k + j, row + 8 * h)); };
+        const __m256i even[kHalves] = {w(0, 0), w(0, 1)}, odd[kHalves] = {w(1, 0), w(1, 1)};
+        unroll<kTokens>([&](auto t) CRIA_INLINE {
+          const __m256i a = splat(tile.words[t][0] + 2 * (k + j)), b_ = splat(tile.words[t][1] + 2 * (k + j));
+          unroll<kHalves>([&](auto h) CRIA_INLINE {
+            const __m256i p = _mm256_madd_epi16(_mm256_add_epi16(even[h], b_), _mm256_add_epi16(odd[h], a));
+            sums[t][h] = _mm256_add_epi32(sums[t][h], p);
+            pin(sums[t][h]);
+          });
         });
       });
     }
   }
 
   template <PanelShape shape>
-  static void super256(const TokenSlice& x, const Tile& tile, const Panel& panel, std::size_t row, Acc* acc) {
+  [[gnu::noinline]] static void super256(const Avx2Tile<shape>& tile, const Panel& panel, std::size_t row,
+                                         Acc* acc) {
     Sums sums;
-    clear(sums);
     if constexpr (shape.bytes == PanelBytes::Words) {
-      dot_words<kGemmCols / 4>(panel, 0, row, tile, sums);
+      dot_words(panel, 0, row, tile, sums);
     } else {
       constexpr std::size_t kScales = shape.scales == 0 ? 1 : shape.scales, kStep = kGemmCols / 4 / kScales;
-      for (std::size_t j = 0; j < kScales; ++j) {
-        __m256i scale[kHalves];
-        unroll<kHalves>([&](auto h) CRIA_INLINE {
-          scale[h] = shape.scales == 0 ? _mm256_set1_epi16(1) : load(panel.scale[j] + row + 8 * h);
+      constexpr std::size_t kAtOnce = kScales == 16 ? 2 : 1;  // the compiler's loop is long enough then
+      each([&](auto t, auto h) CRIA_INLINE { sums[t][h] = _mm256_setzero_si256(); });
+      for (std::size_t j = 0; j < kScales; j += kAtOnce) {
+        unroll<kAtOnce>([&](auto i) CRIA_INLINE {
+          dot<shape, kStep>(panel, (j + i) * kStep, row, tile,
+                            shape.scales == 0 ? nullptr : panel.scale[j + i], sums);
         });
-        dot<shape, kStep>(panel, j * kStep, row, tile, scale, sums);
       }
     }
     Sums correction;
-    if constexpr (shape.zero != 0) {
-      weigh_sums<shape.scales>(x, tile, panel, row, correction);
+    if constexpr (shape.zero != 0 && !Avx2Tile<shape>::kRun.starts) {
+      weigh_sums<shape.scales>(tile, panel, row, correction);
       each([&](auto t, auto h) CRIA_INLINE {
         sums[t][h] =
             _mm256_sub_epi32(sums[t][h], _mm256_mullo_epi32(correction[t][h], _mm256_set1_epi32(shape.zero)));
       });
     }
-    if constexpr (shape.mins != 0) weigh_sums<shape.mins>(x, tile, panel, row, correction);
+    if constexpr (shape.mins != 0) weigh_sums<shape.mins>(tile, panel, row, correction);
     each([&](auto t, auto h) CRIA_INLINE {
       const std::size_t lane = row + 8 * h;
-      const __m256 d = _mm256_set1_ps(x.d[tile.token[t] * x.d_stride]);
+      const __m256 d = _mm256_broadcast_ss(tile.d[t]);
       const __m256 scale = _mm256_mul_ps(_mm256_load_ps(panel.d[0] + lane), d);
       __m256 result = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(sums[t][h]), _mm256_load_ps(acc[t] + lane));
       if constexpr (shape.mins != 0)
@@ -198,51 +224,42 @@ struct GemmKernel<Avx2> {
   }
 
   /// Sums of activations times the n factors (scales or mins) of panel.min; n = 0: factors of 1.
-  template <int n>
-  CRIA_INLINE static void weigh_sums(const TokenSlice& x, const Tile& tile, const Panel& panel,
-                                     std::size_t row, Sums& out) {
-    alignas(32) std::int16_t sums[kTokens][16];
-    for (std::size_t t = 0; t < kTokens; ++t) {
-      __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x.sum + tile.token[t] * x.sum_stride));
-      if constexpr (n == 8)
-        v = _mm256_castsi128_si256(_mm_hadd_epi16(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)));
-      store(sums[t], v);
-    }
-    clear(out);
-    for (int p = 0; p < (n == 0 ? 8 : n / 2); ++p) {
+  template <int n, PanelShape shape>
+  CRIA_INLINE static void weigh_sums(const Avx2Tile<shape>& tile, const Panel& panel, std::size_t row,
+                                     Sums& out) {
+    unroll<(n == 0 ? 8 : n / 2)>([&](auto p) CRIA_INLINE {
       __m256i factors[kHalves];
       unroll<kHalves>([&](auto h) CRIA_INLINE {
         factors[h] = n == 0 ? _mm256_set1_epi16(1) : load(panel.min[p] + row + 8 * h);
       });
       each([&](auto t, auto h) CRIA_INLINE {
-        out[t][h] = _mm256_add_epi32(out[t][h], _mm256_madd_epi16(factors[h], splat(sums[t] + 2 * p)));
+        const __m256i m = _mm256_madd_epi16(factors[h], splat(tile.sums[t] + 2 * p));
+        out[t][h] = p == 0 ? m : _mm256_add_epi32(out[t][h], m);
+        pin(out[t][h]);
       });
-    }
+    });
   }
 
   template <PanelShape shape>
-  static void groups(const TokenSlice& x, const Tile& tile, const Panel& panel, std::size_t row, Acc* acc) {
-    constexpr std::size_t kRows = shape.group / 4;  // of the panel in a group
+  [[gnu::noinline]] static void groups(const Avx2Tile<shape>& tile, std::size_t n, const Panel& panel,
+                                       std::size_t row, Acc* acc) {
     __m256 total[kTokens][kHalves];
     each([&](auto t, auto h) CRIA_INLINE { total[t][h] = _mm256_load_ps(acc[t] + row + 8 * h); });
-    for (std::size_t b = 0; b < x.cols / shape.group; ++b) {
+    for (std::size_t b = 0; b < n; ++b) {
       Sums sums;
       if constexpr (shape.bytes == PanelBytes::Words) {
-        clear(sums);
-        dot_words<kRows>(panel, kRows * b, row, tile, sums);
+        dot_words(panel, b, row, tile, sums);
       } else {
-        each([&](auto t, auto h) CRIA_INLINE {
-          sums[t][h] = _mm256_set1_epi32(-shape.zero * x.sum[tile.token[t] * x.sum_stride + b]);
-        });
-        const __m256i one = _mm256_set1_epi16(1), ones[kHalves] = {one, one};
-        dot<shape, kRows>(panel, kRows * b, row, tile, ones, sums);
+        each([&](auto t, auto h)
+                 CRIA_INLINE { sums[t][h] = _mm256_set1_epi32(-shape.zero * tile.sum[t][b]); });
+        dot<shape, shape.group / 4>(panel, shape.group / 4 * b, row, tile, nullptr, sums);
       }
       each([&](auto t, auto h) CRIA_INLINE {
-        const float d = x.d[tile.token[t] * x.d_stride + b];
+        const float d = tile.d[t][b];
         const __m256 scale = _mm256_mul_ps(_mm256_load_ps(panel.d[b] + row + 8 * h), _mm256_set1_ps(d));
         total[t][h] = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(sums[t][h]), total[t][h]);
         if constexpr (shape.mins != 0) {
-          const float sum = d * static_cast<float>(x.sum[tile.token[t] * x.sum_stride + b]);
+          const float sum = d * static_cast<float>(tile.sum[t][b]);
           total[t][h] =
               _mm256_fmadd_ps(_mm256_load_ps(panel.m[b] + row + 8 * h), _mm256_set1_ps(sum), total[t][h]);
         }

@@ -101,7 +101,7 @@ class PanelPacker {
       if constexpr (requires { Kernel::template arrange<kShape>(q[digit]); })
         Kernel::template arrange<kShape>(q[digit]);
       for (auto& v : q[digit]) {
-        for (const Vec& dwords : v) Kernel::store(panel.q[digit][k++][lane], dwords);
+        for (const Vec& dwords : v) Kernel::store(place(panel, digit, k++, lane), dwords);
       }
     }
     if constexpr (kShape.scales != 0) {
@@ -117,6 +117,13 @@ class PanelPacker {
           Kernel::template store_mins<W::kScales>(panel, 4 * v + c, lane, min[v][c]);
       }
     }
+  }
+
+  /// Where the weights of four columns go, of the rows from lane on.
+  static std::uint8_t* place(Panel& panel, int digit, std::size_t k, std::size_t lane) {
+    if constexpr (requires { Kernel::template place<kShape>(panel, digit, k, lane); })
+      return Kernel::template place<kShape>(panel, digit, k, lane);
+    return panel.q[digit][k][lane];
   }
 
   /// Sixteen weights of each lane as the panel's bytes; sub: which

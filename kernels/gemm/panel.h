@@ -139,6 +139,7 @@ class Ahead {
 ///   run<shape>(slice, s, n, ahead) adds the products of n panels and the slice to s.acc, and fetches a part
 ///                          ahead for every kTokens tokens
 ///   Session                what a thread must hold while it runs
+///   place<shape>(panel, digit, k, row)   optional: where a vector of weights lies in panel.q, if not at [digit][k][row]
 ///   arrange<shape>(q)      optional: reorders sixteen rows' weights, a vector for every four columns
 ///   transpose(v)           4×4 int32 in every 16-byte lane of four vectors; store(p, v)
 template <class Isa>

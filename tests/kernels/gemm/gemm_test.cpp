@@ -45,6 +45,35 @@ TEST_P(Gemm, ExtremeBytesAndActivations) {
   all_equal(random_blocks(0x83FF), random_values());  // subnormal scales
 }
 
+/// Activations that have the signs of the weights, so that sums of few products become as large as they can.
+TEST_P(Gemm, SumsAsLargeAsTheyGet) {
+  const DTypeInfo& info = dtype_info(GetParam());
+  const std::size_t n = info.block_values;
+  std::vector<std::byte> row(info.row_bytes(n));
+  const auto fill = random_blocks();
+  for (int i = 0; i < 40; ++i) {
+    fill(row.data() + info.header_bytes);
+    set_row_scale(GetParam(), row.data(), 1.5F);
+    std::vector<std::int8_t> q;
+    const auto append = [&]<class Group>(void (*decode)(const std::byte*, std::size_t, Group&)) {
+      Group group;
+      for (std::size_t g = 0; decode != nullptr && q.size() < n; ++g) {
+        decode(row.data(), g, group);
+        q.insert(q.end(), std::begin(group.q), std::end(group.q));
+      }
+    };
+    append(scalar_decode16(GetParam()));
+    append(scalar_decode32(GetParam()));
+    append(scalar_decode256(GetParam()));
+    ASSERT_EQ(q.size(), n);
+    const auto same = [&](std::byte* block) {
+      std::memcpy(block, row.data() + info.header_bytes, info.block_bytes);
+    };
+    expect_equal(GetParam(), {17, 2, 65}, true, false, same,
+                 [&](std::size_t k) { return q[k % n] < 0 ? -127 : 127; });
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, Gemm, testing::ValuesIn(types_where(is_integer)),
                          [](const auto& test) { return std::string(name(test.param)); });
 
