@@ -10,6 +10,9 @@
 namespace cria {
 namespace {
 
+/// From so many tokens on some instruction sets have rows in lanes (kernels/matmul/float_tiles.h).
+constexpr std::size_t kTiledTokens = 128;
+
 constexpr DType kFloatTypes[] = {DType::F32, DType::F16, DType::BF16};
 
 std::size_t bytes_of(DType type) { return type == DType::F32 ? 4 : 2; }
@@ -116,16 +119,19 @@ void expect_prescribed(DType type, std::size_t rows, std::size_t cols, std::size
 TEST(MatMulFloat, EveryLength) {
   for (const DType type : kFloatTypes) {
     for (std::size_t cols = 1; cols <= 50; ++cols)
-      for (const std::size_t tokens : {1, 9}) expect_prescribed(type, 9, cols, tokens, false);
+      for (const std::size_t tokens : {std::size_t{1}, std::size_t{9}, kTiledTokens + 1})
+        expect_prescribed(type, 9, cols, tokens, false);
     for (const std::size_t cols : {511, 512, 513, 1024, 1040, 2049})
-      for (const std::size_t tokens : {1, 9}) expect_prescribed(type, 7, cols, tokens, false);
+      for (const std::size_t tokens : {std::size_t{1}, std::size_t{9}, kTiledTokens})
+        expect_prescribed(type, 7, cols, tokens, false);
   }
 }
 
 TEST(MatMulFloat, NumbersNearTheSmallest) {
   for (const DType type : {DType::F32, DType::BF16})
     for (const float deviation : {1e-19F, 1e-20F, 1e-38F, 1e-39F})
-      for (const std::size_t tokens : {1, 9}) expect_prescribed(type, 8, 320, tokens, false, deviation);
+      for (const std::size_t tokens : {std::size_t{1}, std::size_t{9}, kTiledTokens + 2})
+        expect_prescribed(type, 8, 320, tokens, false, deviation);
 }
 
 TEST(MatMulFloat, RoundsToBfloat16) {
@@ -143,8 +149,11 @@ TEST(MatMulFloat, RoundsToBfloat16) {
 
 TEST(MatMulFloat, EveryBatchSize) {
   for (const DType type : kFloatTypes)
-    for (std::size_t tokens = 1; tokens <= 26; ++tokens)
+    for (std::size_t tokens = 1; tokens <= 26; ++tokens) {
       expect_prescribed(type, 11, 48, tokens, tokens % 2 == 0);
+      expect_prescribed(type, 37, 48, kTiledTokens - 3 + tokens,
+                        tokens % 2 == 0);  // waves that are full, and not
+    }
 }
 
 TEST(MatMulFloat, MoreRowsThanAPanel) {
@@ -152,6 +161,7 @@ TEST(MatMulFloat, MoreRowsThanAPanel) {
     expect_prescribed(type, 103, 67, 13, true);
     expect_prescribed(type, 103, 67, 2, true);
     expect_prescribed(type, 21, 9000, 11, false);  // panels of fewer rows
+    expect_prescribed(type, 410, 9000, kTiledTokens, false);
   }
 }
 
