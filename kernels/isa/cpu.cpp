@@ -27,6 +27,14 @@ bool runs_here<Avx2>() noexcept {
          __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
 }
 
+/// (A name that Clang 14 does not know either.)
+template <>
+bool runs_here<AvxVnni>() noexcept {
+  constexpr unsigned kAvxVnni = 1U << 4;  // CPUID 7.1 EAX
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return runs_here<Avx2>() && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & kAvxVnni) != 0;
+}
+
 template <>
 bool runs_here<Avx512>() noexcept {
   return runs_here<Avx2>() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

@@ -27,6 +27,14 @@ struct DotUnit<Avx512> {
   static Acc zero() { return _mm512_setzero_si512(); }
   static Acc step(Acc acc, Acc a) { return _mm512_dpbusd_epi32(acc, a, a); }
 };
+#elif defined(__AVXVNNI__)
+template <>
+struct DotUnit<AvxVnni> {
+  using Acc = __m256i;
+  static constexpr int kMacs = 32;
+  static Acc zero() { return _mm256_setzero_si256(); }
+  static Acc step(Acc acc, Acc a) { return _mm256_dpbusd_avx_epi32(acc, a, a); }
+};
 #elif defined(__AVX2__)
 template <>
 struct DotUnit<Avx2> {

@@ -1,4 +1,4 @@
-// Lanes of AVX2: two rows in a ymm register. See simd/row_lanes.h.
+// Lanes of AVX2: two rows in a ymm register, with the dot products of AVX2 or of AVX-VNNI. See simd/row_lanes.h.
 #pragma once
 
 #include <immintrin.h>
@@ -10,8 +10,23 @@
 
 namespace cria {
 
+/// Dot products that AVX-VNNI does in one instruction. words(acc, a, b): every int32 of acc plus the products of its two
+/// int16; AVX-VNNI has bytes(acc, u, s), too: plus the products of its four bytes, unsigned u and signed s.
+template <class Isa>
+struct Dot256;
+
 template <>
-struct RowLanes<Avx2> : EightRows<Avx2> {
+struct Dot256<Avx2> {
+  static __m256i words(__m256i acc, __m256i a, __m256i b) {
+    return _mm256_add_epi32(acc, _mm256_madd_epi16(a, b));
+  }
+};
+
+template <class Isa>
+struct TwoRows : EightRows<Isa> {
+  using typename EightRows<Isa>::Float8, typename EightRows<Isa>::Int8, typename EightRows<Isa>::RowPtr;
+  using EightRows<Isa>::load128, EightRows<Isa>::eight_f16;
+  using Dot = Dot256<Isa>;
   static constexpr std::size_t kLanes = 2, kPacks = kRowGroup / kLanes;
   static constexpr int kBias = 0;
   using Vec = __m256i;
@@ -142,14 +157,14 @@ struct RowLanes<Avx2> : EightRows<Avx2> {
     return _mm256_inserti128_si256(_mm256_castsi128_si256(four(0)), four(1), 1);
   }
 
-  static Vec madd16(Vec acc, Vec a, Vec b) { return _mm256_add_epi32(acc, _mm256_madd_epi16(a, b)); }
+  static Vec madd16(Vec acc, Vec a, Vec b) { return Dot::words(acc, a, b); }
 
   /// Sums of two products as int16: exact, 2*128*127 < 2^15.
   static Vec products(Vec w, Vec a) { return _mm256_maddubs_epi16(w, a); }
   static Vec products_full(Vec w, Vec a) {
     return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(a, w));
   }
-  static Vec widen_sums(Vec acc, Vec p, Vec s) { return _mm256_add_epi32(acc, _mm256_madd_epi16(p, s)); }
+  static Vec widen_sums(Vec acc, Vec p, Vec s) { return Dot::words(acc, p, s); }
 
   template <int Max>
   static Vec dot(Vec acc, Vec w0, Vec a0, Vec w1, Vec a1) {
@@ -223,5 +238,8 @@ struct RowLanes<Avx2> : EightRows<Avx2> {
     return eight_f16(rows, offset + At);
   }
 };
+
+template <>
+struct RowLanes<Avx2> : TwoRows<Avx2> {};
 
 }  // namespace cria

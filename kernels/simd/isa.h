@@ -18,6 +18,11 @@ struct Avx2 {
   static constexpr std::string_view name = "avx2";
 };
 
+/// AVX2 as above, with dot products of bytes and of int16 (Alder Lake, Zen 5 and later).
+struct AvxVnni {
+  static constexpr std::string_view name = "avxvnni";
+};
+
 /// AVX-512 F, BW, CD, DQ, VL, VNNI, VBMI (Ice Lake, Zen 4 and later).
 struct Avx512 {
   using Arch = xsimd::avx512bw;

@@ -27,6 +27,18 @@ std::vector<DType> types_where(Predicate predicate) {
 
 inline const KernelSet& scalar_kernels() { return *available_kernels().back(); }
 
+/// A set that a test emulates, because it cannot run here; compared with the scalar one like the others, while there is one.
+inline const KernelSet*& emulated_kernels() {
+  static const KernelSet* set = nullptr;
+  return set;
+}
+/// The sets that are tested.
+inline std::vector<const KernelSet*> tested_kernels() {
+  if (emulated_kernels() != nullptr) return {emulated_kernels()};
+  const auto sets = available_kernels();
+  return {sets.begin(), sets.end()};
+}
+
 /// Bytes that start `offset` elements after a 64-byte boundary, with
 /// nothing usable after the end (under ASan).
 template <class T>

@@ -1,0 +1,38 @@
+// The avxvnni kernels: integer products by AVX-VNNI, all else is avx2's.
+#include "kernels/isa/instruction_set.h"
+#include "kernels/isa/peak.h"
+#include "kernels/matmul/integers.h"
+
+namespace cria {
+
+/// A few tokens meet AVX2's own kernel where that pays most.
+template <DType type>
+struct FewestTokens<AvxVnni, type> {
+  static constexpr bool kSuper = Format<type>::kClass == DotClass::Super256;
+  static constexpr std::size_t kGemv = kSuper ? 2 : 8, kFew = kSuper ? 24 : 0;
+};
+
+template <>
+MatMulFn few_kernel<AvxVnni>(DType type) {
+  return few_kernel<Avx2>(type);
+}
+
+namespace {
+
+MatMulKernel matmul(DType type) {
+  const MatMulKernel kernel = int_matmul<AvxVnni>(type);
+  return kernel.run != nullptr ? kernel : kernels_of<Avx2>().matmul(type);
+}
+
+}  // namespace
+
+template <>
+KernelSet kernels_of<AvxVnni>() noexcept {
+  KernelSet set = kernels_of<Avx2>();
+  set.isa = AvxVnni::name;
+  set.matmul = matmul;
+  set.int8_peak = int8_peak<AvxVnni>;
+  return set;
+}
+
+}  // namespace cria
