@@ -8,13 +8,14 @@
 
 #include "kernels/gemm/avx2_tokens.h"
 #include "kernels/gemm/panel.h"
+#include "kernels/gemm/transpose256.h"
 #include "kernels/simd/isa.h"
 #include "kernels/simd/row_lanes.h"
 
 namespace cria {
 
 template <>
-struct GemmKernel<Avx2> {
+struct GemmKernel<Avx2> : Transpose256<Avx2> {
   static constexpr std::size_t kTokens = kAvx2Tokens,
                                kHalves = 2;  ///< of a tile; a half is 8 rows, one vector
   /// Tokens that pass while a panel stays in the nearest cache.
@@ -31,15 +32,6 @@ struct GemmKernel<Avx2> {
   }
   static constexpr int scaled_zero(const DecodeTraits&) { return 0; }
 
-  static void transpose(__m256i (&v)[4]) {
-    const __m256i a = _mm256_unpacklo_epi32(v[0], v[1]), b = _mm256_unpackhi_epi32(v[0], v[1]);
-    const __m256i c = _mm256_unpacklo_epi32(v[2], v[3]), d = _mm256_unpackhi_epi32(v[2], v[3]);
-    v[0] = _mm256_unpacklo_epi64(a, c);
-    v[1] = _mm256_unpackhi_epi64(a, c);
-    v[2] = _mm256_unpacklo_epi64(b, d);
-    v[3] = _mm256_unpackhi_epi64(b, d);
-  }
-  static void store(void* p, __m256i v) { _mm256_store_si256(static_cast<__m256i*>(p), v); }
   /// Scales 2c and 2c + 1 of each row, twice each, as factors of pairs of
   /// int16; and as they are, to correct the zero.
   static void store_scales(Panel& panel, std::size_t c, std::size_t lane, __m256i pair) {
