@@ -5,7 +5,7 @@
 namespace cria {
 
 void set_hyper_parameters(GgufWriter& writer, const HfConfig& config, NormKind norm) {
-  using Kind = HfRopeScaling::Kind;
+  using Scaling = HfRopeScaling::Kind;
   const std::string prefix = std::string(config.model_class->arch) + ".";
   const auto set = [&](const char* key, GgufData value) { writer.set(prefix + key, std::move(value)); };
   writer.set("general.architecture", std::string(config.model_class->arch));
@@ -26,14 +26,14 @@ void set_hyper_parameters(GgufWriter& writer, const HfConfig& config, NormKind n
   set("rope.dimension_count", config.n_rot);
   set("rope.freq_base", static_cast<float>(config.rope_base));
   const HfRopeScaling& scaling = config.rope_scaling;
-  if (scaling.kind == Kind::LongRope) {
+  if (scaling.kind == Scaling::LongRope) {
     set("rope.scaling.original_context_length", scaling.original_context);
     set("rope.scaling.attn_factor", static_cast<float>(config.longrope_magnitude()));
   }
-  if (scaling.kind != Kind::Linear && scaling.kind != Kind::Yarn) return;
-  set("rope.scaling.type", std::string(scaling.kind == Kind::Linear ? "linear" : "yarn"));
+  if (scaling.kind != Scaling::Linear && scaling.kind != Scaling::Yarn) return;
+  set("rope.scaling.type", std::string(scaling.kind == Scaling::Linear ? "linear" : "yarn"));
   set("rope.scaling.factor", static_cast<float>(scaling.factor));
-  if (scaling.kind == Kind::Linear) return;
+  if (scaling.kind == Scaling::Linear) return;
   set("rope.scaling.original_context_length", scaling.original_context);
   if (scaling.attention_factor)
     set("rope.scaling.attn_factor", static_cast<float>(*scaling.attention_factor / config.yarn_magnitude()));
