@@ -26,6 +26,8 @@ struct MatMulJob {
   /// The weights that this thread reads after the rows of the call: fetched ahead instead of what lies behind them in
   /// memory; null: what lies there is next.
   const std::byte* next = nullptr;
+  /// x as MatMulKernel::lay_out leaves it; null: kernels that want it do so themselves, for every range of rows.
+  const std::byte* laid_out = nullptr;
 };
 
 /// Computes rows [row_begin, row_end) of a job for every token; any split into row ranges gives the same
@@ -38,9 +40,17 @@ std::size_t matmul_scratch_bytes(std::size_t cols) noexcept;
 /// Row ranges that start at multiples of this waste no lanes.
 inline constexpr std::size_t kRowTile = 32;
 
+/// Lays tokens [t0, t1) of quantized activations out for products of many tokens, the same for every type that wants this
+/// form. to: laid_out_bytes(x.n_tokens, x.cols) bytes, 64-byte aligned, of all tokens.
+using LayOutFn = void (*)(const Activations& x, std::size_t t0, std::size_t t1, std::byte* to);
+std::size_t laid_out_bytes(std::size_t n_tokens, std::size_t cols) noexcept;
+/// Products of fewer tokens do not look at it.
+inline constexpr std::size_t kLaidOutFrom = 65;
+
 struct MatMulKernel {
   ActType act = ActType::None;  ///< how activations must be given
   MatMulFn run = nullptr;       ///< null: the type cannot be a weight matrix
+  LayOutFn lay_out = nullptr;   ///< what gives MatMulJob::laid_out; null: nothing is gained by it
 };
 
 /// Encodes n_values (whole blocks; where rows begin with a header, one row) of x as blocks of one type with a
@@ -54,7 +64,7 @@ struct KvStoreJob;    // kernels/attention/kv_layout.h
 
 /// Every kernel of one instruction set.
 struct KernelSet {
-  std::string_view isa;  ///< "scalar", "avx2", "avx512vnni", "amx", "neon"
+  std::string_view isa;  ///< "scalar", "avx2", "avxvnni", "avx512vnni", "avx512intel", "amx", "neon"
   MatMulKernel (*matmul)(DType type);
 
   /// How weights of a type are made; null: no encoder.

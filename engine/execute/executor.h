@@ -165,6 +165,7 @@ class Executor {
   }
   void scale_products(const Matrix& m, float* out, std::size_t out_stride, std::size_t n_tokens,
                       std::size_t row_begin, std::size_t row_end) const;
+  void lay_out(const Node& node);
   void multiply(const Matrix& m, ValueId in, ValueId out, const float* residual, std::size_t row_begin,
                 std::size_t row_end, unsigned seat);
   void multiply(const Matrix& m, const Activations& x, float* out, std::size_t out_stride,
@@ -196,6 +197,7 @@ class Executor {
   // What nodes compute now.
   const BatchRows* batch_ = nullptr;
   std::size_t begin_ = 0, end_ = 0;
+  ActType laid_out_ = ActType::None;  // the form of the node's input that is in WorkMemory::laid_out
 
   const std::atomic<bool>* stop_ = nullptr;
   NodeObserver observer_;

@@ -40,6 +40,22 @@ void Executor::scale_products(const Matrix& m, float* out, std::size_t out_strid
   }
 }
 
+// Once for all rows what kernels of many tokens want. Matrices of a node that want another form do without.
+void Executor::lay_out(const Node& node) {
+  laid_out_ = ActType::None;
+  if (work_.laid_out == nullptr || count() < kLaidOutFrom) return;
+  const auto m =
+      std::ranges::find_if(node.matrices, [&](const Matrix& matrix) { return lays_out(node, matrix); });
+  if (m == node.matrices.end()) return;
+  const Activations x = work_[node.in].view(m->kernel.act, begin_, end_);
+  constexpr std::size_t kTogether = 8;  // tokens
+  team_.run(divide_up(count(), kTogether), [&](std::size_t chunk, unsigned) {
+    const std::size_t begin = chunk * kTogether;
+    m->kernel.lay_out(x, begin, std::min(count(), begin + kTogether), work_.laid_out);
+  });
+  laid_out_ = m->kernel.act;
+}
+
 // Rows [row_begin, row_end) of out = residual + W·in·scale + bias for the current tokens; nothing is added to
 // products that have a scale (ModelBuilder::join).
 void Executor::multiply(const Matrix& m, ValueId in, ValueId out, const float* residual,
@@ -55,6 +71,7 @@ void Executor::multiply(const Matrix& m, ValueId in, ValueId out, const float* r
   job.out = to.row(first_row(out));
   job.out_stride = to.width;
   job.residual = residual;
+  if (m.kernel.lay_out != nullptr && m.kernel.act == laid_out_) job.laid_out = work_.laid_out;
   assert(!m.scale || residual == nullptr);
   m.kernel.run(job, row_begin, row_end, scratch(seat));
   scale_products(m, job.out + row_begin, to.width, count(), row_begin, row_end);
@@ -66,6 +83,7 @@ void Executor::multiply(const Matrix& m, ValueId in, ValueId out, const float* r
     more.cols = m.lora->b.cols();
     more.x = &low;
     more.residual = job.out;
+    more.laid_out = nullptr;
     m.lora->kernel.run(more, row_begin, row_end, scratch(seat));
   }
   if (m.bias)
@@ -205,6 +223,7 @@ void Executor::heads(const Node& node) {
     for (std::size_t token = begin_; spec.clamp != 0 && token < end_; ++token)
       kernels_.clamp(work_[value].row(token) + head * dim, spec.clamp, dim);
   };
+  lay_out(node);
   team_.run(kv.size() + own.size(), [&](std::size_t chunk, unsigned seat) {
     if (chunk >= kv.size()) {
       const std::size_t head = own.begin + chunk - kv.size();
@@ -290,6 +309,7 @@ void Executor::matmul(const Node& node) {
   const float* const residual = node.residual ? out.row(first) : nullptr;
   const UnitRange own = part_of(node).own;
   const std::size_t step = rows_per_chunk(own.size());
+  lay_out(node);
   team_.run(divide_up(own.size(), step), [&](std::size_t chunk, unsigned seat) {
     const std::size_t begin = own.begin + chunk * step, end = std::min(own.end, begin + step);
     multiply(m, node.in, node.out, residual, begin, end, seat);
@@ -329,6 +349,7 @@ void Executor::feed_forward(const Node& node) {
   const NodePart& part = part_of(node);
   const std::size_t rows = work_[node.out].width;
   const std::size_t step = rows_per_chunk(part.own.size());
+  lay_out(node);
   team_.run(divide_up(part.own.size(), step), [&](std::size_t chunk, unsigned seat) {
     const std::size_t chunk_begin = part.own.begin + chunk * step;
     const std::size_t chunk_end = std::min(part.own.end, chunk_begin + step);

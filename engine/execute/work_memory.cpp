@@ -58,6 +58,16 @@ std::size_t scratch_bytes(const Graph& graph) {
   return round_up(bytes, 64) + 64;  // a line between threads, against false sharing by prefetch
 }
 
+// Of the inputs that are laid out for products of many tokens, the largest.
+std::size_t most_laid_out(const Graph& graph, std::size_t n_tokens) {
+  std::size_t bytes = 0;
+  for (const Node& node : graph.nodes) {
+    for (const Matrix& m : node.matrices)
+      if (lays_out(node, m)) bytes = std::max(bytes, laid_out_bytes(n_tokens, m.weight.cols()));
+  }
+  return n_tokens < kLaidOutFrom ? 0 : bytes;
+}
+
 Activations place_acts(Bump& bump, ActType type, std::size_t n_tokens, std::size_t cols) {
   std::byte* const memory = bump.take(Activations::bytes(type, n_tokens, cols));
   return memory == nullptr ? Activations{} : Activations::place(type, n_tokens, cols, memory);
@@ -168,6 +178,8 @@ void lay_out(Bump& bump, WorkMemory& work, const Graph& graph, const WorkShape& 
   bump.take(end);
   for (const RopeTable& rope : graph.ropes) work.ropes.push_back(bump.floats(shape.n_batch * rope.width()));
   lay_out_routing(bump, work.routing, graph, shape.n_batch);
+  if (const std::size_t bytes = most_laid_out(graph, shape.n_batch); bytes != 0)
+    work.laid_out = bump.take(bytes);
   work.scratch_stride = scratch_bytes(graph);
   work.scratch = bump.take(work.scratch_stride * shape.threads);
   std::size_t countdowns = shape.n_batch;
@@ -180,6 +192,11 @@ void lay_out(Bump& bump, WorkMemory& work, const Graph& graph, const WorkShape& 
 }
 
 }  // namespace
+
+bool lays_out(const Node& node, const Matrix& m) {
+  const bool dense = node.op == Op::MatMul || node.op == Op::Heads || node.op == Op::FeedForward;
+  return dense && m.kernel.lay_out != nullptr;
+}
 
 Activations token_range(const Activations& acts, std::size_t begin, std::size_t end) {
   Activations part = acts;

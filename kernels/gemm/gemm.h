@@ -12,10 +12,33 @@
 
 namespace cria {
 
-/// One tile of at most kGemmPanels panels of rows by kGemmTokens tokens, over all columns: block 0, 1, 2 … as
-/// kernels/README.md wants it.
-template <class Isa, DType type>
-void gemm_tile(const MatMulJob& job, std::size_t row, std::size_t n_rows, std::size_t token,
+/// Tokens as they lie in memory, for kernels that lay out nothing, or each tile by itself.
+class TokensInPlace {
+ public:
+  static constexpr std::size_t most(const MatMulJob& /*job*/) { return kGemmTokens; }
+  TokensInPlace(const MatMulJob& job, std::size_t first, std::size_t n, std::byte* /*scratch*/)
+      : x_(*job.x), first_(first), n_(n) {}
+  [[nodiscard]] TokenSlice at(std::size_t k) const { return {x_, first_, n_, k}; }
+
+ private:
+  const Activations& x_;
+  std::size_t first_, n_;
+};
+
+template <class Kernel>
+struct TokensOf {
+  using Type = TokensInPlace;
+};
+template <class Kernel>
+requires requires { typename Kernel::Tokens; }
+struct TokensOf<Kernel> {
+  using Type = typename Kernel::Tokens;
+};
+
+/// One tile of at most kGemmPanels panels of rows by the given tokens, the first of which is `token`, over all
+/// columns: block 0, 1, 2 … as kernels/README.md wants it.
+template <class Isa, DType type, class Tokens>
+void gemm_tile(const MatMulJob& job, std::size_t row, std::size_t n_rows, const Tokens& x, std::size_t token,
                std::size_t n_tokens, GemmScratch& s) {
   const std::size_t n_panels = (n_rows + kGemmRows - 1) / kGemmRows;
   const auto rows_of = [&](std::size_t p) { return std::min(kGemmRows, n_rows - p * kGemmRows); };
@@ -28,12 +51,12 @@ void gemm_tile(const MatMulJob& job, std::size_t row, std::size_t n_rows, std::s
     const bool last = k + kGemmCols >= job.cols;
     const std::size_t next =
         last ? n_rows * job.row_bytes : kHeaderBytes<type> + (k / kGemmCols + 1) * kBytes;
-    const Ahead ahead(weights + next, job.row_bytes, n_rows, kBytes,
-                      (n_tokens + GemmKernel<Isa>::kTokens - 1) / GemmKernel<Isa>::kTokens);
+    const std::size_t tiles = (n_tokens + GemmKernel<Isa>::kTokens - 1) / GemmKernel<Isa>::kTokens;
+    Ahead ahead(weights + next, job.row_bytes, n_rows, kBytes, tiles);
+    if (last) ahead.also(job.out + token * job.out_stride + row, job.out_stride, n_rows, n_tokens, tiles);
     for (std::size_t p = 0; p < n_panels; ++p)
       PanelPacker<Isa, type>::pack(job, row + p * kGemmRows, rows_of(p), k, s.panel[p]);
-    GemmKernel<Isa>::template run<panel_shape<Isa, type>()>(TokenSlice(*job.x, token, n_tokens, k), s,
-                                                            n_panels, ahead);
+    GemmKernel<Isa>::template run<panel_shape<Isa, type>()>(x.at(k), s, n_panels, ahead);
   }
   constexpr std::size_t kOutAhead = 8;  // tokens: their rows lie far apart
   for (std::size_t t = 0; t < n_tokens; ++t) {
@@ -57,10 +80,17 @@ void gemm(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std:
   auto& s = *reinterpret_cast<GemmScratch*>(scratch);
   constexpr std::size_t kRows = kGemmPanels * kGemmRows;
   [[maybe_unused]] const typename GemmKernel<Isa>::Session session(panel_shape<Isa, type>());
-  for (std::size_t t = 0; t < job.x->n_tokens; t += kGemmTokens) {
-    const std::size_t n_tokens = std::min(kGemmTokens, job.x->n_tokens - t);
+  using Kernel = GemmKernel<Isa>;
+  using Tokens = typename TokensOf<Kernel>::Type;
+  // As equal as can be, of whole tiles.
+  const std::size_t all = job.x->n_tokens, most = Tokens::most(job), waves = (all + most - 1) / most,
+                    tiles = ((all + waves - 1) / waves + Kernel::kTokens - 1) / Kernel::kTokens,
+                    wave = std::min(most, tiles * Kernel::kTokens);
+  for (std::size_t t = 0; t < all; t += wave) {
+    const std::size_t n_tokens = std::min(wave, all - t);
+    const Tokens x(job, t, n_tokens, scratch + sizeof s);
     for (std::size_t r = row_begin; r < row_end; r += kRows)
-      gemm_tile<Isa, type>(job, r, std::min(kRows, row_end - r), t, n_tokens, s);
+      gemm_tile<Isa, type>(job, r, std::min(kRows, row_end - r), x, t, n_tokens, s);
   }
 }
 

@@ -114,8 +114,21 @@ class Ahead {
         waits_(tiles < kParts ? 0 : tiles - kParts),
         step_((left_ + tiles - waits_ - 1) / (tiles - waits_)) {}
 
+  /// And where n_tokens tokens' results go, `stride` floats apart, an equal part of them each time: into the second-level
+  /// cache, for writing.
+  void also(const float* out, std::size_t stride, std::size_t n_rows, std::size_t n_tokens,
+            std::size_t tiles) {
+    out_ = out;
+    out_stride_ = stride;
+    out_rows_ = n_rows;
+    out_left_ = n_tokens;
+    out_step_ = (n_tokens + tiles - 1) / tiles;
+  }
+
   /// The next part. (Inlined, or GCC takes it for a function without effects.)
   [[gnu::always_inline]] void fetch() {
+    for (std::size_t i = 0; i < out_step_ && out_left_ > 0; ++i, --out_left_, out_ += out_stride_)
+      for (std::size_t r = 0; r < out_rows_; r += 64 / sizeof(float)) __builtin_prefetch(out_ + r, 1, 2);
     if (waits_ > 0) {
       --waits_;
       return;
@@ -130,6 +143,8 @@ class Ahead {
   static constexpr std::size_t kParts = 16;
   const std::byte* at_;
   std::size_t row_bytes_, lines_, line_ = 0, left_, waits_, step_;
+  const float* out_ = nullptr;
+  std::size_t out_stride_ = 0, out_rows_ = 0, out_left_ = 0, out_step_ = 0;
 };
 
 /// The micro-kernel of an instruction set, gemm/NAME.h:
@@ -138,6 +153,7 @@ class Ahead {
 ///   bytes(traits)          how it wants the bytes of a Super256 type
 ///   run<shape>(slice, s, n, ahead) adds the products of n panels and the slice to s.acc, and fetches a part
 ///                          ahead for every kTokens tokens
+///   Tokens                 optional: what makes the slices, instead of TokensInPlace (gemm.h)
 ///   Session                what a thread must hold while it runs
 ///   place<shape>(panel, digit, k, row)   optional: where a vector of weights lies in panel.q, if not at [digit][k][row]
 ///   arrange<shape>(q)      optional: reorders sixteen rows' weights, a vector for every four columns

@@ -48,6 +48,15 @@ bool runs_here<Avx512Bf16>() noexcept {
   return runs_here<Avx512>() && __builtin_cpu_supports("avx512bf16");
 }
 
+template <>
+bool runs_here<Avx512Intel>() noexcept {
+  return runs_here<Avx512>();
+}
+template <>
+bool runs_here<Avx512OnIntel>() noexcept {
+  return __builtin_cpu_is("intel") && runs_here<Avx512>();
+}
+
 /// Tiles are large registers that Linux grants a process only on demand, to all of its threads.
 template <>
 bool runs_here<Amx>() noexcept {

@@ -4,6 +4,7 @@
 
 #include "kernels/attention/tiles.h"
 #include "kernels/gemm/few_tokens.h"
+#include "kernels/gemm/laid_out.h"
 #include "kernels/gemm/panel.h"
 #include "kernels/gemm/token_tiles.h"
 #include "kernels/matmul/floats.h"
@@ -11,8 +12,13 @@
 namespace cria {
 
 std::size_t matmul_scratch_bytes(std::size_t cols) noexcept {
-  return std::max({float_matmul_scratch_bytes(cols), sizeof(GemmScratch), few_tokens_bytes(cols),
-                   token_tiles_bytes(cols)});
+  return std::max({float_matmul_scratch_bytes(cols),
+                   sizeof(GemmScratch) + laid_out_bytes_of(laid_out_together(cols), cols),
+                   few_tokens_bytes(cols), token_tiles_bytes(cols)});
+}
+
+std::size_t laid_out_bytes(std::size_t n_tokens, std::size_t cols) noexcept {
+  return laid_out_bytes_of(n_tokens, cols);
 }
 
 std::size_t attention_scratch_bytes(std::size_t /*n_heads*/, std::size_t /*n_kv_heads*/, std::size_t head_dim,

@@ -39,6 +39,13 @@ struct Avx512Bf16 {
   using Arch = xsimd::avx512bw;
 };
 
+/// AVX-512 as above, its products of many tokens for processors on which all arithmetic shares two ports (Intel's).
+struct Avx512Intel {
+  static constexpr std::string_view name = "avx512intel";
+};
+/// The same where it comes before the other: on Intel's.
+struct Avx512OnIntel {};
+
 /// AVX-512 as above, with AMX tiles for the integer products of many tokens (Sapphire Rapids and later).
 struct Amx {
   static constexpr std::string_view name = "amx";

@@ -30,6 +30,7 @@ TEST_P(Gemm, EveryNumberOfTokensAroundTheKernelsOfFew) {
 
 TEST_P(Gemm, MoreTokensThanOnePass) {
   expect_equal(GetParam(), {33, 2, 600}, true, true, random_blocks(), random_values());
+  expect_equal(GetParam(), {5, 2, 509}, true, true, random_blocks(), random_values());
 }
 
 TEST_P(Gemm, ExtremeBytesAndActivations) {

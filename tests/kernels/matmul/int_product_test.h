@@ -87,9 +87,10 @@ void expect_equal(DType type, ProductShape s, bool at_end, bool residual, Fill f
   fill_random(base.data(), base.size(), 3);
   std::copy(base.begin(), base.end(), expected.begin());
   Buffer<std::byte> scratch(matmul_scratch_bytes(cols));
-  const auto run = [&](const MatMulKernel& kernel, Buffer<float>& out) {
-    const MatMulJob job{weights.data(), row_bytes,  s.rows,     cols,
-                        &in.acts,       out.data(), s.rows + 5, residual ? out.data() : nullptr};
+  const auto run = [&](const MatMulKernel& kernel, Buffer<float>& out, const std::byte* laid_out = nullptr) {
+    MatMulJob job{weights.data(), row_bytes,  s.rows,     cols,
+                  &in.acts,       out.data(), s.rows + 5, residual ? out.data() : nullptr};
+    job.laid_out = laid_out;
     kernel.run(job, s.rows / 3, s.rows, scratch.data());
     kernel.run(job, 0, s.rows / 3, scratch.data());
   };
@@ -102,6 +103,14 @@ void expect_equal(DType type, ProductShape s, bool at_end, bool residual, Fill f
     run(set->matmul(type), out);
     EXPECT_TRUE(out == expected) << set->isa << ' ' << info.name << ' ' << s.rows << " rows, " << s.blocks
                                  << " blocks, " << s.tokens << " tokens";
+    const LayOutFn lay_out = set->matmul(type).lay_out;
+    if (lay_out == nullptr || s.tokens < kLaidOutFrom) continue;
+    Buffer<std::byte> laid_out(laid_out_bytes(s.tokens, cols));
+    lay_out(in.acts, s.tokens / 3, s.tokens, laid_out.data());
+    lay_out(in.acts, 0, s.tokens / 3, laid_out.data());
+    out = copy_at(base, 0);
+    run(set->matmul(type), out, laid_out.data());
+    EXPECT_TRUE(out == expected) << set->isa << ' ' << info.name << ", laid out before";
   }
 }
 

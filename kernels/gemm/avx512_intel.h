@@ -1,0 +1,366 @@
+// The GEMM micro-kernel of AVX-512 for processors on which all arithmetic on zmm registers shares two ports (Intel):
+// 16 rows × 15 tokens. The multiplication itself broadcasts the activations, and a scale meets the low word of a sum
+// where it lies, so that of the instructions that are no multiplications few are left.
+#pragma once
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "kernels/gemm/avx512.h"
+#include "kernels/gemm/laid_out.h"
+#include "kernels/gemm/panel.h"
+#include "kernels/kernels.h"
+#include "kernels/simd/avx512.h"
+
+namespace cria {
+
+template <>
+struct RowLanes<Avx512Intel> : RowLanes<Avx512> {};
+
+/// What a sum that meets a scale can be: never too much for an int16, seldom, or often.
+enum class Sums16 : std::uint8_t { Always, Mostly, Rarely };
+constexpr Sums16 sums16(PanelShape shape) {
+  if (shape.scales == 0) return Sums16::Always;
+  const int most = std::max(shape.zero, shape.max - shape.zero) * 127 * 256 / shape.scales;
+  return most <= 32767 ? Sums16::Always : most <= 4 * 32767 ? Sums16::Mostly : Sums16::Rarely;
+}
+/// Whether those of a token fit.
+template <PanelShape shape>
+bool fits_int16(const LaidOutToken& token) {
+  if constexpr (shape.scales == 16)
+    return std::max(shape.zero, shape.max - shape.zero) * token.more.most16 <= 32767;
+  return shape.max * token.more.most32 <= 32767;
+}
+
+/// Lays tokens out.
+class IntelLayout {
+ public:
+  /// LayOutFn
+  static void run(const Activations& x, std::size_t t0, std::size_t t1, std::byte* to) {
+    auto* const tokens = reinterpret_cast<LaidOutToken*>(to);
+    const std::size_t n = whole_tiles(x.n_tokens);
+    for (std::size_t t = t0; t < t1; ++t) {
+      for (std::size_t k = 0; k < x.cols; k += kGemmCols) {
+        LaidOutToken& token = tokens[k / kGemmCols * n + t];
+        fill(x, t, k, token);
+        for (std::size_t i = t + 1; t + 1 == x.n_tokens && i < n; ++i) tokens[k / kGemmCols * n + i] = token;
+      }
+    }
+  }
+
+ private:
+  static void fill(const Activations& x, std::size_t t, std::size_t k, LaidOutToken& to) {
+    const TokenSlice from(x, t, 1, k);
+    if (from.cols < kGemmCols) {
+      std::memcpy(to.q, from.q, from.cols);
+      std::memcpy(to.d, from.d, from.cols / x.values_per_d() * sizeof *from.d);
+      std::memcpy(to.sum, from.sum, from.cols / x.values_per_sum() * sizeof *from.sum);
+      if (x.type == ActType::Q8x32) put_d_sum(to);
+      return;
+    }
+    for (std::size_t i = 0; i < kGemmCols; i += 64)
+      _mm512_store_si512(to.q + i, _mm512_loadu_si512(from.q + i));
+    if (x.type == ActType::Q8x32) {
+      _mm256_store_ps(to.d, _mm256_loadu_ps(from.d));
+      _mm_store_si128(reinterpret_cast<__m128i*>(to.sum),
+                      _mm_loadu_si128(reinterpret_cast<const __m128i*>(from.sum)));
+      put_d_sum(to);
+      return;
+    }
+    const __m256i sum = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from.sum));
+    _mm256_store_si256(reinterpret_cast<__m256i*>(to.sum), sum);
+    if (x.type == ActType::Q8x16) {
+      _mm512_store_ps(to.d, _mm512_loadu_ps(from.d));
+    } else {
+      to.d[0] = from.d[0];
+      put_sums(sum, to);
+    }
+  }
+  static void put_d_sum(LaidOutToken& to) {
+    const __m256i sum = _mm256_cvtepi16_epi32(_mm_load_si128(reinterpret_cast<const __m128i*>(to.sum)));
+    _mm256_storeu_ps(to.d_sum, _mm256_mul_ps(_mm256_load_ps(to.d), _mm256_cvtepi32_ps(sum)));
+  }
+  static void put_sums(__m256i sum, LaidOutToken& to) {
+    const __m256i pairs = _mm256_madd_epi16(sum, _mm256_set1_epi16(1));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to.more.of32), _mm256_cvtepi32_epi16(pairs));
+    to.more.all = _mm512_reduce_add_epi32(_mm512_zextsi256_si512(pairs));
+    const __m512i zero = _mm512_setzero_si512();
+    __m512i most16 = zero, most32 = zero;
+    for (std::size_t i = 0; i < kGemmCols; i += 64) {
+      const __m512i v = _mm512_load_si512(to.q + i), above = _mm512_max_epi8(v, zero),
+                    below = _mm512_sub_epi8(above, v);
+      const __m512i up = sixteen(_mm512_sad_epu8(above, zero)), down = sixteen(_mm512_sad_epu8(below, zero));
+      most16 = _mm512_max_epi32(most16, _mm512_add_epi32(up, down));
+      most32 = _mm512_max_epi32(most32, _mm512_max_epi32(thirty_two(up), thirty_two(down)));
+    }
+    to.more.most16 = _mm512_reduce_max_epi32(most16);
+    to.more.most32 = _mm512_reduce_max_epi32(most32);
+  }
+  /// Sums of eight columns become those of sixteen; these those of thirty-two.
+  static __m512i sixteen(__m512i eights) {
+    return _mm512_add_epi32(eights, _mm512_shuffle_epi32(eights, _MM_PERM_BADC));
+  }
+  static __m512i thirty_two(__m512i sixteens) {
+    return _mm512_add_epi32(sixteens, _mm512_permutex_epi64(sixteens, 0x4E));
+  }
+};
+
+/// The tokens of a job from `first` on: as they are laid out, or laid out here.
+class IntelTokens {
+ public:
+  /// What meets a panel.
+  struct Slice {
+    const LaidOutToken* token;
+    std::size_t n_tokens;  ///< with repeated ones, so that the last tile is whole
+    std::size_t cols;
+  };
+
+  static std::size_t most(const MatMulJob& job) {
+    return job.laid_out != nullptr ? (kGemmTokens + kGemmPad) / kLaidOutTile * kLaidOutTile
+                                   : laid_out_together(job.cols);
+  }
+  IntelTokens(const MatMulJob& job, std::size_t first, std::size_t n, std::byte* memory)
+      : n_(whole_tiles(n)), cols_(job.cols) {
+    const Activations& x = *job.x;
+    if (job.laid_out != nullptr) {
+      tokens_ = reinterpret_cast<const LaidOutToken*>(job.laid_out) + first;
+      stride_ = whole_tiles(x.n_tokens);
+      return;
+    }
+    Activations part = x;
+    part.q += first * x.q_stride();
+    part.d += first * x.d_stride();
+    part.sum += first * x.sum_stride();
+    part.n_tokens = n;
+    IntelLayout::run(part, 0, n, memory);
+    tokens_ = reinterpret_cast<const LaidOutToken*>(memory);
+    stride_ = n_;
+  }
+  [[nodiscard]] Slice at(std::size_t k) const {
+    return {tokens_ + k / kGemmCols * stride_, n_, std::min(kGemmCols, cols_ - k)};
+  }
+
+ private:
+  const LaidOutToken* tokens_;
+  std::size_t n_, stride_, cols_;
+};
+
+/// Where the sums of a token begin, one for each scale or group: -zero * (sum of the columns).
+struct alignas(64) Starts {
+  std::int32_t at[16];
+  std::int32_t operator[](std::size_t j) const { return at[j]; }
+};
+
+/// 16 rows × T tokens; fits: the sums that meet scales are int16.
+template <PanelShape shape, int T, bool fits>
+class IntelTile {
+  using Sums = __m512i[T];
+  using Acc = float[kGemmRows];
+
+ public:
+  /// acc[t] += the products of rows `lane` to lane + 15 of a panel and token t of x. (Not inlined: the registers are
+  /// just enough.)
+  [[gnu::noinline]] static void run(const LaidOutToken* x, const Starts* start, std::size_t cols,
+                                    const Panel& panel, std::size_t lane, Acc* acc) {
+    if constexpr (shape.groups())
+      groups(x, start, cols / shape.group, panel, lane, acc);
+    else
+      super256(x, start, panel, lane, acc);
+  }
+
+ private:
+  CRIA_INLINE static void zero(Sums& sums) {
+    unroll<T>([&](auto t) CRIA_INLINE { clear(sums[t]); });
+  }
+  /// Zero by an idiom that no port executes; left to itself GCC keeps a zero in a register that sums need.
+  CRIA_INLINE static void clear(__m512i& v) { asm volatile("vpxord %x0, %x0, %x0" : "=v"(v)); }
+  CRIA_INLINE static void begin(const Starts* start, std::size_t j, Sums& sums) {
+    if constexpr (shape.zero == 0)
+      zero(sums);
+    else
+      unroll<T>([&](auto t) CRIA_INLINE { sums[t] = _mm512_set1_epi32(start[t][j]); });
+  }
+  /// sums += the products of 4n columns from row k of the panel on.
+  template <std::size_t n>
+  CRIA_INLINE static void dot(const std::uint8_t (*q)[kGemmRows][4], const LaidOutToken* x,
+                              std::size_t column, Sums& sums) {
+    unroll<n>([&](auto i) CRIA_INLINE {
+      const __m512i w = _mm512_load_si512(q[i]);
+      unroll<T>([&](auto t) CRIA_INLINE {
+        using Four = const std::int8_t[4];
+        // Clang captures nothing that only an asm names.
+        __m512i& sum = sums[t];
+        const __m512i& weights = w;
+        Four& values = reinterpret_cast<Four&>(x[t].q[column + 4 * i]);
+        asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(weights), "m"(values));
+      });
+    });
+  }
+
+  CRIA_INLINE static void super256(const LaidOutToken* x, const Starts* start, const Panel& panel,
+                                   std::size_t lane, Acc* acc) {
+    const auto* const q = reinterpret_cast<const std::uint8_t(*)[kGemmRows][4]>(&panel.q[0][0][lane][0]);
+    Sums sums, block;
+    if constexpr (shape.scales == 0) {
+      if constexpr (shape.bytes == PanelBytes::Halved)
+        zero(block);
+      else
+        begin(start, 0, block);
+#pragma GCC unroll 1
+      for (std::size_t k = 0; k < kGemmCols / 4; k += 8) dot<8>(q + k, x, 4 * k, block);
+      if constexpr (shape.bytes == PanelBytes::Halved) {
+        unroll<T>([&](auto t) CRIA_INLINE {
+          block[t] = _mm512_add_epi32(_mm512_add_epi32(block[t], block[t]), _mm512_set1_epi32(start[t][0]));
+        });
+      }
+    } else {
+      constexpr std::size_t kStep = kGemmCols / 4 / shape.scales;
+      const auto* const scales = reinterpret_cast<const std::byte*>(panel.scale[0] + lane);
+      zero(block);
+#pragma GCC unroll 1
+      for (std::size_t j = 0; j < shape.scales; j += 2) {
+        begin(start, j, sums);
+        dot<kStep>(q + kStep * j, x, 4 * kStep * j, sums);
+        const std::byte* const pair = scales + j / 2 * sizeof panel.scale[0];
+        add_scaled(sums, scale(pair), block);
+        begin(start, j + 1, sums);
+        dot<kStep>(q + kStep * (j + 1), x, 4 * kStep * (j + 1), sums);
+        add_scaled(sums, scale(pair + 2), block);
+      }
+    }
+    add_block(x, panel, lane, block, sums, acc);
+  }
+  CRIA_INLINE static void add_scaled(const Sums& sums, __m512i scale, Sums& block) {
+    unroll<T>([&](auto t) CRIA_INLINE {
+      block[t] = fits ? _mm512_dpwssd_epi32(block[t], sums[t], scale)
+                      : _mm512_add_epi32(block[t], _mm512_mullo_epi32(sums[t], scale));
+      pin(block[t]);
+    });
+  }
+  /// The scale in the low half of every lane: alone, or as int32 where the sums have more bits.
+  CRIA_INLINE static __m512i scale(const std::byte* words) {
+    const __m512i low = _mm512_maskz_loadu_epi16(0x55555555, words);
+    return fits ? low : _mm512_srai_epi32(_mm512_slli_epi32(low, 16), 16);
+  }
+
+  CRIA_INLINE static void add_block(const LaidOutToken* x, const Panel& panel, std::size_t lane, Sums& block,
+                                    Sums& mins, Acc* acc) {
+    if constexpr (shape.mins != 0) {
+      zero(mins);
+      unroll<shape.mins / 2>([&](auto p) CRIA_INLINE {
+        const __m512i pair = _mm512_load_si512(panel.min[p] + lane);
+        unroll<T>([&](auto t) CRIA_INLINE {
+          using Two = const std::int16_t[2];
+          __m512i& sum = mins[t];
+          const __m512i& of_rows = pair;
+          Two& of_token = reinterpret_cast<Two&>((shape.mins == 16 ? x[t].sum : x[t].more.of32)[2 * p]);
+          asm("vpdpwssd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(of_rows), "m"(of_token));
+        });
+      });
+    }
+    const __m512 d = _mm512_load_ps(panel.d[0] + lane);
+    [[maybe_unused]] const __m512 m = _mm512_load_ps(panel.m[0] + lane);
+    unroll<T>([&](auto t) CRIA_INLINE {
+      float* const to = acc[t] + lane;
+      const __m512 da = _mm512_set1_ps(x[t].d[0]);
+      __m512 sum = _mm512_fmadd_ps(_mm512_mul_ps(d, da), _mm512_cvtepi32_ps(block[t]), _mm512_load_ps(to));
+      if constexpr (shape.mins != 0)
+        sum = _mm512_fnmadd_ps(_mm512_mul_ps(m, da), _mm512_cvtepi32_ps(mins[t]), sum);
+      _mm512_store_ps(to, sum);
+    });
+  }
+
+  CRIA_INLINE static void groups(const LaidOutToken* x, const Starts* start, std::size_t n,
+                                 const Panel& panel, std::size_t lane, Acc* acc) {
+    constexpr std::size_t kRows = shape.group / 4;  // of the panel in a group
+    const auto* const q = reinterpret_cast<const std::uint8_t(*)[kGemmRows][4]>(&panel.q[0][0][lane][0]);
+    __m512 total[T];
+    unroll<T>([&](auto t) CRIA_INLINE { total[t] = _mm512_load_ps(acc[t] + lane); });
+#pragma GCC unroll 1
+    for (std::size_t b = 0; b < n; ++b) {
+      Sums sums;
+      begin(start, b, sums);
+      dot<kRows>(q + kRows * b, x, shape.group * b, sums);
+      const __m512 d = _mm512_load_ps(panel.d[b] + lane);
+      unroll<T>([&](auto t) CRIA_INLINE {
+        const __m512 scale = _mm512_mul_ps(d, _mm512_set1_ps(x[t].d[b]));
+        total[t] = _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(sums[t]), total[t]);
+        if constexpr (shape.mins != 0)
+          total[t] =
+              _mm512_fmadd_ps(_mm512_load_ps(panel.m[b] + lane), _mm512_set1_ps(x[t].d_sum[b]), total[t]);
+      });
+    }
+    unroll<T>([&](auto t) CRIA_INLINE { _mm512_store_ps(acc[t] + lane, total[t]); });
+  }
+};
+
+template <>
+struct GemmKernel<Avx512Intel> {
+  using Amd = GemmKernel<Avx512>;
+  static constexpr std::size_t kTokens = kLaidOutTile;
+  static constexpr bool kSigned = Amd::kSigned, kSumsInt16 = Amd::kSumsInt16;
+  using Session = Amd::Session;
+
+  static constexpr PanelBytes bytes(const DecodeTraits& t, bool full) { return Amd::bytes(t, full); }
+  static constexpr int scaled_zero(const DecodeTraits& t) { return Amd::scaled_zero(t); }
+  static void transpose(__m512i (&v)[4]) { Amd::transpose(v); }
+  static void store(void* p, __m512i v) { Amd::store(p, v); }
+  template <int n>
+  static void store_mins(Panel& panel, std::size_t c, std::size_t lane, __m512i pair) {
+    Amd::store_mins<n>(panel, c, lane, pair);
+  }
+  static void store_scales(Panel& panel, std::size_t c, std::size_t lane, __m512i pair) {
+    Amd::store_scales(panel, c, lane, pair);
+  }
+
+  using Tokens = IntelTokens;
+
+  template <PanelShape shape>
+  static void run(const Tokens::Slice& x, GemmScratch& s, std::size_t n_panels, Ahead ahead) {
+    std::size_t n = 0;
+    Starts start[kLaidOutTile];
+    for (std::size_t t = 0; t < x.n_tokens; t += n) {
+      n = std::min(kLaidOutTile, x.n_tokens - t);
+      const LaidOutToken* const token = x.token + t;
+      for (std::size_t i = 0; shape.zero != 0 && i < n; ++i) fill<shape>(token[i], start[i]);
+      const Tile tile = tile_of<shape>(token, n);
+      ahead.fetch();
+      for (std::size_t p = 0; p < n_panels; ++p)
+        for (std::size_t lane = 0; lane < kGemmRows; lane += 16)
+          tile(token, start, x.cols, s.panel[p], lane, s.acc[p] + t);
+    }
+  }
+
+ private:
+  using Tile = void (*)(const LaidOutToken*, const Starts*, std::size_t, const Panel&, std::size_t,
+                        float (*)[kGemmRows]);
+  template <PanelShape shape, bool fits>
+  static constexpr auto kTiles = std::array{IntelTile<shape, 4, fits>::run, IntelTile<shape, 8, fits>::run,
+                                            IntelTile<shape, 12, fits>::run, IntelTile<shape, 15, fits>::run};
+
+  template <PanelShape shape>
+  static Tile tile_of(const LaidOutToken* x, std::size_t n) {
+    constexpr Sums16 kSums = sums16(shape);
+    const std::size_t which = (n - 1) / 4;
+    if constexpr (kSums == Sums16::Mostly) {
+      if (!std::all_of(x, x + n, fits_int16<shape>)) return kTiles<shape, false>[which];
+    }
+    return kTiles<shape, kSums != Sums16::Rarely>[which];
+  }
+
+  template <PanelShape shape>
+  static void fill(const LaidOutToken& token, Starts& to) {
+    if constexpr (!shape.groups() && shape.scales == 0) {
+      to.at[0] = -shape.zero * token.more.all;
+      return;
+    }
+    const auto* const sums = !shape.groups() && shape.scales == 8 ? token.more.of32 : token.sum;
+    const __m512i all = _mm512_cvtepi16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums)));
+    _mm512_store_si512(to.at, _mm512_mullo_epi32(all, _mm512_set1_epi32(-shape.zero)));
+  }
+};
+
+}  // namespace cria

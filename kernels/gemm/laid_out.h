@@ -1,0 +1,53 @@
+// The tokens' side of the GEMM for Intel's processors (avx512_intel.h): laid out once for all rows, the same for every type
+// that wants one form of activations.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/gemm/panel.h"
+
+namespace cria {
+
+/// Tokens of a tile, but for the last one.
+inline constexpr std::size_t kLaidOutTile = 15;
+
+/// More sums of a row of Q8x256.
+struct LaidOutSums {
+  std::int16_t of32[8];
+  std::int32_t all;
+  std::int32_t most16;  ///< the largest sum of magnitudes of 16 columns that share a sum
+  std::int32_t most32;  ///< the largest sum of either the positive or the negative values of 32 columns
+};
+
+/// What 256 columns of a token bring to the products.
+struct alignas(64) LaidOutToken {
+  std::int8_t q[kGemmCols];
+  float d[16];           ///< Q8x256: [0]; else one per group
+  std::int16_t sum[16];  ///< of 16 columns; Q8x32: of 32
+  union {
+    float d_sum[8];    ///< Q8x32: d * sum
+    LaidOutSums more;  ///< Q8x256
+  };
+};
+
+/// With those that are repeated to make the last tile one of 4, 8, 12 or 15.
+constexpr std::size_t whole_tiles(std::size_t n) {
+  const std::size_t last = n % kLaidOutTile;
+  return n - last + std::min((last + 3) / 4 * 4, kLaidOutTile);
+}
+
+constexpr std::size_t laid_out_bytes_of(std::size_t n_tokens, std::size_t cols) {
+  return (cols + kGemmCols - 1) / kGemmCols * whole_tiles(n_tokens) * sizeof(LaidOutToken);
+}
+
+/// How many tokens of so long rows a thread lays out for itself at a time: as many as stay in a part of the L2, but not so
+/// few that decoding the weights again for the next ones would count.
+constexpr std::size_t laid_out_together(std::size_t cols) {
+  const std::size_t bytes = (cols + kGemmCols - 1) / kGemmCols * sizeof(LaidOutToken);
+  return std::clamp((1U << 20) / bytes / kLaidOutTile, std::size_t{4}, kGemmTokens / kLaidOutTile) *
+         kLaidOutTile;
+}
+
+}  // namespace cria

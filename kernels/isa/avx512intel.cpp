@@ -1,0 +1,53 @@
+// The avx512intel kernels: integer products of many tokens by the micro-kernel for Intel's processors, all else is
+// avx512vnni's.
+#include "kernels/gemm/avx512_intel.h"
+#include "kernels/gemm/gemm.h"
+#include "kernels/isa/instruction_set.h"
+#include "kernels/matmul/integers.h"
+
+namespace cria {
+
+template <DType type>
+struct FewestTokens<Avx512Intel, type> : FewestTokens<Avx512, type> {
+  static_assert(FewestTokens<Avx512, type>::kFew + 1 == kLaidOutFrom);
+};
+
+template MatMulFn gemm_kernel<Avx512Intel>(DType type);
+
+template <>
+MatMulFn gemv_kernel<Avx512Intel>(DType type) {
+  return gemv_kernel<Avx512>(type);
+}
+
+template <>
+MatMulFn few_kernel<Avx512Intel>(DType type) {
+  return few_kernel<Avx512>(type);
+}
+
+namespace {
+
+KernelSet others() { return runs_here<Avx512Bf16>() ? kernels_of<Avx512Bf16>() : kernels_of<Avx512>(); }
+
+MatMulKernel matmul(DType type) {
+  MatMulKernel kernel = int_matmul<Avx512Intel>(type);
+  if (kernel.run == nullptr) return others().matmul(type);
+  kernel.lay_out = IntelLayout::run;
+  return kernel;
+}
+
+}  // namespace
+
+template <>
+KernelSet kernels_of<Avx512Intel>() noexcept {
+  KernelSet set = others();
+  set.isa = Avx512Intel::name;
+  set.matmul = matmul;
+  return set;
+}
+
+template <>
+KernelSet kernels_of<Avx512OnIntel>() noexcept {
+  return kernels_of<Avx512Intel>();
+}
+
+}  // namespace cria
