@@ -19,20 +19,24 @@ namespace cria {
 
 /// Register blocks, rows × tokens. From a panel one register of the 16 lanes is walked at a time, straight
 /// from the file all. kPacked: the tokens of a block are copied together, for want of registers (their
-/// addresses) and of ways of the L1 (tokens lie 4 KiB apart or a multiple).
+/// addresses) and of ways of the L1 (tokens lie 4 KiB apart or a multiple). kFewTokens: up to here a panel costs more than
+/// it saves; kTilesFrom: from here on it pays to transpose the rows (float_tiles.h).
 template <class Isa>
 struct FloatBlock {
   static constexpr std::size_t kRows = 4, kTokens = 6, kDirectRows = 3, kDirectTokens = 2;
+  static constexpr std::size_t kFewTokens = 6, kTilesFrom = 128;
   static constexpr bool kPacked = true;
 };
 template <>
 struct FloatBlock<Avx2> {
   static constexpr std::size_t kRows = 3, kTokens = 4, kDirectRows = 3, kDirectTokens = 2;
+  static constexpr std::size_t kFewTokens = 6, kTilesFrom = 128;
   static constexpr bool kPacked = true;
 };
 template <>
 struct FloatBlock<Avx512> {
   static constexpr std::size_t kRows = 4, kTokens = 6, kDirectRows = 4, kDirectTokens = 6;
+  static constexpr std::size_t kFewTokens = 32, kTilesFrom = 33;
   static constexpr bool kPacked = false;
 };
 
@@ -81,9 +85,6 @@ class FloatMatMul {
   using PanelOps = typename PanelOpsOf<Ops>::Type;
   using Block = FloatBlock<Isa>;
   static constexpr std::size_t kRows = Block::kRows, kPart = Ops::kSize;
-  static constexpr std::size_t kFewTokens = 6;  ///< up to here a panel costs more than it saves
-  static constexpr std::size_t kTilesFrom =
-      128;  ///< tokens that are worth transposing the rows (float_tiles.h)
   /// Where lanes hold two halves (bf16.h) a panel has two steps for one of the weights.
   static constexpr bool kHalves = requires { typename Ops::Halves; };
   static constexpr std::size_t kSplit = kHalves ? 2 : 1;
@@ -100,14 +101,14 @@ class FloatMatMul {
         tokens_(sums_ + panel_rows(job.cols * kSplit) * kWave * kFloatLanes) {}
 
   void run(std::size_t begin, std::size_t end) {
-    if (job_.x->n_tokens <= kFewTokens) {
+    if (job_.x->n_tokens <= Block::kFewTokens) {
       std::size_t row = begin;
       for (; row + Block::kDirectRows <= end; row += Block::kDirectRows) direct_rows<Block::kDirectRows>(row);
       for (; row < end; ++row) direct_rows<1>(row);
       return;
     }
     if constexpr (requires(Part * square) { Ops::transpose(square); }) {
-      if (job_.x->n_tokens >= kTilesFrom) {
+      if (job_.x->n_tokens >= Block::kTilesFrom) {
         tiles(begin, end);
         return;
       }
@@ -151,14 +152,30 @@ class FloatMatMul {
     }
   }
 
+  /// Each block of tokens that meets the same rows fetches its part of those that come later, or memory would idle
+  /// while the others do.
+  struct Fetches {
+    std::size_t block, blocks;
+  };
   /// Rows [row, row + Rows) for all tokens, straight from the file.
   template <std::size_t Rows>
   void direct_rows(std::size_t row) {
-    in_blocks<Block::kDirectTokens>(job_.x->n_tokens,
-                                    [&](auto tokens, std::size_t t) { direct_block<Rows, tokens>(row, t); });
+    const std::size_t n = job_.x->n_tokens;
+    const std::size_t blocks = (n + Block::kDirectTokens - 1) / Block::kDirectTokens;
+    for (std::size_t t = 0, b = 0; t < n; ++b)  // as equal as can be
+      t += direct_tokens<Rows, Block::kDirectTokens>((n - t + blocks - b - 1) / (blocks - b), row, t,
+                                                     {b, blocks});
   }
   template <std::size_t Rows, std::size_t Tokens>
-  void direct_block(std::size_t row, std::size_t t) {
+  std::size_t direct_tokens(std::size_t n, std::size_t row, std::size_t t, Fetches fetches) {
+    if constexpr (Tokens > 1) {
+      if (n < Tokens) return direct_tokens<Rows, Tokens - 1>(n, row, t, fetches);
+    }
+    direct_block<Rows, Tokens>(row, t, fetches);
+    return Tokens;
+  }
+  template <std::size_t Rows, std::size_t Tokens>
+  void direct_block(std::size_t row, std::size_t t, Fetches fetches) {
     const std::byte* weights = job_.weights + row * job_.row_bytes;
     const float* tokens = token(t);
     const std::size_t cols = job_.cols, row_bytes = job_.row_bytes, x_stride = job_.x->f32_stride;
@@ -173,8 +190,10 @@ class FloatMatMul {
     const auto x = [&](std::size_t j) { return tokens + j * x_stride + k; };
     constexpr std::size_t kStep = Rows * kFloatLanes * stored_bytes(type);
     const std::byte* ahead = fetched_beside(weights, Rows * row_bytes);
+    std::size_t wait = fetches.block;
     for (; k + kFloatLanes <= cols; k += kFloatLanes) {
-      fetch_far<kStep, 1>(ahead, 0);
+      if (wait == 0) fetch_far<kStep, 1>(ahead, 0), wait = fetches.blocks;
+      --wait;
       ahead += kStep;
       multiply_add([&](std::size_t i) { return V::template load_as<type>(w(i)); },
                    [&](std::size_t j) { return V::load(x(j)); }, sums);

@@ -149,7 +149,7 @@ TEST(MatMulFloat, RoundsToBfloat16) {
 
 TEST(MatMulFloat, EveryBatchSize) {
   for (const DType type : kFloatTypes)
-    for (std::size_t tokens = 1; tokens <= 26; ++tokens) {
+    for (std::size_t tokens = 1; tokens <= 36; ++tokens) {
       expect_prescribed(type, 11, 48, tokens, tokens % 2 == 0);
       expect_prescribed(type, 37, 48, kTiledTokens - 3 + tokens,
                         tokens % 2 == 0);  // waves that are full, and not
