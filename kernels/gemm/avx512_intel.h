@@ -41,7 +41,7 @@ class IntelLayout {
   /// LayOutFn
   static void run(const Activations& x, std::size_t t0, std::size_t t1, std::byte* to) {
     auto* const tokens = reinterpret_cast<LaidOutToken*>(to);
-    const std::size_t n = whole_tiles(x.n_tokens);
+    const std::size_t n = padded_tokens(x.n_tokens);
     for (std::size_t t = t0; t < t1; ++t) {
       for (std::size_t k = 0; k < x.cols; k += kGemmCols) {
         LaidOutToken& token = tokens[k / kGemmCols * n + t];
@@ -114,7 +114,7 @@ class IntelTokens {
   /// What meets a panel.
   struct Slice {
     const LaidOutToken* token;
-    std::size_t n_tokens;  ///< with repeated ones, so that the last tile is whole
+    std::size_t n_tokens;
     std::size_t cols;
   };
 
@@ -123,11 +123,11 @@ class IntelTokens {
                                    : laid_out_together(job.cols);
   }
   IntelTokens(const MatMulJob& job, std::size_t first, std::size_t n, std::byte* memory)
-      : n_(whole_tiles(n)), cols_(job.cols) {
+      : n_(n), cols_(job.cols) {
     const Activations& x = *job.x;
     if (job.laid_out != nullptr) {
       tokens_ = reinterpret_cast<const LaidOutToken*>(job.laid_out) + first;
-      stride_ = whole_tiles(x.n_tokens);
+      stride_ = padded_tokens(x.n_tokens);
       return;
     }
     Activations part = x;
@@ -137,7 +137,7 @@ class IntelTokens {
     part.n_tokens = n;
     IntelLayout::run(part, 0, n, memory);
     tokens_ = reinterpret_cast<const LaidOutToken*>(memory);
-    stride_ = n_;
+    stride_ = padded_tokens(n);
   }
   [[nodiscard]] Slice at(std::size_t k) const {
     return {tokens_ + k / kGemmCols * stride_, n_, std::min(kGemmCols, cols_ - k)};
@@ -300,7 +300,7 @@ class IntelTile {
 template <>
 struct GemmKernel<Avx512Intel> {
   using Amd = GemmKernel<Avx512>;
-  static constexpr std::size_t kTokens = kLaidOutTile;
+  static constexpr std::size_t kTokens = kLaidOutTile, kFetchesPerPanel = kGemmRows / 16;
   static constexpr bool kSigned = Amd::kSigned, kSumsInt16 = Amd::kSumsInt16;
   using Session = Amd::Session;
 
@@ -320,17 +320,19 @@ struct GemmKernel<Avx512Intel> {
 
   template <PanelShape shape>
   static void run(const Tokens::Slice& x, GemmScratch& s, std::size_t n_panels, Ahead ahead) {
-    std::size_t n = 0;
-    Starts start[kLaidOutTile];
-    for (std::size_t t = 0; t < x.n_tokens; t += n) {
-      n = std::min(kLaidOutTile, x.n_tokens - t);
+    constexpr std::size_t kTile = kLaidOutTile;
+    Starts start[kTile];
+    for (std::size_t t = 0; t < x.n_tokens; t += kTile) {
+      const std::size_t n = std::min(kTile, (x.n_tokens - t + 3) / 4 * 4);
       const LaidOutToken* const token = x.token + t;
       for (std::size_t i = 0; shape.zero != 0 && i < n; ++i) fill<shape>(token[i], start[i]);
       const Tile tile = tile_of<shape>(token, n);
-      ahead.fetch();
-      for (std::size_t p = 0; p < n_panels; ++p)
-        for (std::size_t lane = 0; lane < kGemmRows; lane += 16)
+      for (std::size_t p = 0; p < n_panels; ++p) {
+        for (std::size_t lane = 0; lane < kGemmRows; lane += 16) {
+          ahead.fetch();
           tile(token, start, x.cols, s.panel[p], lane, s.acc[p] + t);
+        }
+      }
     }
   }
 

@@ -51,9 +51,11 @@ void gemm_tile(const MatMulJob& job, std::size_t row, std::size_t n_rows, const 
     const bool last = k + kGemmCols >= job.cols;
     const std::size_t next =
         last ? n_rows * job.row_bytes : kHeaderBytes<type> + (k / kGemmCols + 1) * kBytes;
-    const std::size_t tiles = (n_tokens + GemmKernel<Isa>::kTokens - 1) / GemmKernel<Isa>::kTokens;
-    Ahead ahead(weights + next, job.row_bytes, n_rows, kBytes, tiles);
-    if (last) ahead.also(job.out + token * job.out_stride + row, job.out_stride, n_rows, n_tokens, tiles);
+    std::size_t fetches = (n_tokens + GemmKernel<Isa>::kTokens - 1) / GemmKernel<Isa>::kTokens;
+    if constexpr (requires { GemmKernel<Isa>::kFetchesPerPanel; })
+      fetches *= n_panels * GemmKernel<Isa>::kFetchesPerPanel;
+    Ahead ahead(weights + next, job.row_bytes, n_rows, kBytes, fetches);
+    if (last) ahead.also(job.out + token * job.out_stride + row, job.out_stride, n_rows, n_tokens, fetches);
     for (std::size_t p = 0; p < n_panels; ++p)
       PanelPacker<Isa, type>::pack(job, row + p * kGemmRows, rows_of(p), k, s.panel[p]);
     GemmKernel<Isa>::template run<panel_shape<Isa, type>()>(x.at(k), s, n_panels, ahead);

@@ -10,7 +10,7 @@
 
 namespace cria {
 
-/// Tokens of a tile, but for the last one.
+/// Tokens of a tile at most.
 inline constexpr std::size_t kLaidOutTile = 15;
 
 /// More sums of a row of Q8x256.
@@ -32,14 +32,11 @@ struct alignas(64) LaidOutToken {
   };
 };
 
-/// With those that are repeated to make the last tile one of 4, 8, 12 or 15.
-constexpr std::size_t whole_tiles(std::size_t n) {
-  const std::size_t last = n % kLaidOutTile;
-  return n - last + std::min((last + 3) / 4 * 4, kLaidOutTile);
-}
+/// With the last one repeated, for tiles of a multiple of four.
+constexpr std::size_t padded_tokens(std::size_t n) { return n + 3; }
 
 constexpr std::size_t laid_out_bytes_of(std::size_t n_tokens, std::size_t cols) {
-  return (cols + kGemmCols - 1) / kGemmCols * whole_tiles(n_tokens) * sizeof(LaidOutToken);
+  return (cols + kGemmCols - 1) / kGemmCols * padded_tokens(n_tokens) * sizeof(LaidOutToken);
 }
 
 /// How many tokens of so long rows a thread lays out for itself at a time: as many as stay in a part of the L2, but not so

@@ -117,12 +117,12 @@ class Ahead {
   /// And where n_tokens tokens' results go, `stride` floats apart, an equal part of them each time: into the second-level
   /// cache, for writing.
   void also(const float* out, std::size_t stride, std::size_t n_rows, std::size_t n_tokens,
-            std::size_t tiles) {
+            std::size_t fetches) {
     out_ = out;
     out_stride_ = stride;
     out_rows_ = n_rows;
     out_left_ = n_tokens;
-    out_step_ = (n_tokens + tiles - 1) / tiles;
+    out_step_ = (n_tokens + fetches - 1) / fetches;
   }
 
   /// The next part. (Inlined, or GCC takes it for a function without effects.)
@@ -153,6 +153,7 @@ class Ahead {
 ///   bytes(traits)          how it wants the bytes of a Super256 type
 ///   run<shape>(slice, s, n, ahead) adds the products of n panels and the slice to s.acc, and fetches a part
 ///                          ahead for every kTokens tokens
+///   kFetchesPerPanel       optional: fetches ahead so often for every kTokens tokens and panel, not once for all panels
 ///   Tokens                 optional: what makes the slices, instead of TokensInPlace (gemm.h)
 ///   Session                what a thread must hold while it runs
 ///   place<shape>(panel, digit, k, row)   optional: where a vector of weights lies in panel.q, if not at [digit][k][row]
