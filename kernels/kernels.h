@@ -43,7 +43,8 @@ inline constexpr std::size_t kRowTile = 32;
 /// Lays tokens [t0, t1) of quantized activations out for products of many tokens, the same for every type that wants this
 /// form. to: laid_out_bytes(x.n_tokens, x.cols) bytes, 64-byte aligned, of all tokens.
 using LayOutFn = void (*)(const Activations& x, std::size_t t0, std::size_t t1, std::byte* to);
-std::size_t laid_out_bytes(std::size_t n_tokens, std::size_t cols) noexcept;
+std::size_t laid_out_bytes(std::size_t n_tokens,
+                           std::size_t cols) noexcept;  ///< what LayOutFn fills, of all tokens
 /// Products of fewer tokens do not look at it.
 inline constexpr std::size_t kLaidOutFrom = 65;
 
