@@ -91,6 +91,8 @@ constexpr bool is_wide(DType type) {
   }
 }
 
+struct InsertedEntries;  // wide_iq.h
+
 /// How a type lies in the registers; specialised in wide_k.h and wide_iq.h.
 ///   Block, kHalves         of wide_sixteen()
 ///   kZero                  what is added to every weight
@@ -102,7 +104,8 @@ constexpr bool is_wide(DType type) {
 /// and for types with mins
 ///     dmin()
 ///     mins(p, q)           of two rows' blocks: 16 int16 each
-template <DType type>
+/// Entries: how those of a codebook are loaded, where the type has one.
+template <DType type, class Entries>
 struct WideType;
 
 /// Rows of a type whose d and scales are decoded in lanes.
@@ -130,9 +133,9 @@ class WideScales {
   __m512i scales_[2][kLast + 1];  // row r: lane r/2 of [r%2], eight int16 of each vector
 };
 
-template <DType type>
+template <DType type, class Entries>
 class WideGemv {
-  using W = WideType<type>;
+  using W = WideType<type, Entries>;
   using Block = typename W::Block;
   static constexpr bool kMins = Format<type>::kTraits.has_min;
 
@@ -222,7 +225,7 @@ struct OneToken<Avx512, type> {
 };
 template <DType type>
 requires(is_wide(type)) struct OneToken<Avx512, type> {
-  using Type = WideGemv<type>;
+  using Type = WideGemv<type, InsertedEntries>;
 };
 
 }  // namespace cria

@@ -1,5 +1,5 @@
-// The avx512intel kernels: integer products of many tokens by the micro-kernel for Intel's processors, all else is
-// avx512vnni's.
+// The avx512intel kernels: integer products of many tokens by the micro-kernel for Intel's processors, those of one
+// token where avx512intel_gemv.cpp says so; all else is avx512vnni's.
 #include "kernels/gemm/avx512_intel.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/isa/instruction_set.h"
@@ -13,11 +13,6 @@ struct FewestTokens<Avx512Intel, type> : FewestTokens<Avx512, type> {
 };
 
 template MatMulFn gemm_kernel<Avx512Intel>(DType type);
-
-template <>
-MatMulFn gemv_kernel<Avx512Intel>(DType type) {
-  return gemv_kernel<Avx512>(type);
-}
 
 template <>
 MatMulFn few_kernel<Avx512Intel>(DType type) {
