@@ -16,6 +16,7 @@ asked for go into --speeds; a ratio is the median of the rounds' ratios. The pro
 import argparse
 import datetime
 import os
+import re
 import subprocess
 from statistics import median
 
@@ -80,7 +81,7 @@ class Rounds:
         rows = []
         for engine in engines:
             for choice in engine.choices(depth):
-                if engine.name != "cria" and self.sits_out(engine.name, choice):
+                if engine.name != "cria" and (not re.search(args.choices, choice) or self.sits_out(engine.name, choice)):
                     continue
                 speeds = engine.speeds(choice, model, prompts, args.n if decodes else 0, depth, args.t, args.through)
                 for column, (speed, share) in speeds.items():
@@ -140,6 +141,7 @@ def main():
     parser.add_argument("--types", default=",".join(ALL_TYPES))
     parser.add_argument("--models", help="SHAPE:TYPE,… instead of --shape and --types")
     parser.add_argument("--columns", default="512,tg", help="as above, for example 8,16,512,tg,@4096")
+    parser.add_argument("--choices", default="", metavar="REGEX", help="peers run with these of their choices only, for example '-fa 1|-ctk'")
     parser.add_argument("-n", default=32, type=int, help="tokens decoded")
     parser.add_argument("-t", default=2, type=int, help="threads")
     parser.add_argument("--rounds", type=int, default=3)

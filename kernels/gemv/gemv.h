@@ -58,7 +58,7 @@ class Gemv {
   static void block(const Rows& rows, std::size_t offset, const std::byte* ahead, const Activations& x,
                     const std::int8_t* const (&tokens)[T], std::size_t first, std::size_t b,
                     Float8 (&acc)[T]) {
-    fetch_far<kRowGroup * W::kBytes, 1>(ahead, 0);
+    if constexpr (!V::kLongStreams) fetch_far<kRowGroup * W::kBytes, 1>(ahead, 0);
     Vec sums[T][kGroups][V::kPacks];
     for (std::size_t k = 0; k < V::kPacks; ++k) {
       W::weights(rows + k, offset, [&](int j, Vec w0, Vec w1) CRIA_INLINE {
@@ -133,8 +133,10 @@ class Gemv {
       }
       const auto add = [&](int j, Vec w0, Vec w1, auto sign) CRIA_INLINE {
         constexpr std::size_t kPack = kRowGroup * W::kBytes / V::kPacks;
-        fetch_far<kPack, 8>(ahead + k * kPack, j);
-        if (static_cast<std::size_t>(j) % V::kPacks == k) fetch_near<W::kBytes>(rows[j] + offset);
+        if constexpr (!V::kLongStreams) {
+          fetch_far<kPack, 8>(ahead + k * kPack, j);
+          if (static_cast<std::size_t>(j) % V::kPacks == k) fetch_near<W::kBytes>(rows[j] + offset);
+        }
         for (int t = 0; t < T; ++t) {
           const std::int8_t* q = values[t] + 32 * j;
           sum[t] = add_products(sum[t], j, w0, sign(0, V::same(q)), w1, sign(1, V::same(q + 16)), scale);
@@ -187,17 +189,21 @@ class Gemv {
 template <class Isa, DType type>
 struct OneToken;
 
-/// Rows [row_begin, row_end) of a job for tokens [first, first + T) by a Gemv.
+/// Rows [row_begin, row_end) of a job for tokens [first, first + T) by a Gemv. Lanes with kLongStreams take eight rows that
+/// lie as far apart as they can, so that memory is read in eight long streams, which the hardware sees coming.
 template <class Kernel, int T>
 CRIA_FLATTEN void gemv_tokens(const MatMulJob& job, std::size_t row_begin, std::size_t row_end,
                               std::size_t first) {
   using V = typename Kernel::Lanes;
   const std::byte* const end = job.weights + row_end * job.row_bytes;
-  for (std::size_t r = row_begin; r < row_end; r += kRowGroup) {
-    const std::size_t n = std::min(kRowGroup, row_end - r);
+  const std::size_t whole = (row_end - row_begin) / kRowGroup, rest = (row_end - row_begin) % kRowGroup;
+  for (std::size_t group = 0; group < whole + (rest != 0 ? 1 : 0); ++group) {
+    const bool spread = V::kLongStreams && group < whole;
+    const std::size_t r = row_begin + (spread ? group : group * kRowGroup), apart = spread ? whole : 1,
+                      n = group < whole ? kRowGroup : rest;
     const std::byte* rows[kRowGroup];
     for (std::size_t i = 0; i < kRowGroup; ++i)
-      rows[i] = job.weights + (r + std::min(i, n - 1)) * job.row_bytes;
+      rows[i] = job.weights + (r + std::min(i, n - 1) * apart) * job.row_bytes;
     typename V::Float8 acc[T];
     Kernel::run(rows, fetched_beside(rows[0], kRowGroup * job.row_bytes, end, job.next), *job.x, first, acc);
     for (int t = 0; t < T; ++t) {
@@ -205,7 +211,7 @@ CRIA_FLATTEN void gemv_tokens(const MatMulJob& job, std::size_t row_begin, std::
       V::store(result, acc[t]);
       const std::size_t at = (first + t) * job.out_stride + r;
       for (std::size_t i = 0; i < n; ++i)
-        job.out[at + i] = job.residual ? job.residual[at + i] + result[i] : result[i];
+        job.out[at + i * apart] = job.residual ? job.residual[at + i * apart] + result[i] : result[i];
     }
   }
 }

@@ -20,24 +20,24 @@ namespace cria {
 /// Register blocks, rows × tokens. From a panel one register of the 16 lanes is walked at a time, straight
 /// from the file all. kPacked: the tokens of a block are copied together, for want of registers (their
 /// addresses) and of ways of the L1 (tokens lie 4 KiB apart or a multiple). kFewTokens: up to here a panel costs more than
-/// it saves; kTilesFrom: from here on it pays to transpose the rows (float_tiles.h).
+/// it saves; kTilesFrom: from here on it pays to transpose the rows (float_tiles.h). kLongStreams: as in RowLanes.
 template <class Isa>
 struct FloatBlock {
   static constexpr std::size_t kRows = 4, kTokens = 6, kDirectRows = 3, kDirectTokens = 2;
   static constexpr std::size_t kFewTokens = 6, kTilesFrom = 128;
-  static constexpr bool kPacked = true;
+  static constexpr bool kPacked = true, kLongStreams = false;
 };
 template <>
 struct FloatBlock<Avx2> {
   static constexpr std::size_t kRows = 3, kTokens = 4, kDirectRows = 3, kDirectTokens = 2;
   static constexpr std::size_t kFewTokens = 6, kTilesFrom = 128;
-  static constexpr bool kPacked = true;
+  static constexpr bool kPacked = true, kLongStreams = true;
 };
 template <>
 struct FloatBlock<Avx512> {
   static constexpr std::size_t kRows = 4, kTokens = 6, kDirectRows = 4, kDirectTokens = 6;
   static constexpr std::size_t kFewTokens = 32, kTilesFrom = 33;
-  static constexpr bool kPacked = false;
+  static constexpr bool kPacked = false, kLongStreams = false;
 };
 
 inline constexpr std::size_t kPanelRowUnit = 12;      ///< a multiple of every kRows
@@ -102,9 +102,12 @@ class FloatMatMul {
 
   void run(std::size_t begin, std::size_t end) {
     if (job_.x->n_tokens <= Block::kFewTokens) {
-      std::size_t row = begin;
-      for (; row + Block::kDirectRows <= end; row += Block::kDirectRows) direct_rows<Block::kDirectRows>(row);
-      for (; row < end; ++row) direct_rows<1>(row);
+      constexpr std::size_t kRowsAtOnce = Block::kDirectRows;
+      const std::size_t groups = (end - begin) / kRowsAtOnce;
+      apart_ = Block::kLongStreams ? groups : 1;
+      for (std::size_t group = 0; group < groups; ++group)
+        direct_rows<kRowsAtOnce>(begin + group * (Block::kLongStreams ? 1 : kRowsAtOnce));
+      for (std::size_t row = begin + groups * kRowsAtOnce; row < end; ++row) direct_rows<1>(row);
       return;
     }
     if constexpr (requires(Part * square) { Ops::transpose(square); }) {
@@ -157,7 +160,7 @@ class FloatMatMul {
   struct Fetches {
     std::size_t block, blocks;
   };
-  /// Rows [row, row + Rows) for all tokens, straight from the file.
+  /// Rows from `row` on, apart_ from each other, for all tokens, straight from the file.
   template <std::size_t Rows>
   void direct_rows(std::size_t row) {
     const std::size_t n = job_.x->n_tokens;
@@ -178,7 +181,7 @@ class FloatMatMul {
   void direct_block(std::size_t row, std::size_t t, Fetches fetches) {
     const std::byte* weights = job_.weights + row * job_.row_bytes;
     const float* tokens = token(t);
-    const std::size_t cols = job_.cols, row_bytes = job_.row_bytes, x_stride = job_.x->f32_stride;
+    const std::size_t cols = job_.cols, row_bytes = apart_ * job_.row_bytes, x_stride = job_.x->f32_stride;
     Sums<Rows, Tokens> sums;
     CRIA_UNROLL
     for (std::size_t i = 0; i < Rows; ++i) {
@@ -189,12 +192,14 @@ class FloatMatMul {
     const auto w = [&](std::size_t i) { return weights + i * row_bytes + k * stored_bytes(type); };
     const auto x = [&](std::size_t j) { return tokens + j * x_stride + k; };
     constexpr std::size_t kStep = Rows * kFloatLanes * stored_bytes(type);
-    const std::byte* ahead = fetched_beside(weights, Rows * row_bytes);
-    std::size_t wait = fetches.block;
+    [[maybe_unused]] const std::byte* ahead = fetched_beside(weights, Rows * row_bytes);
+    [[maybe_unused]] std::size_t wait = fetches.block;
     for (; k + kFloatLanes <= cols; k += kFloatLanes) {
-      if (wait == 0) fetch_far<kStep, 1>(ahead, 0), wait = fetches.blocks;
-      --wait;
-      ahead += kStep;
+      if constexpr (!Block::kLongStreams) {
+        if (wait == 0) fetch_far<kStep, 1>(ahead, 0), wait = fetches.blocks;
+        --wait;
+        ahead += kStep;
+      }
       multiply_add([&](std::size_t i) { return V::template load_as<type>(w(i)); },
                    [&](std::size_t j) { return V::load(x(j)); }, sums);
     }
@@ -205,7 +210,7 @@ class FloatMatMul {
     CRIA_UNROLL
     for (std::size_t i = 0; i < Rows; ++i) {
       CRIA_UNROLL
-      for (std::size_t j = 0; j < Tokens; ++j) put(row + i, t + j, sums[i][j].sum());
+      for (std::size_t j = 0; j < Tokens; ++j) put(row + i * apart_, t + j, sums[i][j].sum());
     }
   }
 
@@ -391,6 +396,7 @@ class FloatMatMul {
   const MatMulJob& job_;
   std::byte* scratch_;
   float *panel_, *sums_, *tokens_;
+  std::size_t apart_ = 1;                      ///< rows between those that direct_rows() takes together
   std::size_t groups_ = 0;                     ///< of kRows rows in the panel
   std::size_t next_token_ = 0, next_col_ = 0;  ///< where the next piece begins
 };
