@@ -5,6 +5,8 @@
 
 #include <immintrin.h>
 
+#include <array>
+
 #include "kernels/formats/formats.h"
 #include "kernels/gemv/gemv.h"
 #include "kernels/simd/avx2.h"
@@ -17,14 +19,61 @@ namespace cria {
 ///   kShift                    the integer sum is that many bits too large
 ///   Avx2Wide(rows, offset, q, sum)   of the blocks at `offset` of the rows with their 256 activations and 16 sums
 ///   row(p, r, sum)            fills eight int32 that add up to the integer sum of row r, whose block is at p
-///   row(p, r, sum, min)       instead in types with mins: those of the mins, too (not shifted)
 ///   d(), dmin()               of the eight rows
+/// and in types with mins one of
+///   row(p, r, sum, min)       that, and the same of the mins, not shifted
+///   mins()                    their integer sums
 template <DType type>
 class Avx2Wide;
 
 CRIA_INLINE inline __m256i load256(const void* p) {
   return _mm256_loadu_si256(static_cast<const __m256i*>(p));
 }
+/// Sixteen bytes in both halves, always from memory: GCC would rather put together what another load has left in a register,
+/// which takes a shuffle.
+CRIA_INLINE inline __m256i both_halves(const void* p) {
+  asm("" : "+r"(p));
+  return RowLanes<Avx2>::same(p);
+}
+
+/// The same of 32 bytes: it would load them again for every use, and they often lie across two cache lines.
+CRIA_INLINE inline __m256i load_once(const void* p) {
+  __m256i v = load256(p);
+  pin(v);
+  return v;
+}
+
+/// The scales of the eight rows' blocks, which the rows then load.
+template <DType type>
+class WideScales {
+  using Lanes = LaneType<RowLanes<Avx2>, type>;
+  static constexpr int kVecs = Lanes::kScales / 8;
+
+ public:
+  CRIA_INLINE WideScales(const std::byte* const* rows, std::size_t offset) {
+    unroll<4>([&](auto k) CRIA_INLINE {
+      __m256i two_rows[kVecs];
+      Lanes::scales(rows + k, offset, two_rows);
+      for (int i = 0; i < kVecs; ++i) {
+        scales_[k][i] = _mm256_castsi256_si128(two_rows[i]);
+        scales_[k + 4][i] = _mm256_extracti128_si256(two_rows[i], 1);
+      }
+    });
+    keep_in_memory(scales_);
+  }
+  /// Eight int16 of row r in both halves, from 8i on.
+  [[nodiscard]] CRIA_INLINE __m256i of(std::size_t r, int i = 0) const { return both_halves(&scales_[r][i]); }
+
+ private:
+  __m128i scales_[kRowGroup][kVecs];
+};
+/// For a lookup in eight int16: 2i in the first half, 2i + 1 in the second.
+alignas(32) inline constexpr auto kPairsOfWords = [] {
+  std::array<std::array<std::uint8_t, 32>, 4> from{};
+  for (std::size_t i = 0; i < 4; ++i)
+    for (std::size_t k = 0; k < 32; ++k) from[i][k] = static_cast<std::uint8_t>(4 * i + k / 16 * 2 + k % 2);
+  return from;
+}();
 
 /// Lane r: what the int32 of v[r] add up to.
 CRIA_INLINE inline __m256i sum_each(const __m256i (&v)[kRowGroup]) {
@@ -47,6 +96,7 @@ class Avx2WideGemv {
   using W = Avx2Wide<type>;
   using Block = typename W::Block;
   static constexpr bool kMins = Format<type>::kTraits.has_min;
+  static constexpr bool kRowMins = kMins && !requires(const W& w) { w.mins(); };
 
  public:
   using Lanes = RowLanes<Avx2>;
@@ -73,15 +123,21 @@ class Avx2WideGemv {
       const std::byte* const p = rows[r] + offset;
       fetch_far<sizeof(Block), 1>(ahead + r * sizeof(Block), 0);
       fetch_near<sizeof(Block)>(p);
-      if constexpr (kMins)
+      if constexpr (kRowMins)
         blocks.row(p, r, sums[r], mins[r]);
       else
         blocks.row(p, r, sums[r]);
     }
     const __m256i isum = _mm256_srai_epi32(sum_each(sums), W::kShift);
     acc = _mm256_fmadd_ps(_mm256_mul_ps(blocks.d(), da), _mm256_cvtepi32_ps(isum), acc);
-    if constexpr (kMins)
-      acc = _mm256_fnmadd_ps(_mm256_mul_ps(blocks.dmin(), da), _mm256_cvtepi32_ps(sum_each(mins)), acc);
+    if constexpr (kMins) {
+      __m256i imin;
+      if constexpr (kRowMins)
+        imin = sum_each(mins);
+      else
+        imin = blocks.mins();
+      acc = _mm256_fnmadd_ps(_mm256_mul_ps(blocks.dmin(), da), _mm256_cvtepi32_ps(imin), acc);
+    }
   }
 };
 
