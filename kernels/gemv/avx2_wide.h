@@ -20,6 +20,7 @@ namespace cria {
 ///   Avx2Wide(rows, offset, q, sum)   of the blocks at `offset` of the rows with their 256 activations and 16 sums
 ///   row(p, r, sum)            fills eight int32 that add up to the integer sum of row r, whose block is at p
 ///   d(), dmin()               of the eight rows
+///   kLooped                   optional: the code of a row is too long for eight copies of it
 /// and in types with mins one of
 ///   row(p, r, sum, min)       that, and the same of the mins, not shifted
 ///   mins()                    their integer sums
@@ -119,7 +120,7 @@ class Avx2WideGemv {
                                       __m256 da, __m256& acc) {
     const W blocks(rows, offset, q, sum);
     __m256i sums[kRowGroup], mins[kRowGroup];
-    for (std::size_t r = 0; r < kRowGroup; ++r) {
+    const auto row = [&](std::size_t r) CRIA_INLINE {
       const std::byte* const p = rows[r] + offset;
       fetch_far<sizeof(Block), 1>(ahead + r * sizeof(Block), 0);
       fetch_near<sizeof(Block)>(p);
@@ -127,7 +128,11 @@ class Avx2WideGemv {
         blocks.row(p, r, sums[r], mins[r]);
       else
         blocks.row(p, r, sums[r]);
-    }
+    };
+    if constexpr (requires { W::kLooped; })
+      for (std::size_t r = 0; r < kRowGroup; ++r) row(r);
+    else
+      unroll<kRowGroup>([&](auto r) CRIA_INLINE { row(r); });
     const __m256i isum = _mm256_srai_epi32(sum_each(sums), W::kShift);
     acc = _mm256_fmadd_ps(_mm256_mul_ps(blocks.d(), da), _mm256_cvtepi32_ps(isum), acc);
     if constexpr (kMins) {
