@@ -1,4 +1,5 @@
 // The products of integer types with few tokens on avx2.
+#include "kernels/gemv/avx2_wide_iq.h"
 #include "kernels/gemv/avx2_wide_iq4.h"
 #include "kernels/gemv/avx2_wide_k.h"
 #include "kernels/gemv/gemv.h"
