@@ -91,7 +91,7 @@ CRIA_INLINE inline __m256i sum_each(const __m256i (&v)[kRowGroup]) {
                           _mm256_permute2x128_si256(first, last, 0x31));
 }
 
-/// As a Gemv of one token. Nothing is fetched ahead: the rows are long streams (RowLanes::kLongStreams).
+/// As a Gemv of one token.
 template <DType type>
 class Avx2WideGemv {
   using W = Avx2Wide<type>;
@@ -101,9 +101,9 @@ class Avx2WideGemv {
 
  public:
   using Lanes = RowLanes<Avx2>;
-  static_assert(Lanes::kLongStreams);
+  static constexpr bool kLongStreams = !has_codebook(type);
 
-  static void run(const std::byte* const (&rows)[kRowGroup], const std::byte* /*ahead*/, const Activations& x,
+  static void run(const std::byte* const (&rows)[kRowGroup], const std::byte* ahead, const Activations& x,
                   std::size_t token, __m256 (&acc)[1]) {
     acc[0] = _mm256_setzero_ps();
     const std::size_t n = x.cols / 256;
@@ -111,17 +111,22 @@ class Avx2WideGemv {
     const std::int16_t* const sum = x.sum + token * 16 * n;
     const float* const d = x.d + token * n;
     for (std::size_t b = 0; b < n; ++b)
-      super_block(rows, kHeaderBytes<type> + b * sizeof(Block), q + 256 * b, sum + 16 * b,
-                  _mm256_set1_ps(d[b]), acc[0]);
+      super_block(rows, kHeaderBytes<type> + b * sizeof(Block), ahead + b * kRowGroup * sizeof(Block),
+                  q + 256 * b, sum + 16 * b, _mm256_set1_ps(d[b]), acc[0]);
   }
 
  private:
   CRIA_INLINE static void super_block(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
-                                      const std::int8_t* q, const std::int16_t* sum, __m256 da, __m256& acc) {
+                                      const std::byte* ahead, const std::int8_t* q, const std::int16_t* sum,
+                                      __m256 da, __m256& acc) {
     const W blocks(rows, offset, q, sum);
     __m256i sums[kRowGroup], mins[kRowGroup];
     const auto row = [&](std::size_t r) CRIA_INLINE {
       const std::byte* const p = rows[r] + offset;
+      if constexpr (!kLongStreams) {
+        fetch_far<sizeof(Block), 1>(ahead + r * sizeof(Block), 0);
+        fetch_near<sizeof(Block)>(p);
+      }
       if constexpr (kRowMins)
         blocks.row(p, r, sums[r], mins[r]);
       else

@@ -14,6 +14,22 @@
 
 namespace cria {
 
+/// Types whose weights are looked up in tables of entries.
+constexpr bool has_codebook(DType type) {
+  switch (type) {
+    case DType::IQ3_S:
+    case DType::IQ3_XXS:
+    case DType::IQ2_S:
+    case DType::IQ2_XS:
+    case DType::IQ2_XXS:
+    case DType::IQ1_S:
+    case DType::IQ1_M:
+      return true;
+    default:
+      return false;
+  }
+}
+
 /// Walks the blocks of 8 rows for T tokens.
 template <class Isa, DType type, int T>
 class Gemv {
@@ -30,6 +46,8 @@ class Gemv {
  public:
   using Lanes = V;
   using Rows = const std::byte* [kRowGroup];
+  /// See gemv_tokens(). What waits for look-ups is fetched.
+  static constexpr bool kLongStreams = V::kLongStreams && !has_codebook(type);
 
   /// acc[t] lane r = the product of row r and token first + t. ahead: as
   /// much as the eight rows, fetched meanwhile.
@@ -58,7 +76,7 @@ class Gemv {
   static void block(const Rows& rows, std::size_t offset, const std::byte* ahead, const Activations& x,
                     const std::int8_t* const (&tokens)[T], std::size_t first, std::size_t b,
                     Float8 (&acc)[T]) {
-    if constexpr (!V::kLongStreams) fetch_far<kRowGroup * W::kBytes, 1>(ahead, 0);
+    if constexpr (!kLongStreams) fetch_far<kRowGroup * W::kBytes, 1>(ahead, 0);
     Vec sums[T][kGroups][V::kPacks];
     for (std::size_t k = 0; k < V::kPacks; ++k) {
       W::weights(rows + k, offset, [&](int j, Vec w0, Vec w1) CRIA_INLINE {
@@ -133,7 +151,7 @@ class Gemv {
       }
       const auto add = [&](int j, Vec w0, Vec w1, auto sign) CRIA_INLINE {
         constexpr std::size_t kPack = kRowGroup * W::kBytes / V::kPacks;
-        if constexpr (!V::kLongStreams) {
+        if constexpr (!kLongStreams) {
           fetch_far<kPack, 8>(ahead + k * kPack, j);
           if (static_cast<std::size_t>(j) % V::kPacks == k) fetch_near<W::kBytes>(rows[j] + offset);
         }
@@ -189,7 +207,7 @@ class Gemv {
 template <class Isa, DType type>
 struct OneToken;
 
-/// Rows [row_begin, row_end) of a job for tokens [first, first + T) by a Gemv. Lanes with kLongStreams take eight rows that
+/// Rows [row_begin, row_end) of a job for tokens [first, first + T) by a Gemv. One with kLongStreams takes eight rows that
 /// lie as far apart as they can, so that memory is read in eight long streams, which the hardware sees coming.
 template <class Kernel, int T>
 CRIA_FLATTEN void gemv_tokens(const MatMulJob& job, std::size_t row_begin, std::size_t row_end,
@@ -198,7 +216,7 @@ CRIA_FLATTEN void gemv_tokens(const MatMulJob& job, std::size_t row_begin, std::
   const std::byte* const end = job.weights + row_end * job.row_bytes;
   const std::size_t whole = (row_end - row_begin) / kRowGroup, rest = (row_end - row_begin) % kRowGroup;
   for (std::size_t group = 0; group < whole + (rest != 0 ? 1 : 0); ++group) {
-    const bool spread = V::kLongStreams && group < whole;
+    const bool spread = Kernel::kLongStreams && group < whole;
     const std::size_t r = row_begin + (spread ? group : group * kRowGroup), apart = spread ? whole : 1,
                       n = group < whole ? kRowGroup : rest;
     const std::byte* rows[kRowGroup];

@@ -15,6 +15,7 @@ class Mxfp4Gemv {
 
  public:
   using Lanes = RowLanes<Avx512>;
+  static constexpr bool kLongStreams = Lanes::kLongStreams;
 
   /// As Gemv::run() for one token.
   static void run(const std::byte* const (&rows)[kRowGroup], const std::byte* ahead, const Activations& x,
