@@ -30,7 +30,7 @@ struct FloatBlock {
 template <>
 struct FloatBlock<Avx2> {
   static constexpr std::size_t kRows = 3, kTokens = 4, kDirectRows = 3, kDirectTokens = 2;
-  static constexpr std::size_t kFewTokens = 6, kTilesFrom = 128;
+  static constexpr std::size_t kFewTokens = 24, kTilesFrom = 128;
   static constexpr bool kPacked = true, kLongStreams = true;
 };
 template <>
