@@ -5,19 +5,14 @@
 
 namespace cria {
 
-/// Measured on Zen 3 with whole models and single products: two tokens are a GEMV's, four of types without integer scales, eight of
-/// whole bytes as they lie in the file. Weights of the full range of a byte have a kernel of their own for up to 128. More tokens
-/// are a GEMM's: its panel is of more rows, and no thread lays tokens out for it.
+/// Measured on Zen 3 with whole models and single products: two tokens are a GEMV's, or four of types without integer scales.
+/// Weights of the full range of a byte have kernels of their own for up to 128. More tokens are a GEMM's: its panel is of more
+/// rows, and no thread lays tokens out for it.
 template <DType type>
 struct FewestTokens<Avx2, type> {
-  static constexpr bool kSuper = Format<type>::kClass == DotClass::Super256;
   static constexpr bool kBytes = Format<type>::kTraits.q_max - Format<type>::kTraits.q_min > 127;
-  static constexpr std::size_t kGemv = kSuper                ? 2
-                                       : type == DType::Q8_0 ? 8
-                                                             : 4,
-                               kFew = kBytes   ? 128
-                                      : kSuper ? 24
-                                               : 8;
+  static constexpr std::size_t kGemv = Format<type>::kClass == DotClass::Super256 ? 2 : 4,
+                               kFew = kBytes ? 128 : 24;
   static_assert(kBytes || kFew <= kTiledTokens);
 };
 

@@ -1,5 +1,6 @@
 // The products of integer types with a few tokens on avx2.
 #include "kernels/gemm/avx2_few.h"
+#include "kernels/gemm/avx2_bytes.h"
 #include "kernels/gemm/avx2_words.h"
 #include "kernels/matmul/integers.h"
 
@@ -7,14 +8,17 @@ namespace cria {
 
 namespace {
 
-/// Weights of the full range of a byte as words, but for so few tokens that it does not pay to pack them.
+/// Weights of the full range of a byte, as words but for so few tokens that it does not pay to pack them.
 template <DType type>
 void bytes_or_words(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
-  constexpr std::size_t kFewestForWords = Format<type>::kClass == DotClass::Super256 ? 12 : 9;
-  if (job.x->n_tokens < kFewestForWords)
+  constexpr bool kSuper = Format<type>::kClass == DotClass::Super256;
+  constexpr std::size_t kFewestForWords = kSuper ? 12 : kBytesTokens + 1;
+  if (job.x->n_tokens >= kFewestForWords)
+    words_rows<type>(job, row_begin, row_end, scratch);
+  else if constexpr (kSuper)
     few_rows<type>(job, row_begin, row_end, scratch);
   else
-    words_rows<type>(job, row_begin, row_end, scratch);
+    bytes_rows<type>(job, row_begin, row_end, scratch);
 }
 
 }  // namespace
