@@ -8,6 +8,7 @@
 
 #include "kernels/gemm/pack.h"
 #include "kernels/gemm/panel.h"
+#include "kernels/gemv/fetch_ahead.h"
 #include "kernels/kernels.h"
 
 namespace cria {
@@ -35,18 +36,27 @@ struct TokensOf<Kernel> {
   using Type = typename Kernel::Tokens;
 };
 
+/// Whether a type's packer fetches weights itself: PanelPacker::kFetches; its pack() is given what it fetches for later.
+template <class Packer>
+concept FetchesWeights = requires {
+  Packer::kFetches;
+};
+
 /// One tile of at most kGemmPanels panels of rows by the given tokens, the first of which is `token`, over all
-/// columns: block 0, 1, 2 … as kernels/README.md wants it.
+/// columns: block 0, 1, 2 … as kernels/README.md wants it. Rows up to row_end are going to follow.
 template <class Isa, DType type, class Tokens>
-void gemm_tile(const MatMulJob& job, std::size_t row, std::size_t n_rows, const Tokens& x, std::size_t token,
-               std::size_t n_tokens, GemmScratch& s) {
+void gemm_tile(const MatMulJob& job, std::size_t row, std::size_t n_rows, std::size_t row_end,
+               const Tokens& x, std::size_t token, std::size_t n_tokens, GemmScratch& s) {
   const std::size_t n_panels = (n_rows + kGemmRows - 1) / kGemmRows;
   const auto rows_of = [&](std::size_t p) { return std::min(kGemmRows, n_rows - p * kGemmRows); };
   for (std::size_t p = 0; p < n_panels; ++p)
     std::memset(s.acc[p], 0, (n_tokens + kGemmPad) * sizeof s.acc[p][0]);
   using W = LaneType<RowLanes<Isa>, type>;
+  using Packer = PanelPacker<Isa, type>;
   constexpr std::size_t kBytes = W::kBytes * (kGemmCols / Format<type>::kBlockValues);  // of a row in a panel
   const std::byte* const weights = job.weights + row * job.row_bytes;
+  [[maybe_unused]] const std::byte* far = fetched_beside(weights, kGemmPanels * kGemmRows * job.row_bytes,
+                                                         job.weights + row_end * job.row_bytes, job.next);
   for (std::size_t k = 0; k < job.cols; k += kGemmCols) {
     const bool last = k + kGemmCols >= job.cols;
     const std::size_t next =
@@ -54,10 +64,16 @@ void gemm_tile(const MatMulJob& job, std::size_t row, std::size_t n_rows, const 
     std::size_t fetches = (n_tokens + GemmKernel<Isa>::kTokens - 1) / GemmKernel<Isa>::kTokens;
     if constexpr (requires { GemmKernel<Isa>::kFetchesPerPanel; })
       fetches *= n_panels * GemmKernel<Isa>::kFetchesPerPanel;
-    Ahead ahead(weights + next, job.row_bytes, n_rows, kBytes, fetches);
+    Ahead ahead(weights + next, job.row_bytes, FetchesWeights<Packer> ? 0 : n_rows, kBytes, fetches);
     if (last) ahead.also(job.out + token * job.out_stride + row, job.out_stride, n_rows, n_tokens, fetches);
-    for (std::size_t p = 0; p < n_panels; ++p)
-      PanelPacker<Isa, type>::pack(job, row + p * kGemmRows, rows_of(p), k, s.panel[p]);
+    for (std::size_t p = 0; p < n_panels; ++p) {
+      if constexpr (FetchesWeights<Packer>) {
+        Packer::pack(job, row + p * kGemmRows, rows_of(p), k, far, s.panel[p]);
+        far += kGemmRows * kBytes;
+      } else {
+        Packer::pack(job, row + p * kGemmRows, rows_of(p), k, s.panel[p]);
+      }
+    }
     GemmKernel<Isa>::template run<panel_shape<Isa, type>()>(x.at(k), s, n_panels, ahead);
   }
   constexpr std::size_t kOutAhead = 8;  // tokens: their rows lie far apart
@@ -92,7 +108,7 @@ void gemm(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std:
     const std::size_t n_tokens = std::min(wave, all - t);
     const Tokens x(job, t, n_tokens, scratch + sizeof s);
     for (std::size_t r = row_begin; r < row_end; r += kRows)
-      gemm_tile<Isa, type>(job, r, std::min(kRows, row_end - r), x, t, n_tokens, s);
+      gemm_tile<Isa, type>(job, r, std::min(kRows, row_end - r), row_end, x, t, n_tokens, s);
   }
 }
 

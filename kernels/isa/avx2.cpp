@@ -5,15 +5,15 @@
 
 namespace cria {
 
-/// Measured on Zen 3 with whole models: two tokens are a GEMV's, and four of types without integer scales. Whole bytes in
-/// blocks of 32 gain nothing by a kernel in between: up to 16 are a GEMV's. More tokens are a GEMM's: its panel is of more rows, and no thread
-/// lays tokens out for it.
+/// Measured on Zen 3 with whole models and single products: two tokens are a GEMV's, or four of types without integer scales.
+/// Weights of the full range of a byte have kernels of their own for up to 128. More tokens are a GEMM's: its panel is of more
+/// rows, and no thread lays tokens out for it.
 template <DType type>
 struct FewestTokens<Avx2, type> {
-  static constexpr bool kSuper = Format<type>::kClass == DotClass::Super256;
   static constexpr bool kBytes = Format<type>::kTraits.q_max - Format<type>::kTraits.q_min > 127;
-  static constexpr std::size_t kGemv = kSuper ? 2 : kBytes ? 16 : 4, kFew = kSuper ? 24 : kBytes ? 0 : 8;
-  static_assert(kFew <= kTiledTokens);
+  static constexpr std::size_t kGemv = Format<type>::kClass == DotClass::Super256 ? 2 : 4,
+                               kFew = kBytes ? 128 : 24;
+  static_assert(kBytes || kFew <= kTiledTokens);
 };
 
 template <>

@@ -1,5 +1,6 @@
 // The products of integer types with many tokens on avx2.
 #include "kernels/gemm/avx2.h"
+#include "kernels/gemm/avx2_pack.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/simd/avx2.h"
 

@@ -7,6 +7,7 @@
 #include "kernels/gemm/laid_out.h"
 #include "kernels/gemm/panel.h"
 #include "kernels/gemm/token_tiles.h"
+#include "kernels/gemm/words_tokens.h"
 #include "kernels/matmul/floats.h"
 
 namespace cria {
@@ -14,7 +15,7 @@ namespace cria {
 std::size_t matmul_scratch_bytes(std::size_t cols) noexcept {
   return std::max({float_matmul_scratch_bytes(cols),
                    sizeof(GemmScratch) + laid_out_bytes_of(laid_out_together(cols), cols),
-                   few_tokens_bytes(cols), token_tiles_bytes(cols)});
+                   few_tokens_bytes(cols), token_tiles_bytes(cols), words_bytes(cols)});
 }
 
 std::size_t laid_out_bytes(std::size_t n_tokens, std::size_t cols) noexcept {

@@ -28,6 +28,10 @@ TEST_P(Gemm, EveryNumberOfTokensAroundTheKernelsOfFew) {
                  random_values(), tokens % 64);
 }
 
+TEST_P(Gemm, RowsSoLongThatNotAllTokensAreLaidOutAtOnce) {
+  expect_equal(GetParam(), {3, 240, 125}, true, false, random_blocks(), random_values());
+}
+
 TEST_P(Gemm, MoreTokensThanOnePass) {
   expect_equal(GetParam(), {33, 2, 600}, true, true, random_blocks(), random_values());
   expect_equal(GetParam(), {5, 2, 509}, true, true, random_blocks(), random_values());
