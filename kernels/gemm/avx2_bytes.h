@@ -49,15 +49,12 @@ class BytesKernel {
       }
     }
   }
-  /// acc[token][row] = the products of n blocks. far: as much as the eight rows, fetched meanwhile.
-  CRIA_FLATTEN static void run(const Rows& rows, const std::byte* far, std::size_t n, const Tokens* x,
-                               float (&acc)[T][kRowGroup]) {
+  /// acc[token][row] = the products of n blocks.
+  CRIA_FLATTEN static void run(const Rows& rows, std::size_t n, const Tokens* x, float (&acc)[T][kRowGroup]) {
     std::memset(acc, 0, sizeof acc);
     std::size_t offset = kHeaderBytes<type>;
 #pragma GCC unroll 1
-    for (std::size_t b = 0; b < n; ++b, offset += W::kBytes, far += kRowGroup * W::kBytes) {
-      fetch_far<kRowGroup * W::kBytes, 1>(far, 0);
-      for (const std::byte* row : rows) fetch_near<W::kBytes>(row + offset);
+    for (std::size_t b = 0; b < n; ++b, offset += W::kBytes) {
       block(rows, offset, x[b], acc);
     }
   }
@@ -112,19 +109,18 @@ void bytes_rows_by(const MatMulJob& job, std::size_t row_begin, std::size_t row_
   using Kernel = BytesKernel<type, T>;
   auto* const tokens = reinterpret_cast<BytesTokens<T>*>(scratch);
   Kernel::lay_out(*job.x, tokens);
-  const std::byte* const end = job.weights + row_end * job.row_bytes;
-  for (std::size_t r = row_begin; r < row_end; r += kRowGroup) {
-    const std::size_t n_rows = std::min(kRowGroup, row_end - r);
+  const RowGroups groups(row_begin, row_end, kRowGroup, RowLanes<Avx2>::kLongStreams);
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    const auto [r, n_rows, apart] = groups[group];
     const std::byte* rows[kRowGroup];
     for (std::size_t i = 0; i < kRowGroup; ++i)
-      rows[i] = job.weights + (r + std::min(i, n_rows - 1)) * job.row_bytes;
+      rows[i] = job.weights + (r + std::min(i, n_rows - 1) * apart) * job.row_bytes;
     alignas(32) float acc[T][kRowGroup];
-    Kernel::run(rows, fetched_beside(rows[0], kRowGroup * job.row_bytes, end, job.next), job.cols / 32,
-                tokens, acc);
+    Kernel::run(rows, job.cols / 32, tokens, acc);
     for (std::size_t t = 0; t < job.x->n_tokens; ++t) {
       const std::size_t at = t * job.out_stride + r;
       for (std::size_t i = 0; i < n_rows; ++i)
-        job.out[at + i] = job.residual ? job.residual[at + i] + acc[t][i] : acc[t][i];
+        job.out[at + i * apart] = job.residual ? job.residual[at + i * apart] + acc[t][i] : acc[t][i];
     }
   }
 }

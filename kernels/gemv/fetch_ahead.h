@@ -1,14 +1,59 @@
-// Fetching weights before a product of few tokens reads them. Several rows are read side by side, each where
-// no prefetcher expects it, while in memory they follow one another: so
-// they are fetched in the order in which they lie.
+// How products of few tokens read weights. Several rows are read side by side: neighbours, each where no prefetcher expects
+// it, while in memory they follow one another, so that they are fetched in the order in which they lie; or rows far apart,
+// which the processor's prefetchers follow by themselves.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 
+#include "kernels/formats/dtype.h"
 #include "kernels/simd/row_lanes.h"
 
 namespace cria {
+
+/// Types whose weights are looked up in tables of entries: they wait for that, and do not gain by long streams, but lose by
+/// what is not fetched early enough into the first-level cache.
+constexpr bool has_codebook(DType type) {
+  switch (type) {
+    case DType::IQ3_S:
+    case DType::IQ3_XXS:
+    case DType::IQ2_S:
+    case DType::IQ2_XS:
+    case DType::IQ2_XXS:
+    case DType::IQ1_S:
+    case DType::IQ1_M:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Rows that are multiplied side by side: n from `row` on, `apart` from each other.
+struct RowsTogether {
+  std::size_t row, n, apart;
+};
+/// Groups of at most `most` rows that a range of rows is walked in. spread: rows lie as far apart as they can, so that
+/// memory is read in so many long streams, which the hardware sees coming; else they are neighbours, and memory is read in
+/// order.
+class RowGroups {
+ public:
+  RowGroups(std::size_t begin, std::size_t end, std::size_t most, bool spread)
+      : begin_(begin),
+        most_(most),
+        whole_((end - begin) / most),
+        rest_((end - begin) % most),
+        spread_(spread) {}
+  [[nodiscard]] std::size_t size() const { return whole_ + (rest_ != 0 ? 1 : 0); }
+  [[nodiscard]] RowsTogether operator[](std::size_t i) const {
+    if (i == whole_) return {begin_ + whole_ * most_, rest_, 1};
+    if (spread_) return {begin_ + i, most_, whole_};
+    return {begin_ + i * most_, most_, 1};
+  }
+
+ private:
+  std::size_t begin_, most_, whole_, rest_;
+  bool spread_;
+};
 
 /// What is fetched into the second-level cache while rows of group_bytes in all are read from `rows` on. Not
 /// into the first-level cache, where groups of long rows push each other out; nor less far ahead, or it does

@@ -14,22 +14,6 @@
 
 namespace cria {
 
-/// Types whose weights are looked up in tables of entries.
-constexpr bool has_codebook(DType type) {
-  switch (type) {
-    case DType::IQ3_S:
-    case DType::IQ3_XXS:
-    case DType::IQ2_S:
-    case DType::IQ2_XS:
-    case DType::IQ2_XXS:
-    case DType::IQ1_S:
-    case DType::IQ1_M:
-      return true;
-    default:
-      return false;
-  }
-}
-
 /// Walks the blocks of 8 rows for T tokens.
 template <class Isa, DType type, int T>
 class Gemv {
@@ -207,18 +191,15 @@ class Gemv {
 template <class Isa, DType type>
 struct OneToken;
 
-/// Rows [row_begin, row_end) of a job for tokens [first, first + T) by a Gemv. One with kLongStreams takes eight rows that
-/// lie as far apart as they can, so that memory is read in eight long streams, which the hardware sees coming.
+/// Rows [row_begin, row_end) of a job for tokens [first, first + T) by a Gemv; kLongStreams: its rows are spread.
 template <class Kernel, int T>
 CRIA_FLATTEN void gemv_tokens(const MatMulJob& job, std::size_t row_begin, std::size_t row_end,
                               std::size_t first) {
   using V = typename Kernel::Lanes;
   const std::byte* const end = job.weights + row_end * job.row_bytes;
-  const std::size_t whole = (row_end - row_begin) / kRowGroup, rest = (row_end - row_begin) % kRowGroup;
-  for (std::size_t group = 0; group < whole + (rest != 0 ? 1 : 0); ++group) {
-    const bool spread = Kernel::kLongStreams && group < whole;
-    const std::size_t r = row_begin + (spread ? group : group * kRowGroup), apart = spread ? whole : 1,
-                      n = group < whole ? kRowGroup : rest;
+  const RowGroups groups(row_begin, row_end, kRowGroup, Kernel::kLongStreams);
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    const auto [r, n, apart] = groups[group];
     const std::byte* rows[kRowGroup];
     for (std::size_t i = 0; i < kRowGroup; ++i)
       rows[i] = job.weights + (r + std::min(i, n - 1) * apart) * job.row_bytes;
