@@ -1,6 +1,7 @@
 // The products of integer types with few tokens on avx2.
 #include "kernels/gemv/avx2_wide_iq4.h"
 #include "kernels/gemv/avx2_wide_k.h"
+#include "kernels/gemv/avx2_wide_ternary.h"
 #include "kernels/gemv/gemv.h"
 #include "kernels/simd/avx2.h"
 
