@@ -20,6 +20,7 @@ namespace cria {
 ///   Avx2Wide(rows, offset, q, sum)   of the blocks at `offset` of the rows with their 256 activations and 16 sums
 ///   row(p, r, sum)            fills eight int32 that add up to the integer sum of row r, whose block is at p
 ///   d(), dmin()               of the eight rows
+///   more()                    optional: what the integer sums of the eight rows lack
 ///   kLooped                   optional: the code of a row is too long for eight copies of it
 /// and in types with mins one of
 ///   row(p, r, sum, min)       that, and the same of the mins, not shifted
@@ -136,7 +137,8 @@ class Avx2WideGemv {
       for (std::size_t r = 0; r < kRowGroup; ++r) row(r);
     else
       unroll<kRowGroup>([&](auto r) CRIA_INLINE { row(r); });
-    const __m256i isum = _mm256_srai_epi32(sum_each(sums), W::kShift);
+    __m256i isum = _mm256_srai_epi32(sum_each(sums), W::kShift);
+    if constexpr (requires { blocks.more(); }) isum = _mm256_add_epi32(isum, blocks.more());
     acc = _mm256_fmadd_ps(_mm256_mul_ps(blocks.d(), da), _mm256_cvtepi32_ps(isum), acc);
     if constexpr (kMins) {
       __m256i imin;

@@ -26,6 +26,14 @@ class Gemv {
   static constexpr std::size_t kGroups = kBlockValues / Format<type>::kGroupValues;  ///< of a block
   static constexpr bool kMagnitudes = V::kNegates && requires { W::kMagnitude; };
   static constexpr int kZero = kMagnitudes ? 0 : W::kZero;
+  /// The largest sum in an int16 where a group's products are added up in such; 0: they are not.
+  static constexpr int kNarrow = [] {
+    if constexpr (requires { V::kNarrow; } && !W::kSuper && !W::kFull) {
+      constexpr int kSum = Format<type>::kGroupValues / 8 * W::kMax * 127;
+      return 2 * kSum <= V::kNarrow ? kSum : 0;
+    }
+    return 0;
+  }();
 
  public:
   using Lanes = V;
@@ -67,7 +75,12 @@ class Gemv {
         for (int t = 0; t < T; ++t) {
           const std::int8_t* q = tokens[t] + b * kBlockValues + 32 * j;
           const Vec a0 = V::same(q), a1 = V::same(q + 16);
-          if constexpr (Format<type>::kGroupValues == 16) {
+          if constexpr (kNarrow != 0 && Format<type>::kGroupValues == 16) {
+            sums[t][2 * j][k] = V::products(w0, a0);
+            sums[t][2 * j + 1][k] = V::products(w1, a1);
+          } else if constexpr (kNarrow != 0) {
+            sums[t][j][k] = V::add16(V::products(w0, a0), V::products(w1, a1));
+          } else if constexpr (Format<type>::kGroupValues == 16) {
             sums[t][2 * j][k] = V::template dot<W::kMax>(V::zero(), w0, a0);
             sums[t][2 * j + 1][k] = V::template dot<W::kMax>(V::zero(), w1, a1);
           } else if constexpr (W::kFull) {
@@ -84,13 +97,18 @@ class Gemv {
     for (int t = 0; t < T; ++t) {
       for (std::size_t group = 0; group < kGroups; ++group) {
         const std::size_t i = (first + t) * n_groups + b * kGroups + group;
-        const auto sum = V::sub_all(V::sum_rows(sums[t][group]), W::kZero * x.sum[i]);
+        const auto sum = V::sub_all(sum_rows(sums[t][group]), W::kZero * x.sum[i]);
         acc[t] = V::fma(V::mul(d[group], V::splat_float(x.d[i])), V::to_float(sum), acc[t]);
         if constexpr (kTraits.has_min)
           acc[t] = V::fma(W::offset_of(rows, offset), V::splat_float(x.d[i] * static_cast<float>(x.sum[i])),
                           acc[t]);
       }
     }
+  }
+
+  CRIA_INLINE static auto sum_rows(const Vec (&v)[V::kPacks]) {
+    if constexpr (kNarrow != 0) return V::template sum_narrow_rows<kNarrow>(v);
+    return V::sum_rows(v);
   }
 
   /// Sums of the activations of a block as the scales want them: of 16 values (two vectors) or of 32.

@@ -26,7 +26,7 @@ struct Dot256<Avx2> {
 template <class Isa>
 struct TwoRows : EightRows<Isa> {
   using typename EightRows<Isa>::Float8, typename EightRows<Isa>::Int8, typename EightRows<Isa>::RowPtr;
-  using EightRows<Isa>::load128, EightRows<Isa>::eight_f16;
+  using EightRows<Isa>::load128;
   using Dot = Dot256<Isa>;
   static constexpr std::size_t kLanes = 2, kPacks = kRowGroup / kLanes;
   static constexpr int kBias = 0;
@@ -199,7 +199,18 @@ struct TwoRows : EightRows<Isa> {
   }
 
   static Int8 sum_rows(const Vec (&v)[kPacks]) {
-    return _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3]));
+    // By unpacking: Zen 3 takes two cycles for a horizontal addition.
+    const auto add = [](Vec a, Vec b) CRIA_INLINE { return _mm256_add_epi32(a, b); };
+    return join_rows(add, neighbours(add, v[0], v[1]), neighbours(add, v[2], v[3]));
+  }
+  /// The same of int16 up to Max.
+  template <int Max>
+  static Int8 sum_narrow_rows(const Vec (&v)[kPacks]) {
+    static_assert(2 * Max <= 32767);
+    const Vec ab = neighbours(add16, v[0], v[1]), cd = neighbours(add16, v[2], v[3]), one = splat16(1);
+    if constexpr (4 * Max <= 32767) return _mm256_madd_epi16(join_rows(add16, ab, cd), one);
+    const auto add = [](Vec a, Vec b) CRIA_INLINE { return _mm256_add_epi32(a, b); };
+    return join_rows(add, _mm256_madd_epi16(ab, one), _mm256_madd_epi16(cd, one));
   }
   /// Word `word` of every lane of the 8 rows, as f16.
   template <std::size_t word>
@@ -210,11 +221,29 @@ struct TwoRows : EightRows<Isa> {
     };
     return _mm256_cvtph_ps(_mm_setr_epi16(h(0), h(1), h(2), h(3), h(4), h(5), h(6), h(7)));
   }
+  /// A small number of each of four rows side by side, put together in general registers, whose units are idle otherwise.
+  template <class T>
+  CRIA_INLINE static std::uint64_t four(RowPtr rows, std::size_t offset) {
+    const auto number = [&](int r) CRIA_INLINE {
+      T bits;
+      std::memcpy(&bits, rows[r] + offset, sizeof bits);
+      return std::uint64_t{bits};
+    };
+    constexpr int kBits = 8 * sizeof(T);
+    std::uint64_t low = number(0) | number(1) << kBits, high = number(2) | number(3) << kBits;
+    asm("" : "+r"(low), "+r"(high));  // GCC would take vectors for it
+    return low | high << 2 * kBits;
+  }
+  static Float8 eight_f16(RowPtr rows, std::size_t offset) {
+    return _mm256_cvtph_ps(_mm_set_epi64x(static_cast<long long>(four<std::uint16_t>(rows + 4, offset)),
+                                          static_cast<long long>(four<std::uint16_t>(rows, offset))));
+  }
   /// Byte At of a block of Bytes bytes in each of the 8 rows.
   template <std::size_t Bytes, std::size_t At>
   static Int8 load_u8(RowPtr rows, std::size_t offset) {
-    const auto b = [&](int r) CRIA_INLINE { return static_cast<int>(rows[r][offset + At]); };
-    return _mm256_setr_epi32(b(0), b(1), b(2), b(3), b(4), b(5), b(6), b(7));
+    const std::uint64_t low = four<std::uint8_t>(rows, offset + At),
+                        high = four<std::uint8_t>(rows + 4, offset + At);
+    return _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(static_cast<long long>(low | high << 32)));
   }
   static Int8 load_u32(RowPtr rows, std::size_t offset) {
     const auto dword = [&](int r) CRIA_INLINE {
@@ -239,9 +268,23 @@ struct TwoRows : EightRows<Isa> {
   static Float8 load_f16(RowPtr rows, std::size_t offset) {
     return eight_f16(rows, offset + At);
   }
+
+ private:
+  /// In every lane int32 of a and b in turn, the first two added to the others.
+  template <class Add>
+  CRIA_INLINE static Vec neighbours(Add add, Vec a, Vec b) {
+    return add(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+  }
+  template <class Add>
+  CRIA_INLINE static Vec join_rows(Add add, Vec ab, Vec cd) {
+    return add(_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd));
+  }
 };
 
 template <>
-struct RowLanes<Avx2> : TwoRows<Avx2> {};
+struct RowLanes<Avx2> : TwoRows<Avx2> {
+  /// Sums of products of bytes may stay int16 up to this (products(), sum_narrow_rows()).
+  static constexpr int kNarrow = 32767;
+};
 
 }  // namespace cria
