@@ -84,6 +84,7 @@ template <bool apart>
 class Signs {
  public:
   explicit Signs(__m256i bytes) : bytes_(bytes) {}
+  [[nodiscard]] __m256i bytes() const { return bytes_; }
   /// To the next two registers, so that what follows has constants which stay in registers.
   void advance() { bytes_ = _mm256_srli_si256(bytes_, 4); }
   /// a, or -a where those of the first register or of the second say so.
@@ -189,6 +190,7 @@ CRIA_INLINE inline void entries(const std::uint32_t* book, const Index* low, con
 ///   Block, book()         its entries
 ///   scales(p)             sixteen int16, for 16 columns each
 ///   signs(p)              how activations and weights change: Signs, Shifted
+///   kSignsFirst           optional: they take so long that those of eight rows are better made first
 ///   More                  what the sum begins with: NoMore
 /// and of indices either bytes(p, g), those of the groups from g on, or
 ///   words(p, out)         writes them, a word each: number i at place(i)
@@ -270,6 +272,7 @@ struct Avx2Codebook<DType::IQ3_XXS> : Avx2SevenSigns<false> {
 template <>
 struct Avx2Codebook<DType::IQ2_XXS> : Avx2SevenSigns<true> {
   using Block = BlockIQ2_XXS;
+  static constexpr bool kSignsFirst = true;
   static auto book() { return kIq2xxsGrid.data(); }
   CRIA_INLINE static __m256i scales(const std::byte* p) { return Avx2Codebook::scales_of(dwords(p)); }
   CRIA_INLINE static auto signs(const std::byte* p) { return Avx2Codebook::signs_of(dwords(p)); }
@@ -317,6 +320,7 @@ struct Avx2Codebook<DType::IQ2_S> : Avx2NibbleScales, Avx2ApartIndices {
 template <>
 struct Avx2Codebook<DType::IQ2_XS> : Avx2NibbleScales {
   using Block = BlockIQ2_XS;
+  static constexpr bool kSignsFirst = true;
   static auto book() { return kIq2xsGrid.data(); }
   CRIA_INLINE static __m256i scales(const std::byte* p) { return scales_of(p + offsetof(Block, scales)); }
   CRIA_INLINE static auto signs(const std::byte* p) {
@@ -421,6 +425,7 @@ requires IsAvx2Codebook<type>
 class Avx2Wide<type> {
   using Book = Avx2Codebook<type>;
   static constexpr bool kWords = requires(std::uint16_t * out) { Book::words(nullptr, out); };
+  static constexpr bool kSignsFirst = requires { Book::kSignsFirst; };
   static constexpr bool kApart = std::is_same_v<decltype(Book::book()), const std::uint64_t*>;
   static constexpr int kIndices = kApart ? 32 : 64;
 
@@ -431,14 +436,16 @@ class Avx2Wide<type> {
   CRIA_INLINE Avx2Wide(const std::byte* const* rows, std::size_t offset, const std::int8_t* q,
                        const std::int16_t* sum)
       : rows_(rows), offset_(offset), values_(q), more_(values_, sum) {
-    if constexpr (kWords)
-      for (std::size_t r = 0; r < kRowGroup; ++r) Book::words(rows[r] + offset, words_[r]);
+    for (std::size_t r = 0; r < kRowGroup; ++r) {
+      if constexpr (kWords) Book::words(rows[r] + offset, words_[r]);
+      if constexpr (kSignsFirst) signs_.of[r] = Book::signs(rows[r] + offset).bytes();
+    }
   }
   CRIA_INLINE __m256 d() const { return LaneType<RowLanes<Avx2>, type>::d(rows_, offset_); }
 
   CRIA_INLINE void row(const std::byte* p, std::size_t r, __m256i& result) const {
     __m256i scales = Book::scales(p);
-    auto signs = Book::signs(p);
+    auto signs = signs_of(p, r);
     __m256i sum = more_(p, scales);
     const __m256i first_two = avx2_groups::words_from([](int i) { return i % 8 / 4; });
     unroll<4>([&](auto j) CRIA_INLINE {
@@ -464,11 +471,20 @@ class Avx2Wide<type> {
   }
 
  private:
+  CRIA_INLINE auto signs_of(const std::byte* p, std::size_t r) const {
+    if constexpr (kSignsFirst) return decltype(Book::signs(p))(signs_.of[r]);
+    if constexpr (!kSignsFirst) return Book::signs(p);
+  }
+
   const std::byte* const* rows_;
   std::size_t offset_;
   avx2_groups::Values<kApart> values_;
   typename Book::More more_;
   struct Nothing {};
+  struct SignBytes {
+    __m256i of[kRowGroup];
+  };
+  std::conditional_t<kSignsFirst, SignBytes, Nothing> signs_;
   alignas(32) std::conditional_t<kWords, std::uint16_t[kRowGroup][kIndices], Nothing> words_;
 };
 
