@@ -11,8 +11,8 @@
 namespace cria {
 
 /// A row's block in the registers: eight of 32 columns. Groups of eight columns are counted 0 … 31; registers 2j and 2j + 1
-/// have in their lanes groups 4j, 4j + 2 | 16 + 4j, 18 + 4j and those that follow each, so that both are multiplied by
-/// the same scales, whether 16 or 32 columns share one.
+/// have in their lanes groups 4j … 4j + 3 | 16 + 4j … 19 + 4j. Apart: the first has the even ones of them, the second
+/// the odd ones, so that both are multiplied by the same scales even where 16 columns share one; together: in order.
 namespace avx2_groups {
 
 CRIA_INLINE inline __m256i load_dwords(const std::byte* p) {
@@ -49,18 +49,19 @@ CRIA_INLINE inline __m256i odd(__m256i v) {
 }
 
 /// 256 activations in the registers' order.
+template <bool apart>
 class Values {
  public:
   explicit Values(const std::int8_t* q) {
     for (int j = 0; j < 4; ++j) {
       const __m256i a = sixteens(q + 32 * j), b = sixteens(q + 32 * j + 16);
-      q_[2 * j] = _mm256_unpacklo_epi64(a, b);
-      q_[2 * j + 1] = _mm256_unpackhi_epi64(a, b);
+      q_[2 * j] = apart ? _mm256_unpacklo_epi64(a, b) : a;
+      q_[2 * j + 1] = apart ? _mm256_unpackhi_epi64(a, b) : b;
     }
   }
   [[nodiscard]] __m256i operator[](int k) const { return q_[k]; }
   /// Sums of the even groups or of the odd ones, in order.
-  [[nodiscard]] __m256i sums(int odd) const {
+  [[nodiscard]] __m256i sums(int odd) const requires(apart) {
     const auto of = [&](int j) {
       return _mm256_sad_epu8(_mm256_xor_si256(q_[2 * j + odd], _mm256_set1_epi8(-128)),
                              _mm256_setzero_si256());
@@ -79,15 +80,18 @@ class Values {
 };
 
 /// Signs, a byte of them for each group in order.
+template <bool apart>
 class Signs {
  public:
   explicit Signs(__m256i bytes) : bytes_(bytes) {}
+  [[nodiscard]] __m256i bytes() const { return bytes_; }
   /// To the next two registers, so that what follows has constants which stay in registers.
   void advance() { bytes_ = _mm256_srli_si256(bytes_, 4); }
   /// a, or -a where those of the first register or of the second say so.
-  template <int g>
-  CRIA_INLINE __m256i operator()(std::integral_constant<int, g>, __m256i a) const {
-    const __m256i groups = _mm256_setr_epi64x(kByte * g, kByte * (g + 2), kByte * g, kByte * (g + 2));
+  template <int i>
+  CRIA_INLINE __m256i operator()(std::integral_constant<int, i>, __m256i a) const {
+    constexpr int first = apart ? i : 2 * i, second = apart ? i + 2 : 2 * i + 1;
+    const __m256i groups = _mm256_setr_epi64x(kByte * first, kByte * second, kByte * first, kByte * second);
     const __m256i bits = _mm256_set1_epi64x(static_cast<long long>(0x8040'2010'0804'0201));
     const __m256i m = _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(bytes_, groups), bits), bits);
     return _mm256_sub_epi8(_mm256_xor_si256(a, m), m);
@@ -120,7 +124,8 @@ struct Shifted {
 };
 
 struct NoMore {
-  NoMore(const Values& /*q*/, const std::int16_t* /*sums*/) {}
+  template <class V>
+  NoMore(const V& /*q*/, const std::int16_t* /*sums*/) {}
   __m256i operator()(const std::byte* /*p*/, __m256i /*scales*/) const { return _mm256_setzero_si256(); }
 };
 
@@ -153,30 +158,30 @@ CRIA_INLINE inline __m128i pair(const std::uint64_t* book, std::uint64_t first, 
   const __m128i one = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(book + first));
   return _mm_castps_si128(_mm_loadh_pi(_mm_castsi128_ps(one), reinterpret_cast<const __m64*>(book + second)));
 }
-/// Entries of registers 2j and 2j + 1, of the indices of both lanes.
+CRIA_INLINE inline __m128i four(const std::uint32_t* book, const Four& i) {
+  __m128i v = _mm_loadu_si32(book + i.at[0]);
+  v = _mm_insert_epi32(v, static_cast<int>(book[i.at[1]]), 1);
+  v = _mm_insert_epi32(v, static_cast<int>(book[i.at[2]]), 2);
+  return _mm_insert_epi32(v, static_cast<int>(book[i.at[3]]), 3);
+}
+CRIA_INLINE inline __m256i join(__m128i low, __m128i high) {
+  return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
+}
+
+/// Weights of two registers whose indices begin at low and high: groups of eight, apart; groups of four, together.
 template <class Index>
 CRIA_INLINE inline void entries(const std::uint64_t* book, const Index* low, const Index* high,
                                 __m256i (&w)[2]) {
   const Four a(low), b(high);
-  for (int i = 0; i < 2; ++i)
-    w[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(pair(book, a.at[i], a.at[i + 2])),
-                                   pair(book, b.at[i], b.at[i + 2]), 1);
-}
-CRIA_INLINE inline __m128i four(const std::uint32_t* book, std::uint64_t a, std::uint64_t b, std::uint64_t c,
-                                std::uint64_t d) {
-  __m128i v = _mm_loadu_si32(book + a);
-  v = _mm_insert_epi32(v, static_cast<int>(book[b]), 1);
-  v = _mm_insert_epi32(v, static_cast<int>(book[c]), 2);
-  return _mm_insert_epi32(v, static_cast<int>(book[d]), 3);
+  for (int i = 0; i < 2; ++i) w[i] = join(pair(book, a.at[i], a.at[i + 2]), pair(book, b.at[i], b.at[i + 2]));
 }
 template <class Index>
 CRIA_INLINE inline void entries(const std::uint32_t* book, const Index* low, const Index* high,
                                 __m256i (&w)[2]) {
-  const Four a(low), b(low + 4), c(high), d(high + 4);
-  for (int i = 0; i < 4; i += 2)
-    w[i / 2] = _mm256_inserti128_si256(
-        _mm256_castsi128_si256(four(book, a.at[i], a.at[i + 1], b.at[i], b.at[i + 1])),
-        four(book, c.at[i], c.at[i + 1], d.at[i], d.at[i + 1]), 1);
+  for (int i = 0; i < 2; ++i) {
+    w[i] = join(four(book, Four(low + 4 * i)), four(book, Four(high + 4 * i)));
+    pin(w[i]);  // or more indices are taken than there are registers
+  }
 }
 
 }  // namespace avx2_groups
@@ -185,6 +190,7 @@ CRIA_INLINE inline void entries(const std::uint32_t* book, const Index* low, con
 ///   Block, book()         its entries
 ///   scales(p)             sixteen int16, for 16 columns each
 ///   signs(p)              how activations and weights change: Signs, Shifted
+///   kSignsFirst           optional: they take so long that those of eight rows are better made first
 ///   More                  what the sum begins with: NoMore
 /// and of indices either bytes(p, g), those of the groups from g on, or
 ///   words(p, out)         writes them, a word each: number i at place(i)
@@ -216,7 +222,7 @@ struct Avx2Codebook<DType::IQ3_S> : Avx2ApartIndices {
     return avx2_groups::odd<3, 4>(_mm256_mullo_epi16(bytes, avx2_groups::fours(16, 16, 1, 1)));
   }
   CRIA_INLINE static auto signs(const std::byte* p) {
-    return avx2_groups::Signs(load256(p + offsetof(Block, signs)));
+    return avx2_groups::Signs<false>(load256(p + offsetof(Block, signs)));
   }
   CRIA_INLINE static void words(const std::byte* p, std::uint16_t* out) {
     const __m256i hi = avx2_groups::load_qwords(p + offsetof(Block, index_hi));
@@ -237,6 +243,7 @@ struct Avx2Codebook<DType::IQ3_S> : Avx2ApartIndices {
 };
 
 /// Four times seven signs and a scale in 32 bits.
+template <bool apart>
 struct Avx2SevenSigns {
   using More = avx2_groups::NoMore;
   CRIA_INLINE static __m256i scales_of(__m256i dwords) {
@@ -244,16 +251,16 @@ struct Avx2SevenSigns {
         _mm256_shuffle_epi8(dwords, avx2_groups::words_from([](int i) { return i % 8 / 2 * 2 + 1; })));
   }
   CRIA_INLINE static auto signs_of(__m256i dwords) {
-    return avx2_groups::Signs::even(RowLanes<Avx2>::sevens(dwords));
+    return avx2_groups::Signs<apart>::even(RowLanes<Avx2>::sevens(dwords));
   }
 };
 
 template <>
-struct Avx2Codebook<DType::IQ3_XXS> : Avx2SevenSigns {
+struct Avx2Codebook<DType::IQ3_XXS> : Avx2SevenSigns<false> {
   using Block = BlockIQ3_XXS;
   static auto book() { return kIq3xxsGrid.data(); }
-  CRIA_INLINE static __m256i scales(const std::byte* p) { return scales_of(dwords(p)); }
-  CRIA_INLINE static auto signs(const std::byte* p) { return signs_of(dwords(p)); }
+  CRIA_INLINE static __m256i scales(const std::byte* p) { return Avx2Codebook::scales_of(dwords(p)); }
+  CRIA_INLINE static auto signs(const std::byte* p) { return Avx2Codebook::signs_of(dwords(p)); }
   static const std::uint8_t* bytes(const std::byte* p, int g) {
     return reinterpret_cast<const std::uint8_t*>(p + offsetof(Block, index) + 2 * g);
   }
@@ -263,11 +270,12 @@ struct Avx2Codebook<DType::IQ3_XXS> : Avx2SevenSigns {
 };
 
 template <>
-struct Avx2Codebook<DType::IQ2_XXS> : Avx2SevenSigns {
+struct Avx2Codebook<DType::IQ2_XXS> : Avx2SevenSigns<true> {
   using Block = BlockIQ2_XXS;
+  static constexpr bool kSignsFirst = true;
   static auto book() { return kIq2xxsGrid.data(); }
-  CRIA_INLINE static __m256i scales(const std::byte* p) { return scales_of(dwords(p)); }
-  CRIA_INLINE static auto signs(const std::byte* p) { return signs_of(dwords(p)); }
+  CRIA_INLINE static __m256i scales(const std::byte* p) { return Avx2Codebook::scales_of(dwords(p)); }
+  CRIA_INLINE static auto signs(const std::byte* p) { return Avx2Codebook::signs_of(dwords(p)); }
   static const std::uint8_t* bytes(const std::byte* p, int g) {
     return reinterpret_cast<const std::uint8_t*>(p + offsetof(Block, sub) + 2 * g);
   }
@@ -295,7 +303,7 @@ struct Avx2Codebook<DType::IQ2_S> : Avx2NibbleScales, Avx2ApartIndices {
   static auto book() { return kIq2sGrid.data(); }
   CRIA_INLINE static __m256i scales(const std::byte* p) { return scales_of(p + offsetof(Block, scales)); }
   CRIA_INLINE static auto signs(const std::byte* p) {
-    return avx2_groups::Signs(load256(p + offsetof(Block, signs)));
+    return avx2_groups::Signs<true>(load256(p + offsetof(Block, signs)));
   }
   CRIA_INLINE static void words(const std::byte* p, std::uint16_t* out) {
     const __m256i hi = avx2_groups::load_qwords(p + offsetof(Block, index_hi));
@@ -312,12 +320,13 @@ struct Avx2Codebook<DType::IQ2_S> : Avx2NibbleScales, Avx2ApartIndices {
 template <>
 struct Avx2Codebook<DType::IQ2_XS> : Avx2NibbleScales {
   using Block = BlockIQ2_XS;
+  static constexpr bool kSignsFirst = true;
   static auto book() { return kIq2xsGrid.data(); }
   CRIA_INLINE static __m256i scales(const std::byte* p) { return scales_of(p + offsetof(Block, scales)); }
   CRIA_INLINE static auto signs(const std::byte* p) {
     const __m256i a = _mm256_srli_epi16(load256(p + offsetof(Block, q)), 9);
     const __m256i b = _mm256_srli_epi16(load256(p + offsetof(Block, q) + 32), 9);
-    return avx2_groups::Signs::even(_mm256_permute4x64_epi64(_mm256_packus_epi16(a, b), 0xD8));
+    return avx2_groups::Signs<true>::even(_mm256_permute4x64_epi64(_mm256_packus_epi16(a, b), 0xD8));
   }
   static constexpr int place(int i) { return i; }
   CRIA_INLINE static void words(const std::byte* p, std::uint16_t* out) {
@@ -339,7 +348,7 @@ struct Avx2Codebook<DType::IQ1_S> : Avx2Ternary {
   using Block = BlockIQ1_S;
   class More {
    public:
-    More(const avx2_groups::Values& /*q*/, const std::int16_t* sums) : sums_(load256(sums)) {}
+    More(const avx2_groups::Values<true>& /*q*/, const std::int16_t* sums) : sums_(load256(sums)) {}
     CRIA_INLINE __m256i operator()(const std::byte* p, __m256i scales) const {
       const __m256i minus = _mm256_srai_epi16(of_sixteens(p), 15);
       const __m256i factor = _mm256_add_epi16(_mm256_add_epi16(minus, minus), _mm256_set1_epi16(-7));
@@ -374,7 +383,7 @@ struct Avx2Codebook<DType::IQ1_M> : Avx2Ternary {
   using Block = BlockIQ1_M;
   class More {
    public:
-    More(const avx2_groups::Values& q, const std::int16_t* /*sums*/) : sums_{q.sums(0), q.sums(1)} {}
+    More(const avx2_groups::Values<true>& q, const std::int16_t* /*sums*/) : sums_{q.sums(0), q.sums(1)} {}
     CRIA_INLINE __m256i operator()(const std::byte* p, __m256i scales) const {
       const __m256i hi = _mm256_cvtepu8_epi16(RowLanes<Avx2>::load128(p + offsetof(Block, hi)));
       const auto part = [&](int odd, __m256i minus) CRIA_INLINE {  // minus: two where there is one
@@ -416,7 +425,9 @@ requires IsAvx2Codebook<type>
 class Avx2Wide<type> {
   using Book = Avx2Codebook<type>;
   static constexpr bool kWords = requires(std::uint16_t * out) { Book::words(nullptr, out); };
-  static constexpr int kIndices = std::is_same_v<decltype(Book::book()), const std::uint64_t*> ? 32 : 64;
+  static constexpr bool kSignsFirst = requires { Book::kSignsFirst; };
+  static constexpr bool kApart = std::is_same_v<decltype(Book::book()), const std::uint64_t*>;
+  static constexpr int kIndices = kApart ? 32 : 64;
 
  public:
   using Block = typename Book::Block;
@@ -425,14 +436,16 @@ class Avx2Wide<type> {
   CRIA_INLINE Avx2Wide(const std::byte* const* rows, std::size_t offset, const std::int8_t* q,
                        const std::int16_t* sum)
       : rows_(rows), offset_(offset), values_(q), more_(values_, sum) {
-    if constexpr (kWords)
-      for (std::size_t r = 0; r < kRowGroup; ++r) Book::words(rows[r] + offset, words_[r]);
+    for (std::size_t r = 0; r < kRowGroup; ++r) {
+      if constexpr (kWords) Book::words(rows[r] + offset, words_[r]);
+      if constexpr (kSignsFirst) signs_.of[r] = Book::signs(rows[r] + offset).bytes();
+    }
   }
   CRIA_INLINE __m256 d() const { return LaneType<RowLanes<Avx2>, type>::d(rows_, offset_); }
 
   CRIA_INLINE void row(const std::byte* p, std::size_t r, __m256i& result) const {
     __m256i scales = Book::scales(p);
-    auto signs = Book::signs(p);
+    auto signs = signs_of(p, r);
     __m256i sum = more_(p, scales);
     const __m256i first_two = avx2_groups::words_from([](int i) { return i % 8 / 4; });
     unroll<4>([&](auto j) CRIA_INLINE {
@@ -458,11 +471,20 @@ class Avx2Wide<type> {
   }
 
  private:
+  CRIA_INLINE auto signs_of(const std::byte* p, std::size_t r) const {
+    if constexpr (kSignsFirst) return decltype(Book::signs(p))(signs_.of[r]);
+    if constexpr (!kSignsFirst) return Book::signs(p);
+  }
+
   const std::byte* const* rows_;
   std::size_t offset_;
-  avx2_groups::Values values_;
+  avx2_groups::Values<kApart> values_;
   typename Book::More more_;
   struct Nothing {};
+  struct SignBytes {
+    __m256i of[kRowGroup];
+  };
+  std::conditional_t<kSignsFirst, SignBytes, Nothing> signs_;
   alignas(32) std::conditional_t<kWords, std::uint16_t[kRowGroup][kIndices], Nothing> words_;
 };
 
