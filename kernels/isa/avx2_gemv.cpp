@@ -12,10 +12,8 @@ template <DType type>
 struct OneToken<Avx2, type> {
   using Type = Gemv<Avx2, type, 1>;
 };
-/// Q4_K is faster so from cache and in a loop over a large matrix, but 5 % slower in a whole model on two threads: why is not
-/// known yet.
 template <DType type>
-requires(type != DType::Q4_K && requires { sizeof(Avx2Wide<type>); }) struct OneToken<Avx2, type> {
+requires(requires { sizeof(Avx2Wide<type>); }) struct OneToken<Avx2, type> {
   using Type = Avx2WideGemv<type>;
 };
 
