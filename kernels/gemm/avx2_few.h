@@ -44,7 +44,6 @@ class RowPacker {
   static constexpr std::size_t kBytes = W::kBytes, kBlockValues = Format<type>::kBlockValues;
   static constexpr std::size_t kGroups = kBlockValues / Format<type>::kGroupValues;  ///< of a block
   static constexpr FewRowsShape kShape = shape();
-  static constexpr bool kLongStreams = V::kLongStreams && !has_codebook(type);  ///< see RowGroups
   static_assert(W::kFull || 2 * W::kMax * 127 <= 32767);
   static_assert(kShape.zero == 0 || kShape.centred || kShape.pairs() != 0);
   static_assert(kShape.zero == 0 || kShape.centred || kShape.mins == 0);
@@ -76,15 +75,14 @@ class RowPacker {
     using Columns = RowLanes<Avx2Columns>;
     LaneType<Columns, type>::weights(
         rows, offset, [&](int j, typename Columns::Vec w0, typename Columns::Vec w1) CRIA_INLINE {
-          if constexpr (!kLongStreams) fetch_far<kRowGroup * kBytes, kParts>(far, j);
+          fetch_far<kRowGroup * kBytes, kParts>(far, j);
           auto* const to = panel.q + b * kBlockValues / 4 + 8 * static_cast<std::size_t>(j);
           unroll<4>([&](auto c) CRIA_INLINE {
             Kernel::store(to[c], w0.part[c]);
             Kernel::store(to[4 + c], w1.part[c]);
           });
         });
-    for (const std::byte* row : rows)
-      if constexpr (!kLongStreams) fetch_near<kBytes>(row + offset);
+    for (const std::byte* row : rows) fetch_near<kBytes>(row + offset);
   }
   CRIA_INLINE static void pack_rows(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
                                     std::size_t b, const std::byte* far, RowPanel& panel) {
@@ -92,14 +90,12 @@ class RowPacker {
     for (std::size_t k = 0; k < V::kPacks; ++k) {
       W::weights(rows + k, offset, [&](int j, Vec w0, Vec w1) CRIA_INLINE {
         constexpr std::size_t kPack = kRowGroup * kBytes / V::kPacks;
-        if constexpr (!kLongStreams) fetch_far<kPack, kParts>(far + k * kPack, j);
+        fetch_far<kPack, kParts>(far + k * kPack, j);
         decoded[2 * j][k] = w0;
         decoded[2 * j + 1][k] = w1;
       });
-      if constexpr (!kLongStreams) {
-        fetch_near<kBytes>(rows[k] + offset);
-        fetch_near<kBytes>(rows[k + V::kPacks] + offset);
-      }
+      fetch_near<kBytes>(rows[k] + offset);
+      fetch_near<kBytes>(rows[k + V::kPacks] + offset);
     }
     keep_in_memory(decoded);
     auto* to = panel.q + b * kBlockValues / 4;
@@ -147,14 +143,12 @@ class RowPacker {
 inline constexpr std::size_t kFewPanels = 2;
 
 /// Up to eight rows' products with the tokens of a tile, of which `first` is the first.
-inline void put_tile(const MatMulJob& job, const RowsTogether& rows, std::size_t first, std::size_t n_tokens,
-                     const float (*acc)[kRowGroup]) {
+inline void put_tile(const MatMulJob& job, std::size_t row, std::size_t n_rows, std::size_t first,
+                     std::size_t n_tokens, const float (*acc)[kRowGroup]) {
   for (std::size_t t = 0; t < n_tokens; ++t) {
-    const std::size_t from = (first + t) * job.out_stride + rows.row;
-    for (std::size_t r = 0; r < rows.n; ++r) {
-      const std::size_t at = from + r * rows.apart;
-      job.out[at] = job.residual ? job.residual[at] + acc[t][r] : acc[t][r];
-    }
+    const std::size_t at = (first + t) * job.out_stride + row;
+    for (std::size_t r = 0; r < n_rows; ++r)
+      job.out[at + r] = job.residual ? job.residual[at + r] + acc[t][r] : acc[t][r];
   }
 }
 
@@ -173,14 +167,11 @@ void few_rows(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, 
   RowPanel panel[kFewPanels];
   alignas(64) float acc[token_tiles(kTiledTokens)][kFewPanels][kTileTokens][kRowGroup];
   constexpr std::size_t kRows = kFewPanels * kRowGroup;
-  const RowGroups groups(row_begin, row_end, kRows, Packer::kLongStreams);
-  for (std::size_t group = 0; group < groups.size(); ++group) {
-    const auto [r, n_rows, apart] = groups[group];
-    const std::size_t n_panels = (n_rows + kRowGroup - 1) / kRowGroup;
+  for (std::size_t r = row_begin; r < row_end; r += kRows) {
+    const std::size_t n_rows = std::min(kRows, row_end - r), n_panels = (n_rows + kRowGroup - 1) / kRowGroup;
     const std::byte* rows[kFewPanels][kRowGroup];
     for (std::size_t i = 0; i < kRows; ++i)
-      rows[i / kRowGroup][i % kRowGroup] =
-          job.weights + (r + std::min(i, n_rows - 1) * apart) * job.row_bytes;
+      rows[i / kRowGroup][i % kRowGroup] = job.weights + (r + std::min(i, n_rows - 1)) * job.row_bytes;
     const std::byte* far = fetched_beside(rows[0][0], kRows * job.row_bytes, end, job.next);
     std::size_t offset = kHeaderBytes<type>;
     const TokenTile* x = tiles;
@@ -196,8 +187,8 @@ void few_rows(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, 
     }
     for (std::size_t p = 0; p < n_panels; ++p)
       for (std::size_t i = 0; i < n_tiles; ++i)
-        put_tile(job, {r + p * kRowGroup * apart, std::min(kRowGroup, n_rows - p * kRowGroup), apart},
-                 first(i), first(i + 1) - first(i), acc[i][p]);
+        put_tile(job, r + p * kRowGroup, std::min(kRowGroup, n_rows - p * kRowGroup), first(i),
+                 first(i + 1) - first(i), acc[i][p]);
   }
 }
 

@@ -32,27 +32,30 @@ constexpr bool has_codebook(DType type) {
 struct RowsTogether {
   std::size_t row, n, apart;
 };
-/// Groups of at most `most` rows that a range of rows is walked in. spread: rows lie as far apart as they can, so that
-/// memory is read in so many long streams, which the hardware sees coming; else they are neighbours, and memory is read in
-/// order.
+/// Groups of at most `most` rows that a range of rows is walked in: neighbours, so that memory is read in order, or where
+/// row_bytes is given rows as far apart as they can be, so that it is read in so many long streams, which the hardware sees
+/// coming. Streams whose places are a page apart, or a multiple, would push each other out of the first-level cache (its sets
+/// are chosen by the place in a page), so rows are somewhat closer then, and those left over are neighbours.
 class RowGroups {
  public:
-  RowGroups(std::size_t begin, std::size_t end, std::size_t most, bool spread)
-      : begin_(begin),
-        most_(most),
-        whole_((end - begin) / most),
-        rest_((end - begin) % most),
-        spread_(spread) {}
-  [[nodiscard]] std::size_t size() const { return whole_ + (rest_ != 0 ? 1 : 0); }
+  RowGroups(std::size_t begin, std::size_t end, std::size_t most, std::size_t row_bytes = 0)
+      : begin_(begin), end_(end), most_(most), apart_(row_bytes == 0 ? 0 : (end - begin) / most) {
+    constexpr std::size_t kPage = 4096, kLeast = 256, kTries = 8;
+    for (std::size_t i = 0; i < kTries && apart_ > kTries; ++i, --apart_) {
+      const std::size_t place = apart_ * row_bytes % kPage;
+      if (place >= kLeast && place <= kPage - kLeast) break;
+    }
+  }
+  [[nodiscard]] std::size_t size() const { return apart_ + (end_ - rest() + most_ - 1) / most_; }
   [[nodiscard]] RowsTogether operator[](std::size_t i) const {
-    if (i == whole_) return {begin_ + whole_ * most_, rest_, 1};
-    if (spread_) return {begin_ + i, most_, whole_};
-    return {begin_ + i * most_, most_, 1};
+    if (i < apart_) return {begin_ + i, most_, apart_};
+    const std::size_t row = rest() + (i - apart_) * most_;
+    return {row, end_ - row < most_ ? end_ - row : most_, 1};
   }
 
  private:
-  std::size_t begin_, most_, whole_, rest_;
-  bool spread_;
+  [[nodiscard]] std::size_t rest() const { return begin_ + apart_ * most_; }
+  std::size_t begin_, end_, most_, apart_;
 };
 
 /// What is fetched into the second-level cache while rows of group_bytes in all are read from `rows` on. Not

@@ -38,8 +38,8 @@ class Gemv {
  public:
   using Lanes = V;
   using Rows = const std::byte* [kRowGroup];
-  /// See gemv_tokens(). What waits for look-ups is fetched.
-  static constexpr bool kLongStreams = V::kLongStreams && !has_codebook(type);
+  /// See gemv_tokens(). What waits for arithmetic or look-ups is fetched.
+  static constexpr bool kLongStreams = V::kLongStreams && T == 1 && !has_codebook(type);
 
   /// acc[t] lane r = the product of row r and token first + t. ahead: as
   /// much as the eight rows, fetched meanwhile.
@@ -215,7 +215,7 @@ CRIA_FLATTEN void gemv_tokens(const MatMulJob& job, std::size_t row_begin, std::
                               std::size_t first) {
   using V = typename Kernel::Lanes;
   const std::byte* const end = job.weights + row_end * job.row_bytes;
-  const RowGroups groups(row_begin, row_end, kRowGroup, Kernel::kLongStreams);
+  const RowGroups groups(row_begin, row_end, kRowGroup, Kernel::kLongStreams ? job.row_bytes : 0);
   for (std::size_t group = 0; group < groups.size(); ++group) {
     const auto [r, n, apart] = groups[group];
     const std::byte* rows[kRowGroup];
