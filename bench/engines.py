@@ -35,6 +35,7 @@ def synthetic_file(cria, spec):
         path = os.path.join(folder, spec.replace(":", "-") + ".gguf")
         subprocess.run([cria, "bench", "--synthetic", spec, "--write", path, "-p", "0", "-n", "1", "-r", "1"],
                        check=True, stdout=subprocess.DEVNULL)
+        os.sync()  # or whoever is first would run while the disk is written to
         yield path
 
 

@@ -102,7 +102,7 @@ class Avx2WideGemv {
 
  public:
   using Lanes = RowLanes<Avx2>;
-  static constexpr bool kLongStreams = !has_codebook(type);
+  static constexpr bool kLongStreams = !wants_neighbours(type);
 
   static void run(const std::byte* const (&rows)[kRowGroup], const std::byte* ahead, const Activations& x,
                   std::size_t token, __m256 (&acc)[1]) {

@@ -11,9 +11,9 @@
 
 namespace cria {
 
-/// Types whose weights are looked up in tables of entries: they wait for that, and do not gain by long streams, but lose by
-/// what is not fetched early enough into the first-level cache.
-constexpr bool has_codebook(DType type) {
+/// Types that lose by long streams, on Zen 3: codebooks wait for look-ups, and want early in the first-level cache what
+/// streams leave in the second; Q6_K is as fast in the best case and takes twice as long in half of them, why is not known.
+constexpr bool wants_neighbours(DType type) {
   switch (type) {
     case DType::IQ3_S:
     case DType::IQ3_XXS:
@@ -22,6 +22,7 @@ constexpr bool has_codebook(DType type) {
     case DType::IQ2_XXS:
     case DType::IQ1_S:
     case DType::IQ1_M:
+    case DType::Q6_K:
       return true;
     default:
       return false;

@@ -39,7 +39,7 @@ class Gemv {
   using Lanes = V;
   using Rows = const std::byte* [kRowGroup];
   /// See gemv_tokens(). What waits for arithmetic or look-ups is fetched.
-  static constexpr bool kLongStreams = V::kLongStreams && T == 1 && !has_codebook(type);
+  static constexpr bool kLongStreams = V::kLongStreams && T == 1 && !wants_neighbours(type);
 
   /// acc[t] lane r = the product of row r and token first + t. ahead: as
   /// much as the eight rows, fetched meanwhile.
