@@ -22,6 +22,7 @@ namespace cria {
 ///   d(), dmin()               of the eight rows
 ///   more()                    optional: what the integer sums of the eight rows lack
 ///   kLooped                   optional: the code of a row is too long for eight copies of it
+///   kNeighbours               optional: loses by long streams on Zen 3
 /// and in types with mins one of
 ///   row(p, r, sum, min)       that, and the same of the mins, not shifted
 ///   mins()                    their integer sums
@@ -102,7 +103,7 @@ class Avx2WideGemv {
 
  public:
   using Lanes = RowLanes<Avx2>;
-  static constexpr bool kLongStreams = !wants_neighbours(type);
+  static constexpr bool kLongStreams = !requires { W::kNeighbours; };
 
   static void run(const std::byte* const (&rows)[kRowGroup], const std::byte* ahead, const Activations& x,
                   std::size_t token, __m256 (&acc)[1]) {

@@ -430,6 +430,8 @@ class Avx2Wide<type> {
   static constexpr int kIndices = kApart ? 32 : 64;
 
  public:
+  /// Look-ups want early in the first-level cache what streams leave in the second.
+  static constexpr bool kNeighbours = true;
   using Block = typename Book::Block;
   static constexpr int kShift = 0;
 

@@ -6,28 +6,9 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "kernels/formats/dtype.h"
 #include "kernels/simd/row_lanes.h"
 
 namespace cria {
-
-/// Types that lose by long streams, on Zen 3: codebooks wait for look-ups, and want early in the first-level cache what
-/// streams leave in the second; Q6_K is as fast in the best case and takes twice as long in half of them, why is not known.
-constexpr bool wants_neighbours(DType type) {
-  switch (type) {
-    case DType::IQ3_S:
-    case DType::IQ3_XXS:
-    case DType::IQ2_S:
-    case DType::IQ2_XS:
-    case DType::IQ2_XXS:
-    case DType::IQ1_S:
-    case DType::IQ1_M:
-    case DType::Q6_K:
-      return true;
-    default:
-      return false;
-  }
-}
 
 /// Rows that are multiplied side by side: n from `row` on, `apart` from each other.
 struct RowsTogether {

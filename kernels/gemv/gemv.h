@@ -38,8 +38,8 @@ class Gemv {
  public:
   using Lanes = V;
   using Rows = const std::byte* [kRowGroup];
-  /// See gemv_tokens(). What waits for arithmetic or look-ups is fetched.
-  static constexpr bool kLongStreams = V::kLongStreams && T == 1 && !wants_neighbours(type);
+  /// See gemv_tokens(). Several tokens wait for arithmetic, and weights are fetched meanwhile.
+  static constexpr bool kLongStreams = V::kLongStreams && T == 1;
 
   /// acc[t] lane r = the product of row r and token first + t. ahead: as
   /// much as the eight rows, fetched meanwhile.
