@@ -1,7 +1,9 @@
-// Eight rows in lanes by transposition, for decoders that do the same to every byte.
+// Eight rows in lanes by transposition: what AVX2 packs panels by.
 #pragma once
 
+#include "kernels/formats/formats.h"
 #include "kernels/gemm/transpose256.h"
+#include "kernels/gemv/fetch_ahead.h"
 #include "kernels/lanes/lanes.h"
 #include "kernels/simd/avx2.h"
 
@@ -51,5 +53,53 @@ struct RowLanes<Avx2Columns> {
     return each([&](int p) CRIA_INLINE { return f(a.part[p], b.part[p]); });
   }
 };
+
+/// Calls put(k, v) for the weights of columns 4k … 4k + 3 of a block, v those of all rows. Where a type does the same to every
+/// byte, rows are transposed as they lie in the file, which is less than what they decode to. far: as much as the eight
+/// blocks, fetched meanwhile.
+template <DType type, class Put>
+CRIA_INLINE inline void decode_columns(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
+                                       const std::byte* far, Put put) {
+  using V = RowLanes<Avx2>;
+  using W = LaneType<V, type>;
+  constexpr std::size_t kBytes = kRowGroup * W::kBytes;
+  constexpr int kParts = Format<type>::kBlockValues / 32;
+  if constexpr (requires { W::kBytewise; }) {
+    using Columns = RowLanes<Avx2Columns>;
+    using Vec = typename Columns::Vec;
+    LaneType<Columns, type>::weights(rows, offset, [&](int j, Vec w0, Vec w1) CRIA_INLINE {
+      fetch_far<kBytes, kParts>(far, j);
+      const std::size_t k = 8 * static_cast<std::size_t>(j);
+      unroll<4>([&](auto c) CRIA_INLINE { put(k + c, w0.part[c]); });
+      unroll<4>([&](auto c) CRIA_INLINE { put(k + 4 + c, w1.part[c]); });
+    });
+  } else {
+    typename V::Vec decoded[Format<type>::kBlockValues / 16][V::kPacks];
+    for (std::size_t i = 0; i < V::kPacks; ++i) {
+      W::weights(rows + i, offset, [&](int j, auto w0, auto w1) CRIA_INLINE {
+        fetch_far<kBytes / V::kPacks, kParts>(far + i * (kBytes / V::kPacks), j);
+        decoded[2 * j][i] = w0;
+        decoded[2 * j + 1][i] = w1;
+      });
+    }
+    keep_in_memory(decoded);
+    std::size_t k = 0;
+    for (auto& v : decoded) {
+      Transpose256<Avx2>::transpose(v);
+      for (const auto& columns : v) put(k++, columns);
+    }
+  }
+}
+
+/// Eight int16 of each row and vector, from get(k, those of rows k and k + 4): out[v][c] has the two from 2c on of all rows.
+template <std::size_t n, class F>
+CRIA_INLINE inline void words_of_rows(F get, __m256i (&out)[n][4]) {
+  for (std::size_t k = 0; k < 4; ++k) {
+    __m256i v[n];
+    get(k, v);
+    for (std::size_t i = 0; i < n; ++i) out[i][k] = v[i];
+  }
+  for (auto& v : out) Transpose256<Avx2>::transpose(v);
+}
 
 }  // namespace cria

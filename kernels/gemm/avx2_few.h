@@ -1,6 +1,6 @@
 // Products of a few tokens on AVX2, of which a GEMV would decode the weights more than once and a GEMM would pad:
-// eight rows at a time, walked along like those of a GEMV so that memory is read in long streams, and decoded into a
-// panel that stays in the first-level cache.
+// eight rows at a time, walked along like those of a GEMV so that memory is read in order, and decoded into a panel that
+// stays in the first-level cache.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,6 @@ class RowPacker {
   using Kernel = GemmKernel<Avx2>;
   static constexpr DecodeTraits kTraits = Format<type>::kTraits;
   static constexpr int kVecs = W::kScales == 16 ? 2 : 1;  ///< of scales
-  static constexpr bool kBytewise = requires { W::kBytewise; };
 
   static constexpr FewRowsShape shape() {
     FewRowsShape s = {
@@ -51,10 +50,10 @@ class RowPacker {
   /// The block at `offset` of the rows, which is the b-th of the panel. far: as much as it, fetched meanwhile.
   CRIA_FLATTEN static void pack(const std::byte* const (&rows)[kRowGroup], std::size_t offset, std::size_t b,
                                 const std::byte* far, RowPanel& panel) {
-    if constexpr (kBytewise)
-      pack_columns(rows, offset, b, far, panel);
-    else
-      pack_rows(rows, offset, b, far, panel);
+    auto* const to = panel.q + b * kBlockValues / 4;
+    decode_columns<type>(rows, offset, far,
+                         [&](std::size_t k, Vec v) CRIA_INLINE { Kernel::store(to[k], v); });
+    for (const std::byte* row : rows) fetch_near<kBytes>(row + offset);
     if constexpr (W::kSuper) pack_scales(rows, offset, panel);
     typename V::Float8 d[kGroups];
     block_scales<V, W>(rows, offset, d);
@@ -68,47 +67,12 @@ class RowPacker {
   }
 
  private:
-  static constexpr int kParts = kBlockValues / 32;
-
-  CRIA_INLINE static void pack_columns(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
-                                       std::size_t b, const std::byte* far, RowPanel& panel) {
-    using Columns = RowLanes<Avx2Columns>;
-    LaneType<Columns, type>::weights(
-        rows, offset, [&](int j, typename Columns::Vec w0, typename Columns::Vec w1) CRIA_INLINE {
-          fetch_far<kRowGroup * kBytes, kParts>(far, j);
-          auto* const to = panel.q + b * kBlockValues / 4 + 8 * static_cast<std::size_t>(j);
-          unroll<4>([&](auto c) CRIA_INLINE {
-            Kernel::store(to[c], w0.part[c]);
-            Kernel::store(to[4 + c], w1.part[c]);
-          });
-        });
-    for (const std::byte* row : rows) fetch_near<kBytes>(row + offset);
-  }
-  CRIA_INLINE static void pack_rows(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
-                                    std::size_t b, const std::byte* far, RowPanel& panel) {
-    Vec decoded[kBlockValues / 16][V::kPacks];
-    for (std::size_t k = 0; k < V::kPacks; ++k) {
-      W::weights(rows + k, offset, [&](int j, Vec w0, Vec w1) CRIA_INLINE {
-        constexpr std::size_t kPack = kRowGroup * kBytes / V::kPacks;
-        fetch_far<kPack, kParts>(far + k * kPack, j);
-        decoded[2 * j][k] = w0;
-        decoded[2 * j + 1][k] = w1;
-      });
-      fetch_near<kBytes>(rows[k] + offset);
-      fetch_near<kBytes>(rows[k + V::kPacks] + offset);
-    }
-    keep_in_memory(decoded);
-    auto* to = panel.q + b * kBlockValues / 4;
-    for (auto& v : decoded) {
-      Kernel::transpose(v);
-      for (const Vec& quad : v) Kernel::store(*to++, quad);
-    }
-  }
   CRIA_INLINE static void pack_scales(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
                                       RowPanel& panel) {
     if constexpr (W::kScales != 0) {
       Vec scale[kVecs][V::kPacks];
-      lanes([&](std::size_t k, Vec(&s)[kVecs]) CRIA_INLINE { W::scales(rows + k, offset, s); }, scale);
+      words_of_rows([&](std::size_t k, Vec(&s)[kVecs]) CRIA_INLINE { W::scales(rows + k, offset, s); },
+                    scale);
       for (int v = 0; v < kVecs; ++v)
         for (int c = 0; c < 4; ++c) {
           const Vec pair = scale[v][c];
@@ -122,20 +86,10 @@ class RowPacker {
     }
     if constexpr (kTraits.has_min) {
       Vec min[kVecs][V::kPacks];
-      lanes([&](std::size_t k, Vec(&m)[kVecs]) CRIA_INLINE { W::mins(rows + k, offset, m); }, min);
+      words_of_rows([&](std::size_t k, Vec(&m)[kVecs]) CRIA_INLINE { W::mins(rows + k, offset, m); }, min);
       for (int v = 0; v < kVecs; ++v)
         for (int c = 0; c < 4; ++c) Kernel::store(panel.pairs[4 * v + c], min[v][c]);
     }
-  }
-  /// Eight int16 of each row, from get(k, of rows k and k + 4), two of each in a register.
-  template <class F>
-  CRIA_INLINE static void lanes(F get, Vec (&out)[kVecs][V::kPacks]) {
-    for (std::size_t k = 0; k < V::kPacks; ++k) {
-      Vec v[kVecs];
-      get(k, v);
-      for (int i = 0; i < kVecs; ++i) out[i][k] = v[i];
-    }
-    for (auto& v : out) Kernel::transpose(v);
   }
 };
 

@@ -1,5 +1,4 @@
-// Packing for the GEMM of AVX2: eight rows at a time into its panel. Types that do the same to every byte are transposed as
-// they lie in the file, which is less than what they decode to, and decoded with rows in lanes.
+// Packing for the GEMM of AVX2: eight rows at a time into its panel.
 #pragma once
 
 #include "kernels/gemm/avx2.h"
@@ -44,34 +43,11 @@ requires(!LaneType<RowLanes<Avx2>, type>::kFull) class PanelPacker<Avx2, type> {
  private:
   CRIA_FLATTEN static void pack_block(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
                                       std::size_t b, std::size_t lane, const std::byte* far, Panel& panel) {
-    fetch_far<kRowGroup * kBytes, 1>(far, 0);
     for (const std::byte* row : rows) fetch_near<kBytes>(row + offset);
     if constexpr (W::kSuper) pack_scales(rows, offset, lane, panel);
-    [[maybe_unused]] std::size_t k = b * kBlockValues / 4;
-    if constexpr (requires { W::kBytewise; }) {
-      using Columns = RowLanes<Avx2Columns>;
-      LaneType<Columns, type>::weights(
-          rows, offset, [&](int j, typename Columns::Vec w0, typename Columns::Vec w1) CRIA_INLINE {
-            auto* const to = panel.q[0] + k + 8 * static_cast<std::size_t>(j);
-            unroll<4>([&](auto c) CRIA_INLINE {
-              Kernel::store(to[c][lane], w0.part[c]);
-              Kernel::store(to[4 + c][lane], w1.part[c]);
-            });
-          });
-    } else {
-      Vec decoded[kBlockValues / 16][V::kPacks];
-      for (std::size_t i = 0; i < V::kPacks; ++i) {
-        W::weights(rows + i, offset, [&](int j, Vec w0, Vec w1) CRIA_INLINE {
-          decoded[2 * j][i] = w0;
-          decoded[2 * j + 1][i] = w1;
-        });
-      }
-      keep_in_memory(decoded);
-      for (auto& v : decoded) {
-        Kernel::transpose(v);
-        for (const Vec& quad : v) Kernel::store(panel.q[0][k++][lane], quad);
-      }
-    }
+    auto* const to = panel.q[0] + b * kBlockValues / 4;
+    decode_columns<type>(rows, offset, far,
+                         [&](std::size_t k, Vec v) CRIA_INLINE { Kernel::store(to[k][lane], v); });
     typename V::Float8 d[kGroups];
     block_scales<V, W>(rows, offset, d);
     for (std::size_t i = 0; i < kGroups; ++i) V::store(panel.d[b * kGroups + i] + lane, d[i]);
@@ -83,28 +59,19 @@ requires(!LaneType<RowLanes<Avx2>, type>::kFull) class PanelPacker<Avx2, type> {
     }
   }
 
-  /// Eight int16 of each row, from get(k, of rows k and k + 4), two of each in a register.
-  template <class F>
-  CRIA_INLINE static void lanes(F get, Vec (&out)[kVecs][V::kPacks]) {
-    for (std::size_t k = 0; k < V::kPacks; ++k) {
-      Vec v[kVecs];
-      get(k, v);
-      for (int i = 0; i < kVecs; ++i) out[i][k] = v[i];
-    }
-    for (auto& v : out) Kernel::transpose(v);
-  }
   CRIA_INLINE static void pack_scales(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
                                       std::size_t lane, Panel& panel) {
     if constexpr (W::kScales != 0) {
       Vec scale[kVecs][V::kPacks];
-      lanes([&](std::size_t k, Vec(&s)[kVecs]) CRIA_INLINE { W::scales(rows + k, offset, s); }, scale);
+      words_of_rows([&](std::size_t k, Vec(&s)[kVecs]) CRIA_INLINE { W::scales(rows + k, offset, s); },
+                    scale);
       for (int v = 0; v < kVecs; ++v) {
         for (int c = 0; c < 4; ++c) Kernel::store_scales(panel, 4 * v + c, lane, scale[v][c]);
       }
     }
     if constexpr (kTraits.has_min) {
       Vec min[kVecs][V::kPacks];
-      lanes([&](std::size_t k, Vec(&m)[kVecs]) CRIA_INLINE { W::mins(rows + k, offset, m); }, min);
+      words_of_rows([&](std::size_t k, Vec(&m)[kVecs]) CRIA_INLINE { W::mins(rows + k, offset, m); }, min);
       for (int v = 0; v < kVecs; ++v)
         for (int c = 0; c < 4; ++c)
           Kernel::template store_mins<W::kScales>(panel, 4 * v + c, lane, min[v][c]);

@@ -1,6 +1,6 @@
 // Products of weights of the full range of a byte with a dozen tokens to a hundred on AVX2: sixteen rows of words in a panel
 // that stays in the first-level cache, by four tokens. Multiplied by Winograd's inner product (see avx2.h); the tokens' words
-// are laid out once for all rows of a call, and rows are read in long streams.
+// are laid out once for all rows of a call.
 #pragma once
 
 #include <immintrin.h>
@@ -9,130 +9,12 @@
 #include <array>
 #include <cstring>
 
-#include "kernels/formats/formats.h"
-#include "kernels/gemm/avx2_columns.h"
+#include "kernels/gemm/avx2_words_pack.h"
 #include "kernels/gemm/words_tokens.h"
 #include "kernels/gemv/fetch_ahead.h"
 #include "kernels/kernels.h"
-#include "kernels/lanes/lanes.h"
 
 namespace cria {
-
-/// 256 columns of sixteen rows.
-struct alignas(64) WordsPanel {
-  std::int32_t words[kGemmCols / 4][2]
-                    [kWordsRows];  ///< of four columns the even ones' words of each row, then the odd ones'
-  std::int32_t own[8]
-                  [kWordsRows];  ///< sums of products of neighbours: per group of 32 columns, or [0] of all
-  float d[8][kWordsRows];        ///< likewise
-};
-
-/// Decodes eight rows into a panel. Words are weights, or weights times their integer scales.
-template <DType type>
-class WordsPacker {
-  using V = RowLanes<Avx2>;
-  using W = LaneType<V, type>;
-  using Vec = typename V::Vec;
-  using Rows = const std::byte* [kRowGroup];
-  static constexpr bool kScaled = W::kSuper;
-  static_assert(W::kFull && W::kZero == 0 && (!kScaled || W::kScales == 8));
-
- public:
-  static constexpr std::size_t kBytes = W::kBytes, kBlockValues = Format<type>::kBlockValues;
-  static constexpr bool kGroups = !W::kSuper;
-
-  /// n blocks from `offset` on into the panel's rows [lane, lane + 8). far: as much, fetched meanwhile.
-  CRIA_FLATTEN static void pack(const Rows& rows, std::size_t offset, std::size_t n, const std::byte* far,
-                                std::size_t lane, WordsPanel& panel) {
-    for (const std::byte* row : rows)  // what is packed next
-      for (std::size_t at = 0; at < n * kBytes; at += 64)
-        __builtin_prefetch(row + offset + n * kBytes + at, 0, 3);
-#pragma GCC unroll 1
-    for (std::size_t b = 0; b < n; ++b, offset += kBytes, far += kRowGroup * kBytes) {
-      const __m256i own = pack_block(rows, offset, b * kBlockValues / 4, far, lane, panel);
-      Transpose256<Avx2>::store(panel.own[b] + lane, own);
-      V::store(panel.d[b] + lane, d(rows, offset));
-    }
-  }
-
- private:
-  static constexpr int kParts = kBlockValues / 32;
-
-  /// Returns each row's sum of products of neighbours.
-  CRIA_INLINE static __m256i pack_block(const Rows& rows, std::size_t offset, std::size_t first,
-                                        const std::byte* far, std::size_t lane, WordsPanel& panel) {
-    Vec scale[8];
-    if constexpr (kScaled) scales(rows, offset, scale);
-    Vec own = V::zero();
-    const auto put = [&](Vec w, int j, std::size_t k) CRIA_INLINE {
-      // Multiplications instead of shifts: there are shuffles enough for the same pipes.
-      const Vec factor = kScaled ? scale[j] : V::splat16(256);
-      const Vec even = _mm256_mulhi_epi16(V::template shl16<8>(w), factor),
-                odd = _mm256_mulhi_epi16(kScaled ? V::bit_and(w, V::splat16(-256)) : w, factor);
-      own = V::madd16(own, even, odd);
-      pin(own);
-      Transpose256<Avx2>::store(panel.words[k][0] + lane, even);
-      Transpose256<Avx2>::store(panel.words[k][1] + lane, odd);
-    };
-    if constexpr (requires { W::kBytewise; }) {
-      using Columns = RowLanes<Avx2Columns>;
-      LaneType<Columns, type>::weights(
-          rows, offset, [&](int j, typename Columns::Vec w0, typename Columns::Vec w1) CRIA_INLINE {
-            fetch_far<kRowGroup * kBytes, kParts>(far, j);
-            const std::size_t k = first + 8 * static_cast<std::size_t>(j);
-            unroll<4>([&](auto c) CRIA_INLINE { put(w0.part[c], j, k + c); });
-            unroll<4>([&](auto c) CRIA_INLINE { put(w1.part[c], j, k + 4 + c); });
-          });
-    } else {
-      Vec decoded[kBlockValues / 16][V::kPacks];
-      for (std::size_t k = 0; k < V::kPacks; ++k) {
-        W::weights(rows + k, offset, [&](int j, Vec w0, Vec w1) CRIA_INLINE {
-          constexpr std::size_t kPack = kRowGroup * kBytes / V::kPacks;
-          fetch_far<kPack, kParts>(far + k * kPack, j);
-          decoded[2 * j][k] = w0;
-          decoded[2 * j + 1][k] = w1;
-        });
-      }
-      keep_in_memory(decoded);
-      for (std::size_t i = 0; i < kBlockValues / 16; ++i) {
-        Transpose256<Avx2>::transpose(decoded[i]);
-        for (std::size_t c = 0; c < 4; ++c) put(decoded[i][c], static_cast<int>(i / 2), first + 4 * i + c);
-      }
-    }
-    return own;
-  }
-  /// Each scale of the eight rows times 256, twice.
-  CRIA_INLINE static void scales(const Rows& rows, std::size_t offset, Vec (&out)[8]) {
-    Vec v[V::kPacks];
-    for (std::size_t k = 0; k < V::kPacks; ++k) {
-      Vec s[1];
-      W::scales(rows + k, offset, s);
-      v[k] = V::template shl16<8>(s[0]);
-    }
-    Transpose256<Avx2>::transpose(v);
-    for (int c = 0; c < 4; ++c) {
-      out[2 * c] = _mm256_blend_epi16(v[c], _mm256_slli_epi32(v[c], 16), 0xAA);
-      out[2 * c + 1] = _mm256_blend_epi16(_mm256_srli_epi32(v[c], 16), v[c], 0xAA);
-    }
-  }
-  CRIA_INLINE static typename V::Float8 d(const Rows& rows, std::size_t offset) {
-    if constexpr (kScaled) return W::d(rows, offset);
-    static_assert(offsetof(BlockQ8_0, d) == 0 && offsetof(BlockIQ4_NL, d) == 0);
-    return _mm256_cvtph_ps(_mm_set_epi64x(four_f16<4>(rows, offset), four_f16<0>(rows, offset)));
-  }
-  /// By general registers, which have nothing else to do.
-  template <std::size_t row>
-  CRIA_INLINE static std::int64_t four_f16(const Rows& rows, std::size_t offset) {
-    std::uint64_t all = 0;
-    unroll<4>([&](auto i) CRIA_INLINE {
-      std::uint16_t bits;
-      std::memcpy(&bits, rows[row + i] + offset, sizeof bits);
-      all |= static_cast<std::uint64_t>(bits) << (16 * i);
-    });
-    asm("" : "+r"(all));
-    return static_cast<std::int64_t>(all);
-  }
-};
 
 /// Fills WordsTokens. groups: 32 columns share floats, else 256.
 template <bool groups>

@@ -36,12 +36,6 @@ struct TokensOf<Kernel> {
   using Type = typename Kernel::Tokens;
 };
 
-/// Whether a type's packer fetches weights itself: PanelPacker::kFetches; its pack() is given what it fetches for later.
-template <class Packer>
-concept FetchesWeights = requires {
-  Packer::kFetches;
-};
-
 /// One tile of at most kGemmPanels panels of rows by the given tokens, the first of which is `token`, over all
 /// columns: block 0, 1, 2 … as kernels/README.md wants it. Rows up to row_end are going to follow.
 template <class Isa, DType type, class Tokens>
@@ -55,8 +49,8 @@ void gemm_tile(const MatMulJob& job, std::size_t row, std::size_t n_rows, std::s
   using Packer = PanelPacker<Isa, type>;
   constexpr std::size_t kBytes = W::kBytes * (kGemmCols / Format<type>::kBlockValues);  // of a row in a panel
   const std::byte* const weights = job.weights + row * job.row_bytes;
-  [[maybe_unused]] const std::byte* far = fetched_beside(weights, kGemmPanels * kGemmRows * job.row_bytes,
-                                                         job.weights + row_end * job.row_bytes, job.next);
+  const std::byte* far = fetched_beside(weights, kGemmPanels * kGemmRows * job.row_bytes,
+                                        job.weights + row_end * job.row_bytes, job.next);
   for (std::size_t k = 0; k < job.cols; k += kGemmCols) {
     const bool last = k + kGemmCols >= job.cols;
     const std::size_t next =
@@ -64,16 +58,10 @@ void gemm_tile(const MatMulJob& job, std::size_t row, std::size_t n_rows, std::s
     std::size_t fetches = (n_tokens + GemmKernel<Isa>::kTokens - 1) / GemmKernel<Isa>::kTokens;
     if constexpr (requires { GemmKernel<Isa>::kFetchesPerPanel; })
       fetches *= n_panels * GemmKernel<Isa>::kFetchesPerPanel;
-    Ahead ahead(weights + next, job.row_bytes, FetchesWeights<Packer> ? 0 : n_rows, kBytes, fetches);
+    Ahead ahead(weights + next, job.row_bytes, Packer::kFetches ? 0 : n_rows, kBytes, fetches);
     if (last) ahead.also(job.out + token * job.out_stride + row, job.out_stride, n_rows, n_tokens, fetches);
-    for (std::size_t p = 0; p < n_panels; ++p) {
-      if constexpr (FetchesWeights<Packer>) {
-        Packer::pack(job, row + p * kGemmRows, rows_of(p), k, far, s.panel[p]);
-        far += kGemmRows * kBytes;
-      } else {
-        Packer::pack(job, row + p * kGemmRows, rows_of(p), k, s.panel[p]);
-      }
-    }
+    for (std::size_t p = 0; p < n_panels; ++p, far += kGemmRows * kBytes)
+      Packer::pack(job, row + p * kGemmRows, rows_of(p), k, far, s.panel[p]);
     GemmKernel<Isa>::template run<panel_shape<Isa, type>()>(x.at(k), s, n_panels, ahead);
   }
   constexpr std::size_t kOutAhead = 8;  // tokens: their rows lie far apart

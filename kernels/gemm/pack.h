@@ -46,8 +46,13 @@ class PanelPacker {
   static constexpr std::size_t kWidth = 4 * V::kLanes;  ///< rows transposed together
 
  public:
-  /// Rows [row, row + n_rows) and up to 256 columns from k on; the last row is repeated to fill the panel.
-  static void pack(const MatMulJob& job, std::size_t row, std::size_t n_rows, std::size_t k, Panel& panel) {
+  /// Whether pack() fetches the weights that are packed next.
+  static constexpr bool kFetches = false;
+
+  /// Rows [row, row + n_rows) and up to 256 columns from k on; the last row is repeated to fill the panel. far: as much as
+  /// they, to be fetched meanwhile by who fetches.
+  static void pack(const MatMulJob& job, std::size_t row, std::size_t n_rows, std::size_t k,
+                   const std::byte* /*far*/, Panel& panel) {
     const std::byte* rows[kGemmRows];
     for (std::size_t i = 0; i < kGemmRows; ++i)
       rows[i] = job.weights + (row + std::min(i, n_rows - 1)) * job.row_bytes;

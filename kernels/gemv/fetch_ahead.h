@@ -23,9 +23,12 @@ class RowGroups {
   RowGroups(std::size_t begin, std::size_t end, std::size_t most, std::size_t row_bytes = 0)
       : begin_(begin), end_(end), most_(most), apart_(row_bytes == 0 ? 0 : (end - begin) / most) {
     constexpr std::size_t kPage = 4096, kLeast = 256, kTries = 8;
-    for (std::size_t i = 0; i < kTries && apart_ > kTries; ++i, --apart_) {
-      const std::size_t place = apart_ * row_bytes % kPage;
-      if (place >= kLeast && place <= kPage - kLeast) break;
+    if (apart_ <= kTries) return;
+    for (std::size_t apart = apart_; apart > apart_ - kTries; --apart) {
+      const std::size_t place = apart * row_bytes % kPage;
+      if (place < kLeast || place > kPage - kLeast) continue;
+      apart_ = apart;
+      return;
     }
   }
   [[nodiscard]] std::size_t size() const { return apart_ + (end_ - rest() + most_ - 1) / most_; }

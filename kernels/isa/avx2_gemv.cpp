@@ -1,5 +1,6 @@
 // The products of integer types with few tokens on avx2.
 #include "kernels/gemv/avx2_wide_iq.h"
+#include "kernels/gemv/avx2_wide_iq1.h"
 #include "kernels/gemv/avx2_wide_iq4.h"
 #include "kernels/gemv/avx2_wide_k.h"
 #include "kernels/gemv/avx2_wide_ternary.h"

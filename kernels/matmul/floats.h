@@ -102,12 +102,16 @@ class FloatMatMul {
 
   void run(std::size_t begin, std::size_t end) {
     if (job_.x->n_tokens <= Block::kFewTokens) {
-      constexpr std::size_t kRowsAtOnce = Block::kDirectRows;
-      const std::size_t groups = (end - begin) / kRowsAtOnce;
-      apart_ = Block::kLongStreams ? groups : 1;
-      for (std::size_t group = 0; group < groups; ++group)
-        direct_rows<kRowsAtOnce>(begin + group * (Block::kLongStreams ? 1 : kRowsAtOnce));
-      for (std::size_t row = begin + groups * kRowsAtOnce; row < end; ++row) direct_rows<1>(row);
+      constexpr std::size_t kMost = Block::kDirectRows;
+      const RowGroups groups(begin, end, kMost, Block::kLongStreams ? job_.row_bytes : 0);
+      for (std::size_t group = 0; group < groups.size(); ++group) {
+        const auto [row, n, apart] = groups[group];
+        apart_ = apart;
+        if (n == kMost)
+          direct_rows<kMost>(row);
+        else
+          for (std::size_t i = 0; i < n; ++i) direct_rows<1>(row + i);
+      }
       return;
     }
     if constexpr (requires(Part * square) { Ops::transpose(square); }) {
