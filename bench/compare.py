@@ -6,6 +6,7 @@
 
 Columns: N is a prompt of so many tokens, tg decoding from an empty cache, @D a prompt of D tokens and decoding behind it. Each type's
 file is written by cria, measured by everybody in turn, round by round, and deleted: a machine that is slow for a while is slow for all.
+What lasts less than about a second (decoding, and prompts of up to 32 tokens) is repeated within a round, and its mean counts.
 Peers run with weights repacked and not, attention fused and not, at depth with each type of cache (so does cria): the fastest counts,
 for each figure by itself. A choice that is nowhere within a fifth of its column's best peer sits out later rounds.
 
@@ -26,6 +27,7 @@ ALL_TYPES = ("Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS IQ
              "IQ1_S IQ1_M TQ1_0 TQ2_0 MXFP4 F16 BF16 F32").split()
 RUN = "machine commit date model columns round engine choice column tokens_per_second share".split()
 SPEED = "machine date commit model column cria peer peer_name peer_choice ratio share rounds".split()
+SHORT, REPETITIONS = 32, 4  # tokens of a prompt that is repeated, and how often
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -48,11 +50,15 @@ def write(path, names, rows):
 
 
 def groups(columns):
-    """[(name, prompts, whether to decode, depth)]: what one run of a program measures."""
+    """[(name, prompts, whether to decode, depth, repetitions)]: what one run of a program measures."""
     depths = [int(column[1:]) for column in columns if column.startswith("@")]
     prompts = [int(column) for column in columns if column.isdigit()]
-    flat = [(" ".join(column for column in columns if not column.startswith("@")), prompts, "tg" in columns, 0)]
-    return (flat if prompts or "tg" in columns else []) + [(f"@{depth}", [], True, depth) for depth in depths]
+    short, long = [n for n in prompts if n <= SHORT], [n for n in prompts if n > SHORT]
+    decodes = "tg" in columns
+    found = [(long, False, 0, 1)] if long else []
+    found += [(short, decodes, 0, REPETITIONS)] if short or decodes else []
+    named = [(" ".join([*map(str, group[0]), *(["tg"] if group[1] else [])]), *group) for group in found]
+    return named + [(f"@{depth}", [], True, depth, 1) for depth in depths]
 
 
 class Rounds:
@@ -77,13 +83,13 @@ class Rounds:
 
     def measure(self, args, engines, model, group):
         """One more round; its rows."""
-        name, prompts, decodes, depth = group
+        _, prompts, decodes, depth, repetitions = group
         rows = []
         for engine in engines:
             for choice in engine.choices(depth):
                 if engine.name != "cria" and (not re.search(args.choices, choice) or self.sits_out(engine.name, choice)):
                     continue
-                speeds = engine.speeds(choice, model, prompts, args.n if decodes else 0, depth, args.t, args.through)
+                speeds = engine.speeds(choice, model, prompts, args.n if decodes else 0, depth, repetitions, args.t, args.through)
                 for column, (speed, share) in speeds.items():
                     rows.append(self.key | {"round": len(self.rounds) + 1, "date": datetime.date.today().isoformat(), "engine": engine.name,
                                             "choice": choice, "column": column, "tokens_per_second": f"{speed:.2f}",

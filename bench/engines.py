@@ -81,14 +81,14 @@ class Peer:
         rest = ["-ctk f16 -ctv f16", "-ctk q8_0 -ctv q8_0"] if depth else ["-fa 0", "-fa 1"]
         return [f"{a} {b}".strip() for a in repack for b in rest]
 
-    def speeds(self, choice, model, prompts, decode, depth, threads, through):
-        """{column: (tokens per second, None)} of one run; empty where it fails."""
+    def speeds(self, choice, model, prompts, decode, depth, repetitions, threads, through):
+        """{column: (tokens per second, None)} of one run, means of the repetitions; empty where it fails."""
         if depth:
             options = choice.replace("-rtr 0", "").replace("-rtr 1", "-rtr").split() + ["-fa"] + (["on"] if self.repacks else [])
             both = batched_bench(self.program("llama-batched-bench"), model, depth, decode, [1], threads, options, through=through)
             return {} if 1 not in both else {f"pp{depth}": (both[1][0], None), f"tg@{depth}": (both[1][1], None)}
         rows = run_json([self.program("llama-bench"), "-m", model, "-p", ",".join(map(str, prompts)) or "0", "-n", str(decode), "-t",
-                         str(threads), "-r", "1", "-o", "json", *choice.split()], through) or []
+                         str(threads), "-r", str(repetitions), "-o", "json", *choice.split()], through) or []
         return {f"pp{row['n_prompt']}" if row["n_prompt"] else "tg": (row["avg_ts"], None) for row in rows}
 
 
@@ -102,13 +102,13 @@ class Cria:
     def choices(self, depth):
         return ["--kv-type f16", "--kv-type q8_0"] if depth else [""]
 
-    def speeds(self, choice, model, prompts, decode, depth, threads, through):
+    def speeds(self, choice, model, prompts, decode, depth, repetitions, threads, through):
         """{column: (tokens per second, share of what the machine allows, None where that is not measured)}."""
         if depth:
             prompt, tokens = cria_sequences(self.program, model, depth, decode, [1], threads, choice.split(), through)[1]
             return {f"pp{depth}": (prompt, None), f"tg@{depth}": (tokens, None)}
         rows = run_json([self.program, "bench", "-m", model, "-p", ",".join(map(str, prompts)) or "0", "-n", str(decode), "-t",
-                         str(threads), "-r", "1", "--roofline", "--json", *choice.split()], through)
+                         str(threads), "-r", str(repetitions), "--roofline", "--json", *choice.split()], through)
         if rows is None:
             sys.exit("cria failed")
         return {row["test"] if row["test"].startswith("pp") else "tg": (row["tokens_per_second"], row["roofline_fraction"])

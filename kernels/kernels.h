@@ -26,7 +26,7 @@ struct MatMulJob {
   /// The weights that this thread reads after the rows of the call: fetched ahead instead of what lies behind them in
   /// memory; null: what lies there is next.
   const std::byte* next = nullptr;
-  /// x as MatMulKernel::lay_out leaves it; null: kernels that want it do so themselves, for every range of rows.
+  /// x as LayOut::run of the kernel leaves it; null: kernels that want it do so themselves, for every range of rows.
   const std::byte* laid_out = nullptr;
 };
 
@@ -40,18 +40,24 @@ std::size_t matmul_scratch_bytes(std::size_t cols) noexcept;
 /// Row ranges that start at multiples of this waste no lanes.
 inline constexpr std::size_t kRowTile = 32;
 
-/// Lays tokens [t0, t1) of quantized activations out for products of many tokens, the same for every type that wants this
-/// form. to: laid_out_bytes(x.n_tokens, x.cols) bytes, 64-byte aligned, of all tokens.
-using LayOutFn = void (*)(const Activations& x, std::size_t t0, std::size_t t1, std::byte* to);
-std::size_t laid_out_bytes(std::size_t n_tokens,
-                           std::size_t cols) noexcept;  ///< what LayOutFn fills, of all tokens
-/// Products of fewer tokens do not look at it.
-inline constexpr std::size_t kLaidOutFrom = 65;
+/// Lays quantized activations out as a kernel wants them, once for all rows: MatMulJob::laid_out. Kernels with equal functions
+/// and forms of activations share what is laid out.
+struct LayOut {
+  /// Tokens [t0, t1) of x, or what begins with one of them. to: bytes(x.n_tokens, x.cols) bytes, 64-byte aligned, of all tokens.
+  void (*run)(const Activations& x, std::size_t t0, std::size_t t1,
+              std::byte* to) = nullptr;  ///< null: nothing is gained
+  std::size_t (*bytes)(std::size_t n_tokens, std::size_t cols) = nullptr;
+  std::size_t from = 0, to = 0;  ///< products of [from, to] tokens look at it
+
+  [[nodiscard]] bool wanted(std::size_t n_tokens) const {
+    return run != nullptr && from <= n_tokens && n_tokens <= to;
+  }
+};
 
 struct MatMulKernel {
   ActType act = ActType::None;  ///< how activations must be given
   MatMulFn run = nullptr;       ///< null: the type cannot be a weight matrix
-  LayOutFn lay_out = nullptr;   ///< what gives MatMulJob::laid_out; null: nothing is gained by it
+  LayOut lay_out{};
 };
 
 /// Encodes n_values (whole blocks; where rows begin with a header, one row) of x as blocks of one type with a

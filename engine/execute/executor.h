@@ -197,7 +197,7 @@ class Executor {
   // What nodes compute now.
   const BatchRows* batch_ = nullptr;
   std::size_t begin_ = 0, end_ = 0;
-  ActType laid_out_ = ActType::None;  // the form of the node's input that is in WorkMemory::laid_out
+  const MatMulKernel* laid_out_ = nullptr;  // whose layout of the node's input is in WorkMemory::laid_out
 
   const std::atomic<bool>* stop_ = nullptr;
   NodeObserver observer_;

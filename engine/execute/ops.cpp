@@ -40,20 +40,20 @@ void Executor::scale_products(const Matrix& m, float* out, std::size_t out_strid
   }
 }
 
-// Once for all rows what kernels of many tokens want. Matrices of a node that want another form do without.
+// Once for all rows what kernels of several tokens want. Matrices of a node that want something else do without.
 void Executor::lay_out(const Node& node) {
-  laid_out_ = ActType::None;
-  if (work_.laid_out == nullptr || count() < kLaidOutFrom) return;
-  const auto m =
-      std::ranges::find_if(node.matrices, [&](const Matrix& matrix) { return lays_out(node, matrix); });
+  laid_out_ = nullptr;
+  if (work_.laid_out == nullptr) return;
+  const auto m = std::ranges::find_if(node.matrices,
+                                      [&](const Matrix& matrix) { return lays_out(node, matrix, count()); });
   if (m == node.matrices.end()) return;
   const Activations x = work_[node.in].view(m->kernel.act, begin_, end_);
-  constexpr std::size_t kTogether = 8;  // tokens
-  team_.run(divide_up(count(), kTogether), [&](std::size_t chunk, unsigned) {
-    const std::size_t begin = chunk * kTogether;
-    m->kernel.lay_out(x, begin, std::min(count(), begin + kTogether), work_.laid_out);
+  const std::size_t together = count() < 64 ? 4 : 8;  // tokens
+  team_.run(divide_up(count(), together), [&](std::size_t chunk, unsigned) {
+    const std::size_t begin = chunk * together;
+    m->kernel.lay_out.run(x, begin, std::min(count(), begin + together), work_.laid_out);
   });
-  laid_out_ = m->kernel.act;
+  laid_out_ = &m->kernel;
 }
 
 // Rows [row_begin, row_end) of out = residual + W·in·scale + bias for the current tokens; nothing is added to
@@ -71,7 +71,9 @@ void Executor::multiply(const Matrix& m, ValueId in, ValueId out, const float* r
   job.out = to.row(first_row(out));
   job.out_stride = to.width;
   job.residual = residual;
-  if (m.kernel.lay_out != nullptr && m.kernel.act == laid_out_) job.laid_out = work_.laid_out;
+  if (laid_out_ != nullptr && m.kernel.act == laid_out_->act &&
+      m.kernel.lay_out.run == laid_out_->lay_out.run)
+    job.laid_out = work_.laid_out;
   assert(!m.scale || residual == nullptr);
   m.kernel.run(job, row_begin, row_end, scratch(seat));
   scale_products(m, job.out + row_begin, to.width, count(), row_begin, row_end);

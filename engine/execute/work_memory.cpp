@@ -62,10 +62,13 @@ std::size_t scratch_bytes(const Graph& graph) {
 std::size_t most_laid_out(const Graph& graph, std::size_t n_tokens) {
   std::size_t bytes = 0;
   for (const Node& node : graph.nodes) {
-    for (const Matrix& m : node.matrices)
-      if (lays_out(node, m)) bytes = std::max(bytes, laid_out_bytes(n_tokens, m.weight.cols()));
+    for (const Matrix& m : node.matrices) {
+      const LayOut& lay_out = m.kernel.lay_out;
+      if (const std::size_t n = std::min(n_tokens, lay_out.to); lays_out(node, m, n))
+        bytes = std::max(bytes, lay_out.bytes(n, m.weight.cols()));
+    }
   }
-  return n_tokens < kLaidOutFrom ? 0 : bytes;
+  return bytes;
 }
 
 Activations place_acts(Bump& bump, ActType type, std::size_t n_tokens, std::size_t cols) {
@@ -193,9 +196,9 @@ void lay_out(Bump& bump, WorkMemory& work, const Graph& graph, const WorkShape& 
 
 }  // namespace
 
-bool lays_out(const Node& node, const Matrix& m) {
+bool lays_out(const Node& node, const Matrix& m, std::size_t n_tokens) {
   const bool dense = node.op == Op::MatMul || node.op == Op::Heads || node.op == Op::FeedForward;
-  return dense && m.kernel.lay_out != nullptr;
+  return dense && m.kernel.lay_out.wanted(n_tokens);
 }
 
 Activations token_range(const Activations& acts, std::size_t begin, std::size_t end) {

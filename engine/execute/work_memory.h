@@ -24,8 +24,9 @@ struct Value {
   void copy_row(std::size_t from, std::size_t to) const;
 };
 
-/// Whether the input of a node's matrix is laid out once for all of its rows: not where experts gather what they read.
-bool lays_out(const Node& node, const Matrix& m);
+/// Whether so many tokens of the input of a node's matrix are laid out once for all of its rows: not where experts gather
+/// what they read.
+bool lays_out(const Node& node, const Matrix& m, std::size_t n_tokens);
 
 /// A part of quantized activations: tokens [begin, end), columns [col, col+cols) of one token only if cols is
 /// not the whole width.
@@ -59,7 +60,7 @@ struct WorkMemory {
   std::vector<float*> ropes;     ///< by index in Graph::ropes: [n_batch][n_rot]
   std::byte* scratch = nullptr;  ///< scratch_stride bytes per thread
   std::size_t scratch_stride = 0;
-  /// The input of the node that is computed, laid out (MatMulKernel::lay_out); null where no kernel wants that.
+  /// The input of the node that is computed, laid out (LayOut); null where no kernel wants that.
   std::byte* laid_out = nullptr;
   Routing routing;
   /// Countdowns of what is quantized when its last part is computed; 0 between regions.

@@ -113,8 +113,9 @@ void few_rows(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, 
   constexpr FewRowsShape kShape = Packer::kShape;
   constexpr std::size_t kBlockValues = Packer::kBlockValues, kBytes = Packer::kBytes;
   constexpr auto& kernels = kTileProducts<kShape>;
-  auto* const tiles = reinterpret_cast<TokenTile*>(scratch);
-  lay_out_tiles<kShape>(*job.x, tiles);
+  if (job.laid_out == nullptr) lay_out_tiles<kShape>(*job.x, 0, job.x->n_tokens, scratch);
+  const auto* const tiles =
+      reinterpret_cast<const TokenTile*>(job.laid_out != nullptr ? job.laid_out : scratch);
   const std::size_t n = job.x->n_tokens, n_tiles = token_tiles(n);
   const auto first = [&](std::size_t tile) { return n * tile / n_tiles; };
   const std::byte* const end = job.weights + row_end * job.row_bytes;

@@ -125,25 +125,61 @@ template <bool groups>
 inline constexpr std::array kWordsTiles = {WordsTile<groups, 1>::run, WordsTile<groups, 2>::run,
                                            WordsTile<groups, 3>::run, WordsTile<groups, 4>::run};
 
-/// Products of rows of one type with some tokens, as few tiles as can be, and as equal.
+/// Tiles of all tokens of a product, as few as can be, and as equal.
+class WordsTiles {
+ public:
+  explicit WordsTiles(std::size_t n_tokens) : n_(n_tokens), size_(words_tiles(n_tokens)) {}
+  [[nodiscard]] std::size_t size() const { return size_; }
+  /// The first token of tile i.
+  [[nodiscard]] std::size_t first(std::size_t i) const { return n_ * i / size_; }
+  [[nodiscard]] std::size_t tokens(std::size_t i) const { return first(i + 1) - first(i); }
+
+ private:
+  std::size_t n_, size_;
+};
+
+/// Fills to[block of 256 columns][stride] with tile i of the tokens.
+template <bool groups>
+void lay_out_words(const Activations& x, const WordsTiles& tiles, std::size_t i, std::size_t stride,
+                   WordsTokens* to) {
+  for (std::size_t k = 0; k < x.cols; k += kGemmCols, to += stride)
+    WordsLayout<groups>::tile(x, tiles.first(i), tiles.tokens(i), k, std::min(kGemmCols, x.cols - k), *to);
+}
+/// LayOut::run, of the tiles that begin with one of the tokens.
+template <bool groups>
+void lay_out_words(const Activations& x, std::size_t t0, std::size_t t1, std::byte* to) {
+  const WordsTiles tiles(x.n_tokens);
+  for (std::size_t i = 0; i < tiles.size(); ++i)
+    if (tiles.first(i) >= t0 && tiles.first(i) < t1)
+      lay_out_words<groups>(x, tiles, i, tiles.size(), reinterpret_cast<WordsTokens*>(to) + i);
+}
+
+/// Products of rows of one type with the tokens of some tiles.
 template <DType type>
 class WordsRows {
   using Packer = WordsPacker<type>;
   static constexpr std::size_t kRows = kWordsPanels * kWordsRows;
 
  public:
-  /// Tokens [token, token + n), n <= words_tokens_together(job.cols).
-  WordsRows(const MatMulJob& job, std::size_t token, std::size_t n, std::byte* scratch)
+  static constexpr bool kGroups = Packer::kGroups;
+
+  /// Tiles [begin, end), of words_tokens_together(job.cols) tokens at most.
+  WordsRows(const MatMulJob& job, std::size_t begin, std::size_t end, std::byte* scratch)
       : job_(job),
-        token_(token),
-        n_(n),
-        n_tiles_((n + kWordsTokens - 1) / kWordsTokens),
-        acc_(reinterpret_cast<WordsSums*>(scratch)),
-        tokens_(reinterpret_cast<WordsTokens*>(scratch + kWordsPanels * sizeof(WordsSums))) {
-    WordsTokens* to = tokens_;
-    for (std::size_t k = 0; k < job.cols; k += kGemmCols)
-      for (std::size_t i = 0; i < n_tiles_; ++i, ++to)
-        WordsLayout<Packer::kGroups>::tile(*job.x, token + first(i), in_tile(i), k, columns(k), *to);
+        tiles_(job.x->n_tokens),
+        begin_(begin),
+        end_(end),
+        acc_(reinterpret_cast<WordsSums*>(scratch)) {
+    if (job.laid_out != nullptr) {
+      tokens_ = reinterpret_cast<const WordsTokens*>(job.laid_out) + begin;
+      stride_ = tiles_.size();
+      return;
+    }
+    auto* const own = reinterpret_cast<WordsTokens*>(scratch + kWordsPanels * sizeof(WordsSums));
+    tokens_ = own;
+    stride_ = end - begin;
+    for (std::size_t i = begin; i < end; ++i)
+      lay_out_words<Packer::kGroups>(*job.x, tiles_, i, stride_, own + (i - begin));
   }
 
   void run(std::size_t row_begin, std::size_t row_end) {
@@ -154,32 +190,33 @@ class WordsRows {
       const std::byte* const rows = job_.weights + r * job_.row_bytes;
       multiply(rows, n_rows, n_panels, fetched_beside(rows, kRows * job_.row_bytes, end, job_.next));
       for (std::size_t p = 0; p < n_panels; ++p)
-        for (std::size_t t = 0; t < n_; ++t)
-          put(r + p * kWordsRows, std::min(kWordsRows, n_rows - p * kWordsRows), token_ + t, acc_[p][t]);
+        for (std::size_t t = 0; t < n_tokens(); ++t)
+          put(r + p * kWordsRows, std::min(kWordsRows, n_rows - p * kWordsRows), tiles_.first(begin_) + t,
+              acc_[p][t]);
     }
   }
 
  private:
-  [[nodiscard]] std::size_t first(std::size_t tile) const { return n_ * tile / n_tiles_; }
-  [[nodiscard]] std::size_t in_tile(std::size_t tile) const { return first(tile + 1) - first(tile); }
+  [[nodiscard]] std::size_t n_tokens() const { return tiles_.first(end_) - tiles_.first(begin_); }
   [[nodiscard]] std::size_t columns(std::size_t k) const { return std::min(kGemmCols, job_.cols - k); }
 
   void multiply(const std::byte* row, std::size_t n_rows, std::size_t n_panels, const std::byte* far) {
     const std::byte* rows[kRows / kRowGroup][kRowGroup];
     for (std::size_t i = 0; i < kRows; ++i)
       rows[i / kRowGroup][i % kRowGroup] = row + std::min(i, n_rows - 1) * job_.row_bytes;
-    for (std::size_t p = 0; p < n_panels; ++p) std::memset(acc_[p], 0, n_ * sizeof acc_[p][0]);
+    for (std::size_t p = 0; p < n_panels; ++p) std::memset(acc_[p], 0, n_tokens() * sizeof acc_[p][0]);
     std::size_t offset = kHeaderBytes<type>;
     const WordsTokens* x = tokens_;
-    for (std::size_t k = 0; k < job_.cols; k += kGemmCols, x += n_tiles_) {
+    for (std::size_t k = 0; k < job_.cols; k += kGemmCols, x += stride_) {
       const std::size_t n_blocks = columns(k) / Packer::kBlockValues, bytes = n_blocks * Packer::kBytes;
       for (std::size_t g = 0; g < n_panels * (kWordsRows / kRowGroup); ++g, far += kRowGroup * bytes)
         Packer::pack(rows[g], offset, n_blocks, far, g * kRowGroup % kWordsRows,
                      panel_[g * kRowGroup / kWordsRows]);
       offset += bytes;
-      for (std::size_t i = 0; i < n_tiles_; ++i)
+      for (std::size_t i = begin_; i < end_; ++i)
         for (std::size_t p = 0; p < n_panels; ++p)
-          kWordsTiles<Packer::kGroups>[in_tile(i) - 1](panel_[p], x[i], columns(k) / 32, acc_[p] + first(i));
+          kWordsTiles<Packer::kGroups>[tiles_.tokens(i) - 1](
+              panel_[p], x[i - begin_], columns(k) / 32, acc_[p] + (tiles_.first(i) - tiles_.first(begin_)));
     }
   }
   void put(std::size_t row, std::size_t n_rows, std::size_t token, const float* sums) const {
@@ -192,21 +229,20 @@ class WordsRows {
   }
 
   const MatMulJob& job_;
-  std::size_t token_, n_, n_tiles_;
+  WordsTiles tiles_;
+  std::size_t begin_, end_, stride_;
   WordsSums* acc_;
-  WordsTokens* tokens_;  ///< [block of columns][tile]
+  const WordsTokens* tokens_;  ///< [block of columns][stride_ tiles]
   WordsPanel panel_[kWordsPanels];
 };
 
 /// A MatMulFn for types whose weights have the full range of a byte.
 template <DType type>
 void words_rows(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
-  const std::size_t all = job.x->n_tokens, most = words_tokens_together(job.cols),
-                    waves = (all + most - 1) / most;
-  for (std::size_t i = 0; i < waves; ++i) {
-    const std::size_t first = all * i / waves, end = all * (i + 1) / waves;
-    WordsRows<type>(job, first, end - first, scratch).run(row_begin, row_end);
-  }
+  const std::size_t tiles = words_tiles(job.x->n_tokens),
+                    most = words_tokens_together(job.cols) / kWordsTokens, waves = (tiles + most - 1) / most;
+  for (std::size_t i = 0; i < waves; ++i)
+    WordsRows<type>(job, tiles * i / waves, tiles * (i + 1) / waves, scratch).run(row_begin, row_end);
 }
 
 }  // namespace cria

@@ -10,6 +10,9 @@
 
 namespace cria {
 
+/// Products of fewer tokens do not look at it.
+inline constexpr std::size_t kLaidOutFrom = 65;
+
 /// Tokens of a tile at most.
 inline constexpr std::size_t kLaidOutTile = 15;
 
@@ -35,7 +38,7 @@ struct alignas(64) LaidOutToken {
 /// With the last one repeated, for tiles of a multiple of four.
 constexpr std::size_t padded_tokens(std::size_t n) { return n + 3; }
 
-constexpr std::size_t laid_out_bytes_of(std::size_t n_tokens, std::size_t cols) {
+constexpr std::size_t laid_out_bytes(std::size_t n_tokens, std::size_t cols) {
   return (cols + kGemmCols - 1) / kGemmCols * padded_tokens(n_tokens) * sizeof(LaidOutToken);
 }
 

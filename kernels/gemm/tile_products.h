@@ -5,6 +5,7 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
@@ -62,16 +63,17 @@ void lay_out_tile_token(const Activations& x, std::size_t token, std::size_t k, 
   }
 }
 
-/// Fills out[block of 256 columns][tile] with all tokens: as few tiles as can be, and as equal.
+/// Fills TokenTile[block of 256 columns][tile] with tokens [t0, t1) of all: as few tiles as can be, and as equal.
 template <FewRowsShape shape>
-void lay_out_tiles(const Activations& x, TokenTile* out) {
+void lay_out_tiles(const Activations& x, std::size_t t0, std::size_t t1, std::byte* to) {
+  auto* const tiles = reinterpret_cast<TokenTile*>(to);
   const std::size_t n = x.n_tokens, n_tiles = token_tiles(n);
-  for (std::size_t k = 0; k < x.cols; k += kGemmCols) {
-    const std::size_t cols = x.cols - k < kGemmCols ? x.cols - k : kGemmCols;
-    for (std::size_t i = 0; i < n_tiles; ++i, ++out) {
-      const std::size_t first = n * i / n_tiles, end = n * (i + 1) / n_tiles;
-      for (std::size_t t = first; t < end; ++t) lay_out_tile_token<shape>(x, t, k, cols, t - first, *out);
-    }
+  for (std::size_t i = 0; i < n_tiles; ++i) {
+    const std::size_t first = n * i / n_tiles, end = n * (i + 1) / n_tiles;
+    for (std::size_t t = std::max(first, t0); t < std::min(end, t1); ++t)
+      for (std::size_t k = 0; k < x.cols; k += kGemmCols)
+        lay_out_tile_token<shape>(x, t, k, std::min(kGemmCols, x.cols - k), t - first,
+                                  tiles[k / kGemmCols * n_tiles + i]);
   }
 }
 

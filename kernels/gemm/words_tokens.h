@@ -26,7 +26,16 @@ struct alignas(64) WordsTokens {
 
 using WordsSums = float[kWordsMostTokens][kWordsRows];  ///< of a panel
 
-/// How many tokens of so long rows are laid out at a time: 2 MiB, but not so few that decoding the weights again would count.
+constexpr std::size_t words_tiles(std::size_t n_tokens) {
+  return (n_tokens + kWordsTokens - 1) / kWordsTokens;
+}
+
+/// Bytes that n tokens of rows of `cols` values take.
+constexpr std::size_t words_tokens_bytes(std::size_t n_tokens, std::size_t cols) {
+  return (cols + kGemmCols - 1) / kGemmCols * words_tiles(n_tokens) * sizeof(WordsTokens);
+}
+
+/// How many tokens of so long rows are multiplied at a time: 2 MiB, but not so few that decoding the weights again would count.
 constexpr std::size_t words_tokens_together(std::size_t cols) {
   const std::size_t tile = (cols + kGemmCols - 1) / kGemmCols * sizeof(WordsTokens);
   return std::clamp((std::size_t{2} << 20) / std::max<std::size_t>(tile, 1) * kWordsTokens, std::size_t{32},
@@ -35,9 +44,7 @@ constexpr std::size_t words_tokens_together(std::size_t cols) {
 
 /// Bytes of scratch that the tokens of rows of `cols` values take, with the sums.
 constexpr std::size_t words_bytes(std::size_t cols) {
-  return kWordsPanels * sizeof(WordsSums) + (cols + kGemmCols - 1) / kGemmCols *
-                                                (words_tokens_together(cols) / kWordsTokens) *
-                                                sizeof(WordsTokens);
+  return kWordsPanels * sizeof(WordsSums) + words_tokens_bytes(words_tokens_together(cols), cols);
 }
 
 }  // namespace cria

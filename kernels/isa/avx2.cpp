@@ -1,4 +1,6 @@
 // The kernels of avx2, but for the products and encoders, which are units of their own.
+#include <algorithm>
+
 #include "kernels/gemm/token_tiles.h"
 #include "kernels/isa/make_kernels.h"
 #include "kernels/matmul/integers.h"
@@ -7,7 +9,7 @@ namespace cria {
 
 /// Measured on Zen 3 with whole models and single products: two tokens are a GEMV's, or four of types without integer scales.
 /// Weights of the full range of a byte have kernels of their own for up to 128. More tokens are a GEMM's: its panel is of more
-/// rows, and no thread lays tokens out for it.
+/// rows.
 template <DType type>
 struct FewestTokens<Avx2, type> {
   static constexpr bool kBytes = Format<type>::kTraits.q_max - Format<type>::kTraits.q_min > 127;
@@ -16,9 +18,27 @@ struct FewestTokens<Avx2, type> {
   static_assert(kBytes || kFew <= kTiledTokens);
 };
 
+namespace {
+
+MatMulKernel matmul(DType type) {
+  MatMulKernel kernel = int_matmul<Avx2>(type);
+  if (kernel.run == nullptr) return kernel;
+  kernel.lay_out = few_layout<Avx2>(type);
+  with_dtype(type, [&](auto t) {
+    if constexpr (is_integer(Format<t>::kClass)) {
+      using Most = FewestTokens<Avx2, t>;
+      kernel.lay_out.from = std::max(kernel.lay_out.from, Most::kGemv + 1);
+      kernel.lay_out.to = Most::kFew;
+    }
+  });
+  return kernel;
+}
+
+}  // namespace
+
 template <>
 KernelSet kernels_of<Avx2>() noexcept {
-  return make_kernels<Avx2, int_matmul<Avx2>>();
+  return make_kernels<Avx2, matmul>();
 }
 
 }  // namespace cria

@@ -10,10 +10,13 @@ namespace {
 
 /// Weights of the full range of a byte, as words but for so few tokens that it does not pay to pack them.
 template <DType type>
+inline constexpr std::size_t kFewestForWords =
+    Format<type>::kClass == DotClass::Super256 ? 12 : kBytesTokens + 1;
+
+template <DType type>
 void bytes_or_words(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
   constexpr bool kSuper = Format<type>::kClass == DotClass::Super256;
-  constexpr std::size_t kFewestForWords = kSuper ? 12 : kBytesTokens + 1;
-  if (job.x->n_tokens >= kFewestForWords)
+  if (job.x->n_tokens >= kFewestForWords<type>)
     words_rows<type>(job, row_begin, row_end, scratch);
   else if constexpr (kSuper)
     few_rows<type>(job, row_begin, row_end, scratch);
@@ -31,6 +34,19 @@ MatMulFn few_kernel<Avx2>(DType type) {
       return few_rows<t>;
     }
     return nullptr;
+  });
+}
+
+template <>
+LayOut few_layout<Avx2>(DType type) {
+  return with_dtype(type, [](auto t) -> LayOut {
+    if constexpr (is_integer(Format<t>::kClass)) {
+      if constexpr (LaneType<RowLanes<Avx2>, t>::kFull)
+        return {lay_out_words<WordsRows<t>::kGroups>, words_tokens_bytes, kFewestForWords<t>};
+      else
+        return {lay_out_tiles<RowPacker<t>::kShape>, token_tiles_bytes};
+    }
+    return {};
   });
 }
 

@@ -1,5 +1,7 @@
 // The avx512intel kernels: integer products of many tokens by the micro-kernel for Intel's processors, those of one
 // token where avx512intel_gemv.cpp says so; all else is avx512vnni's.
+#include <limits>
+
 #include "kernels/gemm/avx512_intel.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/isa/instruction_set.h"
@@ -46,7 +48,9 @@ KernelSet others() { return runs_here<Avx512Bf16>() ? kernels_of<Avx512Bf16>() :
 MatMulKernel matmul(DType type) {
   MatMulKernel kernel = int_matmul<Avx512Intel>(type);
   if (kernel.run == nullptr) return others().matmul(type);
-  if (with_dtype(type, [](auto t) { return has_own_gemm<t>(); })) kernel.lay_out = IntelLayout::run;
+  if (with_dtype(type, [](auto t) { return has_own_gemm<t>(); }))
+    kernel.lay_out = {IntelLayout::run, laid_out_bytes, kLaidOutFrom,
+                      std::numeric_limits<std::size_t>::max()};
   return kernel;
 }
 

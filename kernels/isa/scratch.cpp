@@ -14,12 +14,8 @@ namespace cria {
 
 std::size_t matmul_scratch_bytes(std::size_t cols) noexcept {
   return std::max({float_matmul_scratch_bytes(cols),
-                   sizeof(GemmScratch) + laid_out_bytes_of(laid_out_together(cols), cols),
-                   few_tokens_bytes(cols), token_tiles_bytes(cols), words_bytes(cols)});
-}
-
-std::size_t laid_out_bytes(std::size_t n_tokens, std::size_t cols) noexcept {
-  return laid_out_bytes_of(n_tokens, cols);
+                   sizeof(GemmScratch) + laid_out_bytes(laid_out_together(cols), cols),
+                   few_tokens_bytes(cols), token_tiles_bytes(kTiledTokens, cols), words_bytes(cols)});
 }
 
 std::size_t attention_scratch_bytes(std::size_t /*n_heads*/, std::size_t /*n_kv_heads*/, std::size_t head_dim,

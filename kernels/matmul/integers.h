@@ -15,6 +15,8 @@ MatMulFn gemm_kernel(DType type);  // gemm/gemm.h
 
 template <class Isa>
 MatMulFn few_kernel(DType type);  // gemm/few.h
+template <class Isa>
+LayOut few_layout(DType type);  // how it wants activations, and from how many tokens on
 
 /// How many tokens a GEMV takes, and how many the kernel of few tokens; from more on, a GEMM pays. (Amx: isa/amx.cpp)
 template <class Isa, DType type>

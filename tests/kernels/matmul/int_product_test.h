@@ -103,11 +103,11 @@ void expect_equal(DType type, ProductShape s, bool at_end, bool residual, Fill f
     run(set->matmul(type), out);
     EXPECT_TRUE(out == expected) << set->isa << ' ' << info.name << ' ' << s.rows << " rows, " << s.blocks
                                  << " blocks, " << s.tokens << " tokens";
-    const LayOutFn lay_out = set->matmul(type).lay_out;
-    if (lay_out == nullptr || s.tokens < kLaidOutFrom) continue;
-    Buffer<std::byte> laid_out(laid_out_bytes(s.tokens, cols));
-    lay_out(in.acts, s.tokens / 3, s.tokens, laid_out.data());
-    lay_out(in.acts, 0, s.tokens / 3, laid_out.data());
+    const LayOut lay_out = set->matmul(type).lay_out;
+    if (!lay_out.wanted(s.tokens)) continue;
+    Buffer<std::byte> laid_out(lay_out.bytes(s.tokens, cols));
+    lay_out.run(in.acts, s.tokens / 3, s.tokens, laid_out.data());
+    lay_out.run(in.acts, 0, s.tokens / 3, laid_out.data());
     out = copy_at(base, 0);
     run(set->matmul(type), out, laid_out.data());
     EXPECT_TRUE(out == expected) << set->isa << ' ' << info.name << ", laid out before";
