@@ -18,24 +18,25 @@
 namespace cria {
 
 /// Register blocks, rows × tokens. From a panel one register of the 16 lanes is walked at a time, straight
-/// from the file all. kPacked: the tokens of a block are copied together, for want of registers (their
-/// addresses) and of ways of the L1 (tokens lie 4 KiB apart or a multiple). kFewTokens: up to here a panel costs more than
-/// it saves; kTilesFrom: from here on it pays to transpose the rows (float_tiles.h). kLongStreams: as in RowLanes.
+/// from the file all: kRowsOfOne rows with a single token, or kDirectRows with kDirectTokens. kPacked: the tokens of a block
+/// are copied together, for want of registers (their addresses) and of ways of the L1 (tokens lie 4 KiB apart or a multiple).
+/// kFewTokens: up to here a panel costs more than it saves; kTilesFrom: from here on it pays to transpose the rows
+/// (float_tiles.h). kLongStreams: as in RowLanes.
 template <class Isa>
 struct FloatBlock {
-  static constexpr std::size_t kRows = 4, kTokens = 6, kDirectRows = 3, kDirectTokens = 2;
+  static constexpr std::size_t kRows = 4, kTokens = 6, kDirectRows = 3, kDirectTokens = 2, kRowsOfOne = 3;
   static constexpr std::size_t kFewTokens = 6, kTilesFrom = 128;
   static constexpr bool kPacked = true, kLongStreams = false;
 };
 template <>
 struct FloatBlock<Avx2> {
-  static constexpr std::size_t kRows = 3, kTokens = 4, kDirectRows = 3, kDirectTokens = 2;
+  static constexpr std::size_t kRows = 3, kTokens = 4, kDirectRows = 3, kDirectTokens = 2, kRowsOfOne = 6;
   static constexpr std::size_t kFewTokens = 24, kTilesFrom = 128;
   static constexpr bool kPacked = true, kLongStreams = true;
 };
 template <>
 struct FloatBlock<Avx512> {
-  static constexpr std::size_t kRows = 4, kTokens = 6, kDirectRows = 4, kDirectTokens = 6;
+  static constexpr std::size_t kRows = 4, kTokens = 6, kDirectRows = 4, kDirectTokens = 6, kRowsOfOne = 4;
   static constexpr std::size_t kFewTokens = 32, kTilesFrom = 33;
   static constexpr bool kPacked = false, kLongStreams = false;
 };
@@ -101,19 +102,8 @@ class FloatMatMul {
         tokens_(sums_ + panel_rows(job.cols * kSplit) * kWave * kFloatLanes) {}
 
   void run(std::size_t begin, std::size_t end) {
-    if (job_.x->n_tokens <= Block::kFewTokens) {
-      constexpr std::size_t kMost = Block::kDirectRows;
-      const RowGroups groups(begin, end, kMost, Block::kLongStreams ? job_.row_bytes : 0);
-      for (std::size_t group = 0; group < groups.size(); ++group) {
-        const auto [row, n, apart] = groups[group];
-        apart_ = apart;
-        if (n == kMost)
-          direct_rows<kMost>(row);
-        else
-          for (std::size_t i = 0; i < n; ++i) direct_rows<1>(row + i);
-      }
-      return;
-    }
+    if (job_.x->n_tokens == 1) return direct<Block::kRowsOfOne>(begin, end);
+    if (job_.x->n_tokens <= Block::kFewTokens) return direct<Block::kDirectRows>(begin, end);
     if constexpr (requires(Part * square) { Ops::transpose(square); }) {
       if (job_.x->n_tokens >= Block::kTilesFrom) {
         tiles(begin, end);
@@ -159,6 +149,18 @@ class FloatMatMul {
     }
   }
 
+  template <std::size_t most>
+  void direct(std::size_t begin, std::size_t end) {
+    const RowGroups groups(begin, end, most, Block::kLongStreams ? job_.row_bytes : 0);
+    for (std::size_t group = 0; group < groups.size(); ++group) {
+      const auto [row, n, apart] = groups[group];
+      apart_ = apart;
+      if (n == most)
+        direct_rows<most>(row);
+      else
+        for (std::size_t i = 0; i < n; ++i) direct_rows<1>(row + i);
+    }
+  }
   /// Each block of tokens that meets the same rows fetches its part of those that come later, or memory would idle
   /// while the others do.
   struct Fetches {
