@@ -22,14 +22,15 @@ namespace {
 
 MatMulKernel matmul(DType type) {
   MatMulKernel kernel = int_matmul<Avx2>(type);
-  if (kernel.run == nullptr) return kernel;
-  kernel.lay_out = few_layout<Avx2>(type);
-  with_dtype(type, [&](auto t) {
+  kernel.lay_out = with_dtype(type, [](auto t) -> LayOut {
     if constexpr (is_integer(Format<t>::kClass)) {
       using Most = FewestTokens<Avx2, t>;
-      kernel.lay_out.from = std::max(kernel.lay_out.from, Most::kGemv + 1);
-      kernel.lay_out.to = Most::kFew;
+      LayOut layout = few_layout<Avx2>(t);
+      layout.from = std::max(layout.from, Most::kGemv + 1);
+      layout.to = Most::kFew;
+      return layout;
     }
+    return {};
   });
   return kernel;
 }
