@@ -118,12 +118,14 @@ struct KernelSet {
 
   /// The machine's limits (kernels/isa/peak.h): loops of int8 dot products, of a matrix unit where the kernels
   /// use one, of float32 FMA, and of bfloat16 pairs where there is an instruction for them, each returning
-  /// the multiply-adds that its rounds do; and a streaming read. Null: none.
+  /// the multiply-adds that its rounds do; and streaming reads, in order and by several streams. Null: none, but every set
+  /// reads in order.
   std::uint64_t (*int8_peak)(std::uint64_t rounds) = nullptr;
   std::uint64_t (*matrix_peak)(std::uint64_t rounds) = nullptr;
   std::uint64_t (*float_peak)(std::uint64_t rounds) = nullptr;
   std::uint64_t (*bf16_peak)(std::uint64_t rounds) = nullptr;
   void (*read_peak)(const std::byte* bytes, std::size_t n) = nullptr;
+  void (*read_streams_peak)(const std::byte* bytes, std::size_t n) = nullptr;
 };
 
 /// The instruction sets compiled in that this machine can run, best first; "scalar" is always the last.

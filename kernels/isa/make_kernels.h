@@ -50,6 +50,7 @@ constexpr KernelSet make_kernels() {
     set.int8_peak = int8_peak<Isa>;
     set.float_peak = float_peak<Isa>;
     set.read_peak = read_peak<Isa>;
+    set.read_streams_peak = read_streams_peak<Isa>;
   }
   return set;
 }

@@ -145,13 +145,8 @@ class Bench {
 
   static Roofline measure(unsigned threads) {
     const Roofline limit = measure_roofline(*active_kernels(), threads);
-    std::string text = "roofline, " + counted(threads, "thread") + " (" + std::string(active_kernels()->isa) +
-                       "): read " + fixed(limit.read_gbytes, 1) + " GB/s, int8 dot " +
-                       fixed(limit.int8_gmacs, 1) + " GMAC/s, float32 " + fixed(limit.float_gmacs, 1) +
-                       " GMAC/s";
-    if (limit.bf16_gmacs > 0) text += ", bfloat16 " + fixed(limit.bf16_gmacs, 1) + " GMAC/s";
-    if (limit.matrix_gmacs > 0) text += ", int8 matrix unit " + fixed(limit.matrix_gmacs, 1) + " GMAC/s";
-    print_line(text);
+    print_line("roofline, " + counted(threads, "thread") + " (" + std::string(active_kernels()->isa) +
+               "): " + roofline_text(limit));
     return limit;
   }
 
@@ -222,8 +217,8 @@ class Bench {
     if (options_.roofline) {
       const Roofline& limit = rooflines_.at(threads);
       const DTypeInfo* const type = find_dtype(cost_.dtype);
-      row.roofline_fraction = prompt ? row.gmac_per_second / (type ? limit.peak(*type) : limit.int8_gmacs)
-                                     : row.gbytes_per_second / limit.read_gbytes;
+      const double most = !prompt ? limit.read_gbytes : type ? limit.peak(*type) : limit.int8_gmacs;
+      if (most > 0) row.roofline_fraction = (prompt ? row.gmac_per_second : row.gbytes_per_second) / most;
     }
     if (leader_ != nullptr)  // of the last repetition
       row.gathers = GatherReport::of(leader_->ranks().size(), n, times.back(), session.profile());

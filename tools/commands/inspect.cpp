@@ -10,6 +10,7 @@
 #include "tools/options/command.h"
 #include "tools/options/find_model.h"
 #include "tools/options/model.h"
+#include "tools/report/bench_report.h"
 #include "tools/report/file_difference.h"
 #include "tools/report/machine.h"
 #include "tools/report/metadata_json.h"
@@ -240,10 +241,8 @@ std::string cpu_text(bool measure) {
                      human_bytes(machine.available) + "\ninstruction sets: " + available_kernel_names() +
                      "\nin use: " + std::string(kernels_in_use().isa) + "\n";
   if (!measure) return text;
-  const Roofline limits = measure_roofline(kernels_in_use(), machine.cores);
-  return text + "with " + counted(machine.cores, "thread") + ": read " + fixed(limits.read_gbytes, 1) +
-         " GB/s, int8 dot " + fixed(limits.int8_gmacs, 1) + " GMAC/s, float32 " +
-         fixed(limits.float_gmacs, 1) + " GMAC/s\n";
+  return text + "with " + counted(machine.cores, "thread") + ": " +
+         roofline_text(measure_roofline(kernels_in_use(), machine.cores)) + "\n";
 }
 
 /// The chat template as it stands in the file.

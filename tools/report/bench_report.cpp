@@ -110,4 +110,16 @@ void print_report(std::ostream& out, BenchFormat format, const std::vector<Bench
   }
 }
 
+std::string roofline_text(const Roofline& limits) {
+  std::string text = "read " + number(limits.read_gbytes, 1) + " GB/s";
+  const auto add = [&](const char* name, double gmacs) {
+    if (gmacs > 0) text += std::string(", ") + name + " " + number(gmacs, 1) + " GMAC/s";
+  };
+  add("int8 dot", limits.int8_gmacs);
+  add("float32", limits.float_gmacs);
+  add("bfloat16", limits.bf16_gmacs);
+  add("int8 matrix unit", limits.matrix_gmacs);
+  return text;
+}
+
 }  // namespace cria::tools

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tools/report/gather_report.h"
+#include "tools/report/roofline.h"
 
 namespace cria::tools {
 
@@ -28,5 +29,8 @@ struct BenchRow {
 
 enum class BenchFormat { Table, Markdown, Csv, Json };
 void print_report(std::ostream& out, BenchFormat format, const std::vector<BenchRow>& rows);
+
+/// "read 30.1 GB/s, int8 dot …", those that there are.
+std::string roofline_text(const Roofline& limits);
 
 }  // namespace cria::tools

@@ -40,10 +40,14 @@ double read_gbytes(const KernelSet& kernels, unsigned threads) {
   auto* bytes = static_cast<std::byte*>(memory);
   std::fill_n(bytes, kReadBytes, std::byte{1});
   const std::size_t share = kReadBytes / threads / 4096 * 4096;
-  const double rate = best_rate(threads, 1e-9 * static_cast<double>(share * threads),
-                                [&](unsigned i) { kernels.read_peak(bytes + i * share, share); });
+  double best = 0;
+  for (const auto read : {kernels.read_peak, kernels.read_streams_peak}) {
+    if (read == nullptr) continue;
+    best = std::max(best, best_rate(threads, 1e-9 * static_cast<double>(share * threads),
+                                    [&](unsigned i) { read(bytes + i * share, share); }));
+  }
   munmap(memory, kReadBytes);
-  return rate;
+  return best;
 }
 
 }  // namespace

@@ -41,6 +41,17 @@ TEST(Bench, RooflineIsMeasuredAndUsed) {
   EXPECT_NE(result.err.find("int8 dot"), std::string::npos);
 }
 
+TEST(Bench, ScalarKernelsHaveNoPeakButTheMemorys) {
+  const Result result = cria({"bench", "-p", "8", "-n", "2", "-r", "1", "-t", "1", "--roofline", "--json"},
+                             "", {"CRIA_ISA=scalar"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const auto rows = nlohmann::json::parse(result.out);
+  EXPECT_TRUE(rows.at(0)["roofline_fraction"].is_null());
+  EXPECT_GT(rows.at(1)["roofline_fraction"].get<double>(), 0);
+  EXPECT_EQ(result.err.find("int8 dot"), std::string::npos);
+  EXPECT_EQ(cria({"inspect", "--cpu", "--measure"}, "", {"CRIA_ISA=scalar"}).code, 0);
+}
+
 TEST(Bench, PassesOfFewTokensAreHeldAgainstTheMachine) {
   const Result result = cria({"bench", "--verify", "1,3,17", "-r", "1", "-t", "1,2", "-d", "5", "--json"});
   ASSERT_EQ(result.code, 0) << result.err;
