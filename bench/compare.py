@@ -7,8 +7,9 @@
 Columns: N is a prompt of so many tokens, tg decoding from an empty cache, @D a prompt of D tokens and decoding behind it. Each type's
 file is written by cria, measured by everybody in turn, round by round, and deleted: a machine that is slow for a while is slow for all.
 What lasts less than about a second (decoding, and prompts of up to 32 tokens) is repeated within a round, and its mean counts.
-Peers run with weights repacked and not, attention fused and not, at depth with each type of cache (so does cria): the fastest counts,
-for each figure by itself. A choice that is nowhere within a fifth of its column's best peer sits out later rounds.
+Peers run with weights repacked and not, attention fused and not, at depth with each type of cache (so does cria): the choice whose
+median is the fastest counts, for each figure by itself (not the fastest of each round: that would be the best of several draws beside one).
+A choice that is nowhere within a fifth of its column's best peer sits out later rounds. Every other round begins with the peers.
 
 Every round that is complete is kept in --runs. A call does what is missing there of the rounds asked for, of this machine, these columns
 and this commit (the last one that changed kernels, graph or execution), so it can be stopped and called again. Then the medians of what was
@@ -85,7 +86,7 @@ class Rounds:
         """One more round; its rows."""
         _, prompts, decodes, depth, repetitions = group
         rows = []
-        for engine in engines:
+        for engine in engines if len(self.rounds) % 2 == 1 else engines[::-1]:
             for choice in engine.choices(depth):
                 if engine.name != "cria" and (not re.search(args.choices, choice) or self.sits_out(engine.name, choice)):
                     continue
@@ -99,24 +100,30 @@ class Rounds:
 
     def speeds(self):
         """The medians, a row of SPEED for each column."""
-        def best(runs, column, ours):
-            found = [run for run in runs if run["column"] == column and (run["engine"] == "cria") == ours]
-            return max(found, key=lambda run: float(run["tokens_per_second"]), default=None)
+        found = {}  # {(column, engine, choice): {round: run}}
+        for number, runs in self.rounds.items():
+            for run in runs:
+                found.setdefault((run["column"], run["engine"], run["choice"]), {})[number] = run
+        value = lambda run: float(run["tokens_per_second"])  # noqa: E731
+
+        def best(column, ours):
+            """The choice with the best median of those that took part in every round."""
+            whole = [runs for (of, engine, _), runs in found.items()
+                     if of == column and (engine == "cria") == ours and len(runs) == len(self.rounds)]
+            return max(whole, key=lambda runs: median(map(value, runs.values())), default={})
 
         out = []
-        for column in dict.fromkeys(run["column"] for runs in self.rounds.values() for run in runs if run["engine"] == "cria"):
-            pairs = [(best(runs, column, True), best(runs, column, False)) for runs in self.rounds.values()]
-            ours = [float(cria["tokens_per_second"]) for cria, _ in pairs]
+        for column in dict.fromkeys(column for column, engine, _ in found if engine == "cria"):
+            cria, peer = best(column, True), best(column, False)
             row = {"machine": self.key["machine"], "commit": self.key["commit"], "model": self.key["model"], "column": column,
-                   "date": max(cria["date"] for cria, _ in pairs), "cria": f"{median(ours):.1f}", "rounds": len(pairs),
-                   "share": f"{median(float(cria['share']) for cria, _ in pairs):.2f}" if all(cria["share"] for cria, _ in pairs) else "",
+                   "date": max(run["date"] for run in cria.values()), "cria": f"{median(map(value, cria.values())):.1f}",
+                   "rounds": len(cria), "share": f"{median(float(run['share']) for run in cria.values()):.2f}"
+                   if all(run["share"] for run in cria.values()) else "",
                    "peer": "", "peer_name": "", "peer_choice": "", "ratio": ""}
-            if all(peer for _, peer in pairs):
-                theirs = [float(peer["tokens_per_second"]) for _, peer in pairs]
-                names = [(peer["engine"], peer["choice"]) for _, peer in pairs]
-                row["peer"] = f"{median(theirs):.1f}"
-                row["peer_name"], row["peer_choice"] = max(set(names), key=names.count)
-                row["ratio"] = f"{median(a / b for a, b in zip(ours, theirs)):.2f}"
+            if peer:
+                row["peer"] = f"{median(map(value, peer.values())):.1f}"
+                row["peer_name"], row["peer_choice"] = (next(iter(peer.values()))[name] for name in ("engine", "choice"))
+                row["ratio"] = f"{median(value(cria[i]) / value(peer[i]) for i in cria):.2f}"
             out.append(row)
         return out
 
