@@ -7,13 +7,13 @@
 
 namespace cria::tools {
 
+/// 0: the kernels have no instruction for it (scalar: none but the read).
 struct Roofline {
-  double read_gbytes;  ///< streaming read from memory, GB/s, all threads together
-  double
-      int8_gmacs;  ///< int8 dot products by vector instructions out of registers, GMAC/s, all threads; scalar: 0
-  double matrix_gmacs;  ///< the same by a matrix unit (AMX) where the kernels use one, else 0
-  double float_gmacs;   ///< float32 FMA out of registers, GMAC/s, all threads; scalar: 0
-  double bf16_gmacs;    ///< dot products of bfloat16 pairs where there is an instruction for them, else 0
+  double read_gbytes;   ///< streaming read from memory, GB/s, all threads together
+  double int8_gmacs;    ///< int8 dot products by vector instructions out of registers, GMAC/s, all threads
+  double matrix_gmacs;  ///< the same by a matrix unit (AMX)
+  double float_gmacs;   ///< float32 FMA out of registers, GMAC/s, all threads
+  double bf16_gmacs;    ///< dot products of bfloat16 pairs
 
   /// What prompts of a weight type are held against.
   [[nodiscard]] double peak(const DTypeInfo& type) const {
