@@ -96,6 +96,11 @@ class FakeExchange final : public Exchange {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return ended_ || events_.size() >= n; });
   }
+  /// While they still come.
+  [[nodiscard]] bool has_events(std::size_t n) const {
+    const std::lock_guard lock(mutex_);
+    return events_.size() >= n;
+  }
   [[nodiscard]] int status() const { return status_; }
   [[nodiscard]] const std::string& body() const { return body_; }
   [[nodiscard]] nlohmann::ordered_json json() const { return nlohmann::ordered_json::parse(body_); }
