@@ -21,7 +21,6 @@ namespace cria {
 ///   row(p, r, sum)            fills eight int32 that add up to the integer sum of row r, whose block is at p
 ///   d(), dmin()               of the eight rows
 ///   more()                    optional: what the integer sums of the eight rows lack
-///   kLooped                   optional: the code of a row is too long for eight copies of it
 ///   kNeighbours               optional: loses by long streams on Zen 3
 /// and in types with mins one of
 ///   row(p, r, sum, min)       that, and the same of the mins, not shifted
@@ -134,10 +133,8 @@ class Avx2WideGemv {
       else
         blocks.row(p, r, sums[r]);
     };
-    if constexpr (requires { W::kLooped; })
-      for (std::size_t r = 0; r < kRowGroup; ++r) row(r);
-    else
-      unroll<kRowGroup>([&](auto r) CRIA_INLINE { row(r); });
+    // Not eight copies: of a codebook's they do not fit into the cache of decoded instructions that two threads share.
+    for (std::size_t r = 0; r < kRowGroup; ++r) row(r);
     __m256i isum = _mm256_srai_epi32(sum_each(sums), W::kShift);
     if constexpr (requires { blocks.more(); }) isum = _mm256_add_epi32(isum, blocks.more());
     acc = _mm256_fmadd_ps(_mm256_mul_ps(blocks.d(), da), _mm256_cvtepi32_ps(isum), acc);

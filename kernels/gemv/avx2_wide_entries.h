@@ -133,8 +133,11 @@ struct NoMore {
 struct Four {
   std::uint64_t at[4];
   CRIA_INLINE explicit Four(const std::uint8_t* p) {
-    const auto all = bits<std::uint32_t>(p);
-    at[0] = all & 255, at[1] = all >> 8 & 255, at[2] = all >> 16 & 255, at[3] = all >> 24;
+    auto all = bits<std::uint32_t>(p);
+    at[0] = all & 255, at[1] = all >> 8 & 255;
+    all >>= 16;
+    asm("" : "+r"(all));
+    at[2] = all & 255, at[3] = all >> 8;
   }
   CRIA_INLINE explicit Four(const std::uint16_t* p) {
     const auto all = bits<std::uint64_t>(p);
