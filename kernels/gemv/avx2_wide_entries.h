@@ -133,27 +133,26 @@ struct NoMore {
 struct Four {
   std::uint64_t at[4];
   CRIA_INLINE explicit Four(const std::uint8_t* p) {
-    auto all = bits<std::uint32_t>(p);
-    at[0] = all & 255, at[1] = all >> 8 & 255;
-    all >>= 16;
-    asm("" : "+r"(all));
-    at[2] = all & 255, at[3] = all >> 8;
+    const std::uint64_t all = load<std::uint32_t>(p), upper = later(all >> 16);
+    at[0] = all & 255, at[1] = all >> 8 & 255, at[2] = upper & 255, at[3] = upper >> 8;
   }
   CRIA_INLINE explicit Four(const std::uint16_t* p) {
-    const auto all = bits<std::uint64_t>(p);
-    auto upper = all >> 32;
-    asm("" : "+r"(upper));
+    const std::uint64_t all = load<std::uint64_t>(p), upper = later(all >> 32);
     at[0] = all & 0xFFFF, at[1] = static_cast<std::uint32_t>(all) >> 16, at[2] = upper & 0xFFFF,
     at[3] = upper >> 16;
   }
 
  private:
-  template <class T>
-  CRIA_INLINE static T bits(const void* p) {
-    T v;
-    std::memcpy(&v, p, sizeof v);
+  /// GCC shall not take apart what follows with what v was made of. As 64 bits, or it clears the upper half of every index.
+  CRIA_INLINE static std::uint64_t later(std::uint64_t v) {
     asm("" : "+r"(v));
     return v;
+  }
+  template <class T>
+  CRIA_INLINE static std::uint64_t load(const void* p) {
+    T v;
+    std::memcpy(&v, p, sizeof v);
+    return later(v);
   }
 };
 
