@@ -6,10 +6,11 @@
 
 Columns: N is a prompt of so many tokens, tg decoding from an empty cache, @D a prompt of D tokens and decoding behind it. Each type's
 file is written by cria, measured by everybody in turn, round by round, and deleted: a machine that is slow for a while is slow for all.
-What lasts less than about a second (decoding, and prompts of up to 32 tokens) is repeated within a round, and its mean counts.
+What lasts less than about a second (decoding, and prompts of up to 32 tokens) is measured by everybody in turn several times within a
+round, since a machine that others share is another one a minute later; the medians count.
 Peers run with weights repacked and not, attention fused and not, at depth with each type of cache (so does cria): the choice whose
 median is the fastest counts, for each figure by itself (not the fastest of each round: that would be the best of several draws beside one).
-A choice that is nowhere within a fifth of its column's best peer sits out later rounds. Every other round begins with the peers.
+A choice that is nowhere within a fifth of its column's best peer sits out later rounds. Every other turn begins with the peers.
 
 Every round that is complete is kept in --runs. A call does what is missing there of the rounds asked for, of this machine, these columns
 and this commit (the last one that changed kernels, graph or execution), so it can be stopped and called again. Then the medians of what was
@@ -28,7 +29,7 @@ ALL_TYPES = ("Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS IQ
              "IQ1_S IQ1_M TQ1_0 TQ2_0 MXFP4 F16 BF16 F32").split()
 RUN = "machine commit date model columns round engine choice column tokens_per_second share".split()
 SPEED = "machine date commit model column cria peer peer_name peer_choice ratio share rounds".split()
-SHORT, REPETITIONS = 32, 4  # tokens of a prompt that is repeated, and how often
+SHORT, TURNS, REPETITIONS = 32, 3, 2  # tokens of a prompt that is measured in so many turns of a round, and how often in each
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -51,15 +52,15 @@ def write(path, names, rows):
 
 
 def groups(columns):
-    """[(name, prompts, whether to decode, depth, repetitions)]: what one run of a program measures."""
+    """[(name, prompts, whether to decode, depth, turns, repetitions)]: what one run of a program measures."""
     depths = [int(column[1:]) for column in columns if column.startswith("@")]
     prompts = [int(column) for column in columns if column.isdigit()]
     short, long = [n for n in prompts if n <= SHORT], [n for n in prompts if n > SHORT]
     decodes = "tg" in columns
-    found = [(long, False, 0, 1)] if long else []
-    found += [(short, decodes, 0, REPETITIONS)] if short or decodes else []
+    found = [(long, False, 0, 1, 1)] if long else []
+    found += [(short, decodes, 0, TURNS, REPETITIONS)] if short or decodes else []
     named = [(" ".join([*map(str, group[0]), *(["tg"] if group[1] else [])]), *group) for group in found]
-    return named + [(f"@{depth}", [], True, depth, 1) for depth in depths]
+    return named + [(f"@{depth}", [], True, depth, 1, 1) for depth in depths]
 
 
 class Rounds:
@@ -84,17 +85,22 @@ class Rounds:
 
     def measure(self, args, engines, model, group):
         """One more round; its rows."""
-        _, prompts, decodes, depth, repetitions = group
+        _, prompts, decodes, depth, turns, repetitions = group
+        done = {}  # {(engine, choice, column): [(speed, share)]}
+        for turn in range(turns):
+            for engine in engines if (len(self.rounds) + turn) % 2 == 1 else engines[::-1]:
+                for choice in engine.choices(depth):
+                    if engine.name != "cria" and (not re.search(args.choices, choice) or self.sits_out(engine.name, choice)):
+                        continue
+                    speeds = engine.speeds(choice, model, prompts, args.n if decodes else 0, depth, repetitions, args.t, args.through)
+                    for column, speed in speeds.items():
+                        done.setdefault((engine.name, choice, column), []).append(speed)
         rows = []
-        for engine in engines if len(self.rounds) % 2 == 1 else engines[::-1]:
-            for choice in engine.choices(depth):
-                if engine.name != "cria" and (not re.search(args.choices, choice) or self.sits_out(engine.name, choice)):
-                    continue
-                speeds = engine.speeds(choice, model, prompts, args.n if decodes else 0, depth, repetitions, args.t, args.through)
-                for column, (speed, share) in speeds.items():
-                    rows.append(self.key | {"round": len(self.rounds) + 1, "date": datetime.date.today().isoformat(), "engine": engine.name,
-                                            "choice": choice, "column": column, "tokens_per_second": f"{speed:.2f}",
-                                            "share": "" if share is None else f"{share:.3f}"})
+        for (engine, choice, column), speeds in done.items():
+            shares = [share for _, share in speeds if share is not None]
+            rows.append(self.key | {"round": len(self.rounds) + 1, "date": datetime.date.today().isoformat(), "engine": engine,
+                                    "choice": choice, "column": column, "tokens_per_second": f"{median(speed for speed, _ in speeds):.2f}",
+                                    "share": f"{median(shares):.3f}" if shares else ""})
         self.rounds[len(self.rounds) + 1] = [{name: str(value) for name, value in row.items()} for row in rows]
         return rows
 
