@@ -133,7 +133,7 @@ class Avx2WideGemv {
       else
         blocks.row(p, r, sums[r]);
     };
-    // Not eight copies: of a codebook's they do not fit into the cache of decoded instructions that two threads share.
+    // Not unrolled: eight copies of a codebook's code overflow the cache of decoded instructions, which two threads share.
     for (std::size_t r = 0; r < kRowGroup; ++r) row(r);
     __m256i isum = _mm256_srai_epi32(sum_each(sums), W::kShift);
     if constexpr (requires { blocks.more(); }) isum = _mm256_add_epi32(isum, blocks.more());

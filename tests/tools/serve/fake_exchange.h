@@ -96,7 +96,7 @@ class FakeExchange final : public Exchange {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return ended_ || events_.size() >= n; });
   }
-  /// While they still come.
+  /// Whether so many have come; more may follow.
   [[nodiscard]] bool has_events(std::size_t n) const {
     const std::lock_guard lock(mutex_);
     return events_.size() >= n;
