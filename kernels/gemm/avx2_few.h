@@ -18,7 +18,7 @@
 
 namespace cria {
 
-/// Decodes eight rows into a panel.
+/// Decodes eight rows into half of a panel.
 template <DType type>
 class RowPacker {
   using V = RowLanes<Avx2>;
@@ -47,28 +47,29 @@ class RowPacker {
   static_assert(kShape.zero == 0 || kShape.centred || kShape.pairs() != 0);
   static_assert(kShape.zero == 0 || kShape.centred || kShape.mins == 0);
 
-  /// The block at `offset` of the rows, which is the b-th of the panel. far: as much as it, fetched meanwhile.
+  /// The block at `offset` of the rows, which is the b-th of the panel, whose rows from `lane` on they are. far: as much as
+  /// it, fetched meanwhile.
   CRIA_FLATTEN static void pack(const std::byte* const (&rows)[kRowGroup], std::size_t offset, std::size_t b,
-                                const std::byte* far, RowPanel& panel) {
+                                std::size_t lane, const std::byte* far, RowPanel& panel) {
     auto* const to = panel.q + b * kBlockValues / 4;
     decode_columns<type>(rows, offset, far,
-                         [&](std::size_t k, Vec v) CRIA_INLINE { Kernel::store(to[k], v); });
+                         [&](std::size_t k, Vec v) CRIA_INLINE { Kernel::store(to[k][lane], v); });
     for (const std::byte* row : rows) fetch_near<kBytes>(row + offset);
-    if constexpr (W::kSuper) pack_scales(rows, offset, panel);
+    if constexpr (W::kSuper) pack_scales(rows, offset, lane, panel);
     typename V::Float8 d[kGroups];
     block_scales<V, W>(rows, offset, d);
-    for (std::size_t i = 0; i < kGroups; ++i) V::store(panel.d[b * kGroups + i], d[i]);
+    for (std::size_t i = 0; i < kGroups; ++i) V::store(panel.d[b * kGroups + i] + lane, d[i]);
     if constexpr (kTraits.has_min) {
       if constexpr (W::kSuper)
-        V::store(panel.m[b], W::dmin(rows, offset));
+        V::store(panel.m[b] + lane, W::dmin(rows, offset));
       else
-        V::store(panel.m[b], W::offset_of(rows, offset));
+        V::store(panel.m[b] + lane, W::offset_of(rows, offset));
     }
   }
 
  private:
   CRIA_INLINE static void pack_scales(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
-                                      RowPanel& panel) {
+                                      std::size_t lane, RowPanel& panel) {
     if constexpr (W::kScales != 0) {
       Vec scale[kVecs][V::kPacks];
       words_of_rows([&](std::size_t k, Vec(&s)[kVecs]) CRIA_INLINE { W::scales(rows + k, offset, s); },
@@ -76,29 +77,26 @@ class RowPacker {
       for (int v = 0; v < kVecs; ++v)
         for (int c = 0; c < 4; ++c) {
           const Vec pair = scale[v][c];
-          Kernel::store(panel.scale[8 * v + 2 * c],
+          Kernel::store(panel.scale[8 * v + 2 * c] + lane,
                         _mm256_blend_epi16(pair, _mm256_slli_epi32(pair, 16), 0xAA));
-          Kernel::store(panel.scale[8 * v + 2 * c + 1],
+          Kernel::store(panel.scale[8 * v + 2 * c + 1] + lane,
                         _mm256_blend_epi16(_mm256_srli_epi32(pair, 16), pair, 0xAA));
           if constexpr (kShape.pairs() != 0 && kShape.mins == 0)
-            Kernel::store(panel.pairs[4 * v + c], V::mul16(pair, V::splat16(kShape.zero)));
+            Kernel::store(panel.pairs[4 * v + c] + lane, V::mul16(pair, V::splat16(kShape.zero)));
         }
     }
     if constexpr (kTraits.has_min) {
       Vec min[kVecs][V::kPacks];
       words_of_rows([&](std::size_t k, Vec(&m)[kVecs]) CRIA_INLINE { W::mins(rows + k, offset, m); }, min);
       for (int v = 0; v < kVecs; ++v)
-        for (int c = 0; c < 4; ++c) Kernel::store(panel.pairs[4 * v + c], min[v][c]);
+        for (int c = 0; c < 4; ++c) Kernel::store(panel.pairs[4 * v + c] + lane, min[v][c]);
     }
   }
 };
 
-/// Panels that share one reading of the activations.
-inline constexpr std::size_t kFewPanels = 2;
-
-/// Up to eight rows' products with the tokens of a tile, of which `first` is the first.
+/// Up to sixteen rows' products with the tokens of a tile, of which `first` is the first.
 inline void put_tile(const MatMulJob& job, std::size_t row, std::size_t n_rows, std::size_t first,
-                     std::size_t n_tokens, const float (*acc)[kRowGroup]) {
+                     std::size_t n_tokens, const float (*acc)[kPanelRows]) {
   for (std::size_t t = 0; t < n_tokens; ++t) {
     const std::size_t at = (first + t) * job.out_stride + row;
     for (std::size_t r = 0; r < n_rows; ++r)
@@ -119,31 +117,27 @@ void few_rows(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, 
   const std::size_t n = job.x->n_tokens, n_tiles = token_tiles(n);
   const auto first = [&](std::size_t tile) { return n * tile / n_tiles; };
   const std::byte* const end = job.weights + row_end * job.row_bytes;
-  RowPanel panel[kFewPanels];
-  alignas(64) float acc[token_tiles(kTiledTokens)][kFewPanels][kTileTokens][kRowGroup];
-  constexpr std::size_t kRows = kFewPanels * kRowGroup;
-  for (std::size_t r = row_begin; r < row_end; r += kRows) {
-    const std::size_t n_rows = std::min(kRows, row_end - r), n_panels = (n_rows + kRowGroup - 1) / kRowGroup;
-    const std::byte* rows[kFewPanels][kRowGroup];
-    for (std::size_t i = 0; i < kRows; ++i)
+  RowPanel panel;
+  alignas(64) float acc[token_tiles(kTiledTokens)][kTileTokens][kPanelRows];
+  for (std::size_t r = row_begin; r < row_end; r += kPanelRows) {
+    const std::size_t n_rows = std::min(kPanelRows, row_end - r);
+    const std::byte* rows[kHalves][kRowGroup];
+    for (std::size_t i = 0; i < kPanelRows; ++i)
       rows[i / kRowGroup][i % kRowGroup] = job.weights + (r + std::min(i, n_rows - 1)) * job.row_bytes;
-    const std::byte* far = fetched_beside(rows[0][0], kRows * job.row_bytes, end, job.next);
+    const std::byte* far = fetched_beside(rows[0][0], kPanelRows * job.row_bytes, end, job.next);
     std::size_t offset = kHeaderBytes<type>;
     const TokenTile* x = tiles;
     std::memset(acc, 0, n_tiles * sizeof acc[0]);
     for (std::size_t k = 0; k < job.cols; k += kGemmCols, x += n_tiles) {
       const std::size_t cols = std::min(kGemmCols, job.cols - k);
       for (std::size_t b = 0; b < cols / kBlockValues; ++b, offset += kBytes)
-        for (std::size_t p = 0; p < n_panels; ++p, far += kRowGroup * kBytes)
-          Packer::pack(rows[p], offset, b, far, panel[p]);
+        for (std::size_t h = 0; h < kHalves; ++h, far += kRowGroup * kBytes)
+          Packer::pack(rows[h], offset, b, h * kRowGroup, far, panel);
       for (std::size_t i = 0; i < n_tiles; ++i)
-        for (std::size_t p = 0; p < n_panels; ++p)
-          kernels[first(i + 1) - first(i) - 1](panel[p], x[i], cols / kShape.group, acc[i][p]);
+        kernels[first(i + 1) - first(i) - 1](panel, x[i], cols / kShape.group, acc[i]);
     }
-    for (std::size_t p = 0; p < n_panels; ++p)
-      for (std::size_t i = 0; i < n_tiles; ++i)
-        put_tile(job, r + p * kRowGroup, std::min(kRowGroup, n_rows - p * kRowGroup), first(i),
-                 first(i + 1) - first(i), acc[i][p]);
+    for (std::size_t i = 0; i < n_tiles; ++i)
+      put_tile(job, r, n_rows, first(i), first(i + 1) - first(i), acc[i]);
   }
 }
 

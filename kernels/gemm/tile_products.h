@@ -1,4 +1,4 @@
-// The micro-kernels of products of few tokens on AVX2: 8 rows × T tokens, T exact. Bytes are multiplied in pairs and
+// The micro-kernels of products of few tokens on AVX2: 16 rows × T tokens, T exact. Bytes are multiplied in pairs and
 // summed in int16. Where weights have a zero, the sums begin with what takes it away: they may wrap around on their
 // way, for what they end as is small.
 #pragma once
@@ -77,26 +77,30 @@ void lay_out_tiles(const Activations& x, std::size_t t0, std::size_t t1, std::by
   }
 }
 
-/// Eight rows of 256 columns, rows in lanes.
+inline constexpr std::size_t kHalves = 2;                       ///< of a panel, eight rows each: one register
+inline constexpr std::size_t kPanelRows = kHalves * kRowGroup;  ///< that share one reading of the activations
+
+/// Sixteen rows of 256 columns, rows in lanes.
 struct alignas(64) RowPanel {
-  std::uint8_t q[kGemmCols / 4][kRowGroup][4];  ///< four consecutive columns of each row
-  std::int32_t scale[16][kRowGroup];            ///< twice each, as factors of pairs of int16
-  std::int32_t pairs[8][kRowGroup];             ///< mins, or scales: two int16
-  float d[16][kRowGroup];                       ///< Super256: [0]; else one per group of columns
-  float m[8][kRowGroup];                        ///< dmin or m likewise
+  std::uint8_t q[kGemmCols / 4][kPanelRows][4];  ///< four consecutive columns of each row
+  std::int32_t scale[16][kPanelRows];            ///< twice each, as factors of pairs of int16
+  std::int32_t pairs[8][kPanelRows];             ///< mins, or scales: two int16
+  float d[16][kPanelRows];                       ///< Super256: [0]; else one per group of columns
+  float m[8][kPanelRows];                        ///< dmin or m likewise
 };
 
 /// acc[token][row] += the products of a panel's first n_groups groups (Super256: its one) and a tile.
 using TileProducts = void (*)(const RowPanel& panel, const TokenTile& x, std::size_t n_groups,
-                              float (*acc)[kRowGroup]);
+                              float (*acc)[kPanelRows]);
 
+/// Sums of int32 are more than there are registers for, beside those of int16: they are in memory meanwhile.
 template <FewRowsShape shape, int T>
 class TileKernel {
-  using Sums = __m256i[T];
-  using Totals = __m256[T];
+  using Half = __m256i[kHalves];
+  using Sums = Half[T];
 
  public:
-  static void run(const RowPanel& panel, const TokenTile& x, std::size_t n_groups, float (*acc)[kRowGroup]) {
+  static void run(const RowPanel& panel, const TokenTile& x, std::size_t n_groups, float (*acc)[kPanelRows]) {
     if constexpr (shape.groups())
       groups(panel, x, n_groups, acc);
     else
@@ -106,9 +110,10 @@ class TileKernel {
  private:
   static constexpr int kSteps = shape.steps();
 
+  /// Calls f(token, half) for every vector of a tile.
   template <class F>
   CRIA_INLINE static void each(F f) {
-    unroll<T>(f);
+    unroll<T>([&](auto t) CRIA_INLINE { unroll<kHalves>([&](auto h) CRIA_INLINE { f(t, h); }); });
   }
   CRIA_INLINE static __m256i load(const void* p) { return _mm256_load_si256(static_cast<const __m256i*>(p)); }
   CRIA_INLINE static __m256i splat(const void* p) {
@@ -116,112 +121,150 @@ class TileKernel {
     __builtin_memcpy(&bits, p, sizeof bits);
     return _mm256_set1_epi32(bits);
   }
+  template <class P>
+  CRIA_INLINE static void load_halves(const P& rows, Half& out) {
+    unroll<kHalves>([&](auto h) CRIA_INLINE { out[h] = load(rows + kRowGroup * h); });
+  }
   CRIA_INLINE static void clear(Sums& sums) {
-    each([&](auto t) CRIA_INLINE { sums[t] = _mm256_setzero_si256(); });
+    each([&](auto t, auto h) CRIA_INLINE { sums[t][h] = _mm256_setzero_si256(); });
   }
 
-  /// words = or += the products of four columns from `column` on.
+  /// What one scale or group covers: weights, and activations of the first token.
+  struct Place {
+    const std::uint8_t (*w)[kPanelRows][4];
+    const std::int8_t* a;
+    const std::int32_t* start;
+    Place(const RowPanel& panel, const TokenTile& x) : w(panel.q), a(x.q[0]), start(x.start[0]) {}
+    CRIA_INLINE void next() {
+      w += kSteps;
+      a += 4 * kSteps;
+      start += kTileTokens;
+    }
+  };
+
+  /// words = or += the products of four columns.
   template <bool first>
-  CRIA_INLINE static void multiply(const RowPanel& panel, const TokenTile& x, std::size_t column,
-                                   Sums& words) {
-    const __m256i w = load(panel.q[column / 4]);
-    each([&](auto t) CRIA_INLINE {
-      const __m256i p = _mm256_maddubs_epi16(w, splat(x.q[t] + column));
-      words[t] = first ? p : _mm256_add_epi16(words[t], p);
-      pin(words[t]);
+  CRIA_INLINE static void multiply(const Place& at, std::size_t step, Sums& words) {
+    Half w;
+    load_halves(at.w[step], w);
+    unroll<T>([&](auto t) CRIA_INLINE {
+      const __m256i a = splat(at.a + t * kGemmCols + 4 * step);
+      Half p = {_mm256_maddubs_epi16(w[0], a), _mm256_maddubs_epi16(w[1], a)};
+      pin_both(p);
+      unroll<kHalves>([&](auto h)
+                          CRIA_INLINE { words[t][h] = first ? p[h] : _mm256_add_epi16(words[t][h], p[h]); });
+      if constexpr (!first) pin_both(words[t]);
     });
   }
-  CRIA_INLINE static void add_words(const Sums& words, __m256i scale, Sums& sums) {
-    each([&](auto t) CRIA_INLINE {
-      sums[t] = _mm256_add_epi32(sums[t], _mm256_madd_epi16(words[t], scale));
-      pin(sums[t]);
+  /// GCC would have multiplications and adds take turns, which Zen 3 does slower.
+  CRIA_INLINE static void pin_both(Half& v) { asm("" : "+v"(v[0]), "+v"(v[1])); }
+
+  template <bool first>
+  CRIA_INLINE static void add_words(const Sums& words, const Half& scale, Sums& sums) {
+    each([&](auto t, auto h) CRIA_INLINE {
+      const __m256i p = _mm256_madd_epi16(words[t][h], scale[h]);
+      sums[t][h] = first ? p : _mm256_add_epi32(sums[t][h], p);
     });
   }
-  /// sums += scale * the products of what the j-th scale or group covers.
-  CRIA_INLINE static void dot(const RowPanel& panel, const TokenTile& x, std::size_t j, __m256i scale,
-                              Sums& sums) {
-    const std::size_t column = j * 4 * kSteps;
+  /// sums = or += scale * the products of what a scale or group covers.
+  template <bool first>
+  CRIA_INLINE static void dot(const Place& at, const Half& scale, Sums& sums) {
     if constexpr (shape.full) {
+      if constexpr (first) clear(sums);
 #pragma GCC unroll 4
       for (std::size_t i = 0; i < kSteps; ++i) {
-        const __m256i w = load(panel.q[column / 4 + i]), magnitude = _mm256_abs_epi8(w);
-        each([&](auto t) CRIA_INLINE {
-          const __m256i a = _mm256_sign_epi8(splat(x.q[t] + column + 4 * i), w);
-          sums[t] = _mm256_add_epi32(sums[t], _mm256_madd_epi16(_mm256_maddubs_epi16(magnitude, a), scale));
-          pin(sums[t]);
+        Half w;
+        load_halves(at.w[i], w);
+        const Half magnitude = {_mm256_abs_epi8(w[0]), _mm256_abs_epi8(w[1])};
+        unroll<T>([&](auto t) CRIA_INLINE {
+          const __m256i a = splat(at.a + t * kGemmCols + 4 * i);
+          unroll<kHalves>([&](auto h) CRIA_INLINE {
+            const __m256i p = _mm256_maddubs_epi16(magnitude[h], _mm256_sign_epi8(a, w[h]));
+            sums[t][h] = _mm256_add_epi32(sums[t][h], _mm256_madd_epi16(p, scale[h]));
+            pin(sums[t][h]);
+          });
         });
       }
       return;
     }
     constexpr int kRun = shape.run < kSteps ? shape.run : kSteps, kPart = kRun < 8 ? kRun : 8;
-#pragma GCC unroll 8
-    for (std::size_t run = 0; run < kSteps; run += kRun) {
+    unroll<kSteps / kRun>([&](auto run) CRIA_INLINE {
       Sums words;
-      if constexpr (shape.centred) each([&](auto t) CRIA_INLINE { words[t] = splat(&x.start[j][t]); });
+      if constexpr (shape.centred)
+        unroll<T>([&](auto t) CRIA_INLINE { words[t][0] = words[t][1] = splat(at.start + t); });
 #pragma GCC unroll 1
-      for (std::size_t part = run; part < run + kRun; part += kPart) {
+      for (std::size_t part = 0; part < kRun; part += kPart) {
         unroll<kPart>([&](auto i) CRIA_INLINE {
           constexpr bool kFirst = i == 0 && !shape.centred && kRun == kPart;
-          multiply<kFirst>(panel, x, column + 4 * (part + i), words);
+          multiply<kFirst>(at, run * kRun + part + i, words);
         });
       }
-      add_words(words, scale, sums);
-    }
+      add_words<first && run == 0>(words, scale, sums);
+    });
   }
 
-  CRIA_INLINE static void super256(const RowPanel& panel, const TokenTile& x, float (*acc)[kRowGroup]) {
+  CRIA_INLINE static void super256(const RowPanel& panel, const TokenTile& x, float (*acc)[kPanelRows]) {
     Sums sums;
-    clear(sums);
+    Place at(panel, x);
     if constexpr (shape.scales == 0) {
-      dot(panel, x, 0, _mm256_set1_epi16(1), sums);
+      dot<true>(at, {_mm256_set1_epi16(1), _mm256_set1_epi16(1)}, sums);
     } else {
+      clear(sums);
 #pragma GCC unroll 1
-      for (std::size_t j = 0; j < shape.scales; ++j) dot(panel, x, j, load(panel.scale[j]), sums);
+      for (std::size_t j = 0; j < shape.scales; ++j, at.next()) {
+        Half scale;
+        load_halves(panel.scale[j], scale);
+        dot<false>(at, scale, sums);
+      }
     }
     [[maybe_unused]] Sums pairs;
     if constexpr (shape.pairs() != 0) {
-      clear(pairs);
       unroll<shape.pairs()>([&](auto p) CRIA_INLINE {
-        const __m256i factors = load(panel.pairs[p]);
-        each([&](auto t) CRIA_INLINE {
-          pairs[t] = _mm256_add_epi32(pairs[t], _mm256_madd_epi16(factors, splat(&x.pairs[p][t])));
-          pin(pairs[t]);
+        Half factors;
+        load_halves(panel.pairs[p], factors);
+        unroll<T>([&](auto t) CRIA_INLINE {
+          const __m256i a = splat(&x.pairs[p][t]);
+          unroll<kHalves>([&](auto h) CRIA_INLINE {
+            const __m256i product = _mm256_madd_epi16(factors[h], a);
+            pairs[t][h] = p == 0 ? product : _mm256_add_epi32(pairs[t][h], product);
+            pin(pairs[t][h]);
+          });
         });
       });
       if constexpr (shape.mins == 0)  // they are what the zero added
-        each([&](auto t) CRIA_INLINE { sums[t] = _mm256_sub_epi32(sums[t], pairs[t]); });
+        each([&](auto t, auto h) CRIA_INLINE { sums[t][h] = _mm256_sub_epi32(sums[t][h], pairs[t][h]); });
     }
-    const __m256 d = _mm256_load_ps(panel.d[0]);
-    each([&](auto t) CRIA_INLINE {
+    each([&](auto t, auto h) CRIA_INLINE {
+      float* const to = acc[t] + kRowGroup * h;
       const __m256 da = _mm256_broadcast_ss(&x.d[0][t]);
-      __m256 total = _mm256_load_ps(acc[t]);
-      total = _mm256_fmadd_ps(_mm256_mul_ps(d, da), _mm256_cvtepi32_ps(sums[t]), total);
+      const __m256 d = _mm256_mul_ps(_mm256_load_ps(panel.d[0] + kRowGroup * h), da);
+      __m256 total = _mm256_fmadd_ps(d, _mm256_cvtepi32_ps(sums[t][h]), _mm256_load_ps(to));
       if constexpr (shape.mins != 0)
-        total = _mm256_fnmadd_ps(_mm256_mul_ps(_mm256_load_ps(panel.m[0]), da), _mm256_cvtepi32_ps(pairs[t]),
-                                 total);
-      _mm256_store_ps(acc[t], total);
+        total = _mm256_fnmadd_ps(_mm256_mul_ps(_mm256_load_ps(panel.m[0] + kRowGroup * h), da),
+                                 _mm256_cvtepi32_ps(pairs[t][h]), total);
+      _mm256_store_ps(to, total);
     });
   }
 
   CRIA_INLINE static void groups(const RowPanel& panel, const TokenTile& x, std::size_t n_groups,
-                                 float (*acc)[kRowGroup]) {
-    Totals total;
-    each([&](auto t) CRIA_INLINE { total[t] = _mm256_load_ps(acc[t]); });
+                                 float (*acc)[kPanelRows]) {
+    __m256 total[T][kHalves];
+    each([&](auto t, auto h) CRIA_INLINE { total[t][h] = _mm256_load_ps(acc[t] + kRowGroup * h); });
+    Place at(panel, x);
 #pragma GCC unroll 1
-    for (std::size_t b = 0; b < n_groups; ++b) {
+    for (std::size_t b = 0; b < n_groups; ++b, at.next()) {
       Sums sums;
-      clear(sums);
-      dot(panel, x, b, _mm256_set1_epi16(1), sums);
-      const __m256 d = _mm256_load_ps(panel.d[b]);
-      each([&](auto t) CRIA_INLINE {
-        const __m256 scale = _mm256_mul_ps(d, _mm256_broadcast_ss(&x.d[b][t]));
-        total[t] = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(sums[t]), total[t]);
+      dot<true>(at, {_mm256_set1_epi16(1), _mm256_set1_epi16(1)}, sums);
+      each([&](auto t, auto h) CRIA_INLINE {
+        const __m256 scale =
+            _mm256_mul_ps(_mm256_load_ps(panel.d[b] + kRowGroup * h), _mm256_broadcast_ss(&x.d[b][t]));
+        total[t][h] = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(sums[t][h]), total[t][h]);
         if constexpr (shape.mins != 0)
-          total[t] =
-              _mm256_fmadd_ps(_mm256_load_ps(panel.m[b]), _mm256_broadcast_ss(&x.d_sum[b][t]), total[t]);
+          total[t][h] = _mm256_fmadd_ps(_mm256_load_ps(panel.m[b] + kRowGroup * h),
+                                        _mm256_broadcast_ss(&x.d_sum[b][t]), total[t][h]);
       });
     }
-    each([&](auto t) CRIA_INLINE { _mm256_store_ps(acc[t], total[t]); });
+    each([&](auto t, auto h) CRIA_INLINE { _mm256_store_ps(acc[t] + kRowGroup * h, total[t][h]); });
   }
 };
 

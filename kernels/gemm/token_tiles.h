@@ -8,7 +8,7 @@
 
 namespace cria {
 
-inline constexpr std::size_t kTileTokens = 6;    ///< of a tile at most
+inline constexpr std::size_t kTileTokens = 4;    ///< of a tile at most
 inline constexpr std::size_t kTiledTokens = 32;  ///< that are multiplied with one decoding of the weights
 
 /// How a type's blocks are multiplied. Structural, so that types of equal shape share their kernels.
@@ -30,14 +30,13 @@ struct FewRowsShape {
   }
 };
 
-/// What 256 columns of up to six tokens bring to the products.
+/// What 256 columns of up to four tokens bring to the products.
 struct alignas(64) TokenTile {
   std::int8_t q[kTileTokens][kGemmCols];
-  std::int32_t
-      start[16][8];  ///< where the sums begin, one per scale or group, both int16; [t] of the second index
-  std::int32_t pairs[8][8];  ///< sums of the columns that share a scale or a min, two int16
-  float d[16][8];            ///< Super256: [0]; else one per group
-  float d_sum[8][8];         ///< groups with m: d * sum
+  std::int32_t start[16][kTileTokens];  ///< where the sums begin, one per scale or group, both int16
+  std::int32_t pairs[8][kTileTokens];   ///< sums of the columns that share a scale or a min, two int16
+  float d[16][kTileTokens];             ///< Super256: [0]; else one per group
+  float d_sum[8][kTileTokens];          ///< groups with m: d * sum
 };
 
 constexpr std::size_t token_tiles(std::size_t n) { return (n + kTileTokens - 1) / kTileTokens; }
