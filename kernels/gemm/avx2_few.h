@@ -30,12 +30,13 @@ class RowPacker {
 
   static constexpr FewRowsShape shape() {
     FewRowsShape s = {
-        static_cast<int>(Format<type>::kGroupValues),    W::kFull, W::kZero, false, 64, W::kScales,
+        static_cast<int>(Format<type>::kGroupValues),    W::kFull, W::kZero, false, 1, W::kScales,
         kTraits.has_min ? W::kSuper ? W::kScales : 1 : 0};
     const auto fit = [](int max) { return static_cast<int>(std::bit_floor(32767U / (2 * 127U * max))); };
-    const int centre = std::max(int{W::kZero}, W::kMax - W::kZero);
-    if (!W::kFull && W::kZero != 0) s.centred = 32767 / (2 * 127 * centre) >= s.steps();
-    if (!W::kFull && !s.centred) s.run = fit(W::kMax);
+    if (W::kFull) return s;
+    s.run = fit(W::kMax);
+    const int centred = fit(std::max(int{W::kZero}, W::kMax - W::kZero));
+    if (W::kZero != 0 && (centred >= s.steps() || centred > s.run)) s.centred = true, s.run = centred;
     return s;
   }
 

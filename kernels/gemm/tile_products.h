@@ -28,7 +28,8 @@ CRIA_INLINE inline std::int32_t start_of_sums(const std::int8_t* q) {
   __m128i sum = _mm_setzero_si128();
 #pragma GCC unroll 16
   for (int i = 0; i < columns; i += 16) {
-    const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(q + i));
+    const auto* const p = reinterpret_cast<const __m128i*>(q + i);
+    const __m128i v = columns == 8 ? _mm_loadl_epi64(p) : _mm_loadu_si128(p);
     sum = _mm_add_epi16(sum, _mm_maddubs_epi16(_mm_set1_epi8(1), v));
   }
   sum = _mm_add_epi16(sum, _mm_shuffle_epi32(sum, 0x4E));
@@ -40,7 +41,7 @@ CRIA_INLINE inline std::int32_t start_of_sums(const std::int8_t* q) {
 template <FewRowsShape shape>
 void lay_out_tile_token(const Activations& x, std::size_t token, std::size_t k, std::size_t cols,
                         std::size_t t, TokenTile& out) {
-  constexpr int kColumns = 4 * shape.steps();
+  constexpr int kColumns = 4 * shape.in_one_run();
   const std::int8_t* const q = x.q + token * x.q_stride() + k;
   if (cols == kGemmCols)
     std::memcpy(out.q[t], q, kGemmCols);
@@ -108,7 +109,7 @@ class TileKernel {
   }
 
  private:
-  static constexpr int kSteps = shape.steps();
+  static constexpr int kSteps = shape.steps(), kRun = shape.in_one_run(), kRuns = kSteps / kRun;
 
   /// Calls f(token, half) for every vector of a tile.
   template <class F>
@@ -138,7 +139,7 @@ class TileKernel {
     CRIA_INLINE void next() {
       w += kSteps;
       a += 4 * kSteps;
-      start += kTileTokens;
+      start += kRuns * kTileTokens;
     }
   };
 
@@ -187,11 +188,12 @@ class TileKernel {
       }
       return;
     }
-    constexpr int kRun = shape.run < kSteps ? shape.run : kSteps, kPart = kRun < 8 ? kRun : 8;
-    unroll<kSteps / kRun>([&](auto run) CRIA_INLINE {
+    constexpr int kPart = kRun < 8 ? kRun : 8;
+    unroll<kRuns>([&](auto run) CRIA_INLINE {
       Sums words;
       if constexpr (shape.centred)
-        unroll<T>([&](auto t) CRIA_INLINE { words[t][0] = words[t][1] = splat(at.start + t); });
+        unroll<T>([&](auto t)
+                      CRIA_INLINE { words[t][0] = words[t][1] = splat(at.start + run * kTileTokens + t); });
 #pragma GCC unroll 1
       for (std::size_t part = 0; part < kRun; part += kPart) {
         unroll<kPart>([&](auto i) CRIA_INLINE {

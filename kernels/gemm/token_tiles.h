@@ -17,13 +17,15 @@ struct FewRowsShape {
   bool full;     ///< weights are signed bytes of any size
   int zero;      ///< added to every weight
   bool centred;  ///< sums begin with what takes the zero away; else it is taken from the block's sum
-  int run;       ///< registers of four columns whose products fit in an int16
-  int scales;    ///< integer scales per 256 columns: 16, 8 or 0
-  int mins;      ///< mins per 256 columns: 16, 8 or 0; of groups: 1 says that there is m
+  int run;  ///< registers of four columns whose products fit in an int16, if centred: less the zero's share
+  int scales;  ///< integer scales per 256 columns: 16, 8 or 0
+  int mins;    ///< mins per 256 columns: 16, 8 or 0; of groups: 1 says that there is m
 
   [[nodiscard]] constexpr bool groups() const { return group < 256; }
   /// Registers of four columns that are summed before a scale is applied.
   [[nodiscard]] constexpr int steps() const { return groups() ? group / 4 : scales == 0 ? 64 : 64 / scales; }
+  /// Of these, summed in int16.
+  [[nodiscard]] constexpr int in_one_run() const { return run < steps() ? run : steps(); }
   /// Pairs of the block's sums of activations that meet a factor of each row: mins, or what the zero asks for.
   [[nodiscard]] constexpr int pairs() const {
     return groups() ? 0 : mins != 0 ? mins / 2 : zero != 0 && !centred ? scales / 2 : 0;
@@ -33,7 +35,7 @@ struct FewRowsShape {
 /// What 256 columns of up to four tokens bring to the products.
 struct alignas(64) TokenTile {
   std::int8_t q[kTileTokens][kGemmCols];
-  std::int32_t start[16][kTileTokens];  ///< where the sums begin, one per scale or group, both int16
+  std::int32_t start[32][kTileTokens];  ///< where the sums begin, one per run, both int16
   std::int32_t pairs[8][kTileTokens];   ///< sums of the columns that share a scale or a min, two int16
   float d[16][kTileTokens];             ///< Super256: [0]; else one per group
   float d_sum[8][kTileTokens];          ///< groups with m: d * sum
