@@ -54,8 +54,42 @@ struct RowLanes<Avx2Columns> {
   }
 };
 
+/// 16 where a bit of 32 is set: of the four bytes from byte At of a block on.
+template <int At>
+struct FifthBits<RowLanes<Avx2Columns>, At> {
+  using Vec = RowLanes<Avx2Columns>::Vec;
+  Vec first, second;
+  FifthBits(RowLanes<Avx2Columns>::RowPtr rows, std::size_t offset) {
+    const __m256i all = RowLanes<Avx2>::load_u32(rows, offset + At), nibble = _mm256_set1_epi8(15);
+    const __m256i low = _mm256_and_si256(all, nibble),
+                  high = _mm256_and_si256(_mm256_srli_epi16(all, 4), nibble);
+    first = spread<0>(low, high);
+    second = spread<2>(low, high);
+  }
+  Vec add(Vec nibbles, Vec hi) const { return RowLanes<Avx2Columns>::bit_or(nibbles, hi); }
+
+ private:
+  /// Bytes `byte` and byte + 1, of which `low` and `high` have the nibbles, four bits a vector.
+  template <int byte>
+  CRIA_INLINE static Vec spread(__m256i low, __m256i high) {
+    const auto four = [](__m256i nibbles, int at) CRIA_INLINE {
+      const __m256i copies = _mm256_shuffle_epi8(nibbles, RowLanes<Avx2>::same(&kCopies[at]));
+      const __m256i bits = _mm256_and_si256(copies, _mm256_set1_epi32(0x0804'0201));
+      return _mm256_shuffle_epi8(RowLanes<Avx2>::same(&kSixteen), bits);
+    };
+    return {{four(low, byte), four(high, byte), four(low, byte + 1), four(high, byte + 1)}};
+  }
+  static constexpr LaneConstant<std::uint8_t> copies(std::uint8_t byte) {
+    LaneConstant<std::uint8_t> from{};
+    for (std::uint8_t i = 0; i < 16; ++i) from.at[i] = static_cast<std::uint8_t>(i / 4 * 4 + byte);
+    return from;
+  }
+  static constexpr LaneConstant<std::uint8_t> kCopies[4] = {copies(0), copies(1), copies(2), copies(3)},
+                                              kSixteen = {{0, 16, 16, 0, 16, 0, 0, 0, 16}};
+};
+
 /// Calls put(k, v) for the weights of columns 4k … 4k + 3 of a block, v those of all rows. Where a type does the same to every
-/// byte, rows are transposed as they lie in the file, which is less than what they decode to. far: as much as the eight
+/// byte, or nearly so, rows are transposed as they lie in the file, which is less than what they decode to. far: as much as the eight
 /// blocks, fetched meanwhile.
 template <DType type, class Put>
 CRIA_INLINE inline void decode_columns(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
@@ -64,7 +98,8 @@ CRIA_INLINE inline void decode_columns(const std::byte* const (&rows)[kRowGroup]
   using W = LaneType<V, type>;
   constexpr std::size_t kBytes = kRowGroup * W::kBytes;
   constexpr int kParts = Format<type>::kBlockValues / 32;
-  if constexpr (requires { W::kBytewise; }) {
+  if constexpr (
+      requires { W::kBytewise; } || requires { W::kFifthBits; }) {
     using Columns = RowLanes<Avx2Columns>;
     using Vec = typename Columns::Vec;
     LaneType<Columns, type>::weights(rows, offset, [&](int j, Vec w0, Vec w1) CRIA_INLINE {

@@ -87,6 +87,7 @@ struct FifthBits {
 
 template <class V, class Block, int zero>
 struct LaneFiveBits : LaneBlock32<V, Block, true> {
+  static constexpr bool kFifthBits = true;
   static constexpr int kZero = zero, kMax = 31;
   template <class F>
   CRIA_INLINE static void weights(typename V::RowPtr rows, std::size_t offset, F&& f) {

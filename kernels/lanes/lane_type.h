@@ -21,6 +21,7 @@ namespace cria {
 ///                           negative
 ///   kBytewise               optional: weights() does the same to every byte that it loads, and moves bytes by
 ///                           join_low() and join_high() alone
+///   kFifthBits              optional: weights() does that but for FifthBits (blocks32.h), which V may have of its own
 ///   d(rows, offset)         Float8: the float scales of the 8 rows of the group; likewise offset_of() of
 ///                           Blocks32 types with an offset, dmin() of Super256 types with mins
 ///   d(rows, offset, d)      instead where every group of a block has its own: fills an array of Float8
