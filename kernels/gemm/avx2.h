@@ -98,8 +98,8 @@ struct GemmKernel<Avx2> : Transpose256<Avx2> {
     unroll<kTokens>([&](auto t) CRIA_INLINE { unroll<kHalves>([&](auto h) CRIA_INLINE { f(t, h); }); });
   }
 
-  /// sums += scale * the products of 4n columns from panel row k on. No scale: 1.
-  template <PanelShape shape, std::size_t n>
+  /// sums = or += scale * the products of 4n columns from panel row k on. No scale: 1.
+  template <PanelShape shape, std::size_t n, bool first = false>
   CRIA_INLINE static void dot(const Panel& panel, std::size_t k, std::size_t row, const Avx2Tile<shape>& tile,
                               const std::int32_t* scale, Sums& sums) {
     constexpr Avx2Run kRun = Avx2Tile<shape>::kRun;
@@ -126,7 +126,8 @@ struct GemmKernel<Avx2> : Transpose256<Avx2> {
       });
       each([&](auto t, auto h) CRIA_INLINE {
         const __m256i factors = scale == nullptr ? _mm256_set1_epi16(1) : load(scale + row + 8 * h);
-        sums[t][h] = _mm256_add_epi32(sums[t][h], _mm256_madd_epi16(pairs[t][h], factors));
+        const __m256i p = _mm256_madd_epi16(pairs[t][h], factors);
+        sums[t][h] = first && i == 0 ? p : _mm256_add_epi32(sums[t][h], p);
       });
     });
   }
@@ -242,18 +243,18 @@ struct GemmKernel<Avx2> : Transpose256<Avx2> {
       if constexpr (shape.bytes == PanelBytes::Words) {
         dot_words(panel, b, row, tile, sums);
       } else {
-        each([&](auto t, auto h)
-                 CRIA_INLINE { sums[t][h] = _mm256_set1_epi32(-shape.zero * tile.sum[t][b]); });
-        dot<shape, shape.group / 4>(panel, shape.group / 4 * b, row, tile, nullptr, sums);
+        constexpr bool kCorrect = shape.zero != 0 && !Avx2Tile<shape>::kRun.starts;
+        if constexpr (kCorrect)
+          each([&](auto t, auto h) CRIA_INLINE { sums[t][h] = splat(&tile.start[t][b]); });
+        dot<shape, shape.group / 4, !kCorrect>(panel, shape.group / 4 * b, row, tile, nullptr, sums);
       }
       each([&](auto t, auto h) CRIA_INLINE {
         const float d = tile.d[t][b];
         const __m256 scale = _mm256_mul_ps(_mm256_load_ps(panel.d[b] + row + 8 * h), _mm256_set1_ps(d));
         total[t][h] = _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(sums[t][h]), total[t][h]);
         if constexpr (shape.mins != 0) {
-          const float sum = d * static_cast<float>(tile.sum[t][b]);
-          total[t][h] =
-              _mm256_fmadd_ps(_mm256_load_ps(panel.m[b] + row + 8 * h), _mm256_set1_ps(sum), total[t][h]);
+          total[t][h] = _mm256_fmadd_ps(_mm256_load_ps(panel.m[b] + row + 8 * h),
+                                        _mm256_set1_ps(tile.d_sum[t][b]), total[t][h]);
         }
       });
     }

@@ -29,7 +29,7 @@ struct Avx2Run {
       return std::min<std::size_t>(n, std::bit_floor(static_cast<unsigned>(32767 / (2 * 127 * max))));
     };
     const std::size_t biased = fit(shape.max);
-    if (shape.zero == 0 || shape.groups()) return {biased, false};
+    if (shape.zero == 0) return {biased, false};
     const std::size_t centred = fit(std::max(shape.zero, shape.max - shape.zero));
     if (centred <= biased || centred > kMostStarts) return {biased, false};
     return {centred, true};
@@ -49,8 +49,10 @@ struct alignas(32) Avx2Tile {
   /// all.
   std::int16_t words[kAvx2Tokens][2][kWords ? kGemmCols / 2 : 16];
   std::int32_t pairs[kAvx2Tokens][8];
-  std::int16_t sums[kAvx2Tokens][16];                     ///< as the factors of panel.min want them
-  std::int32_t start[kAvx2Tokens][kRun.starts ? 32 : 8];  ///< of run i at start_at(i), two int16
+  std::int16_t sums[kAvx2Tokens][16];  ///< as the factors of panel.min want them
+  /// Of run i at start_at(i), two int16; or without starts of groups what their zero adds, negated.
+  std::int32_t start[kAvx2Tokens][kRun.starts ? 32 : 16];
+  float d_sum[kAvx2Tokens][8];  ///< of groups with m: d * sum
 
   void fill(const TokenSlice& x, std::size_t first) {
     for (std::size_t t = 0; t < kAvx2Tokens; ++t) {
@@ -61,7 +63,8 @@ struct alignas(32) Avx2Tile {
       if constexpr (kWords) widen(t, x.cols);
       if constexpr (shape.mins != 0 || (shape.zero != 0 && !kRun.starts))
         if constexpr (!shape.groups()) copy_sums(t);
-      if constexpr (kRun.starts) make_starts(t);
+      if constexpr (kRun.starts) make_starts(t, x.cols);
+      if constexpr (shape.groups() && !kWords) make_sums(t, x.cols / shape.group);
     }
   }
   static constexpr std::size_t start_at(std::size_t i) {
@@ -108,11 +111,19 @@ struct alignas(32) Avx2Tile {
       v = _mm256_castsi128_si256(_mm_hadd_epi16(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)));
     store(sums[t], v);
   }
-  /// Every int16 of a sum meets two columns of four, so it has a start of its own.
-  void make_starts(std::size_t t) {
+  void make_sums(std::size_t t, std::size_t n) {
+    for (std::size_t b = 0; b < n; ++b) {
+      if constexpr (shape.zero != 0 && !kRun.starts) start[t][b] = -shape.zero * sum[t][b];
+      if constexpr (shape.mins != 0) d_sum[t][b] = d[t][b] * static_cast<float>(sum[t][b]);
+    }
+  }
+  /// Every int16 of a sum meets two columns of four, so it has a start of its own. Of n columns.
+  void make_starts(std::size_t t, std::size_t n) {
     static_assert(kRun.steps == 2 || kRun.steps == 4 || kRun.steps == 8);
     const __m256i zero = _mm256_set1_epi8(shape.zero), none = _mm256_setzero_si256();
-    const auto added = [&](std::size_t i) { return _mm256_maddubs_epi16(zero, load(q[t] + 32 * i)); };
+    const auto added = [&](std::size_t i) {
+      return shape.groups() && 32 * i >= n ? none : _mm256_maddubs_epi16(zero, load(q[t] + 32 * i));
+    };
     if constexpr (kRun.steps == 2) {
       for (std::size_t i = 0; i < 4; ++i) {
         const __m256 a = _mm256_castsi256_ps(added(2 * i)), b = _mm256_castsi256_ps(added(2 * i + 1));
