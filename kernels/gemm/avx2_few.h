@@ -1,5 +1,5 @@
 // Products of a few tokens on AVX2, of which a GEMV would decode the weights more than once and a GEMM would pad:
-// eight rows at a time, walked along like those of a GEMV so that memory is read in order, and decoded into a panel that
+// sixteen rows at a time, walked along like those of a GEMV so that memory is read in order, and decoded into a panel that
 // stays in the first-level cache.
 #pragma once
 
