@@ -89,8 +89,8 @@ struct FifthBits<RowLanes<Avx2Columns>, At> {
 };
 
 /// Calls put(k, v) for the weights of columns 4k … 4k + 3 of a block, v those of all rows. Where a type does the same to every
-/// byte, or nearly so, rows are transposed as they lie in the file, which is less than what they decode to. far: as much as the eight
-/// blocks, fetched meanwhile.
+/// byte, or nearly so, rows are transposed as they lie in the file, which is less than what they decode to. far: as much as
+/// the eight blocks, fetched meanwhile.
 template <DType type, class Put>
 CRIA_INLINE inline void decode_columns(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
                                        const std::byte* far, Put put) {
