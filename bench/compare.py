@@ -29,7 +29,7 @@ ALL_TYPES = ("Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS IQ
              "IQ1_S IQ1_M TQ1_0 TQ2_0 MXFP4 F16 BF16 F32").split()
 RUN = "machine commit date model columns round engine choice column tokens_per_second share".split()
 SPEED = "machine date commit model column cria peer peer_name peer_choice ratio share rounds".split()
-SHORT, TURNS, REPETITIONS = 32, 3, 2  # tokens of a prompt that is measured in so many turns of a round, and how often in each
+SHORT, REPETITIONS = 32, 2  # tokens of a prompt that is measured in several turns of a round, and how often in each
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -51,14 +51,14 @@ def write(path, names, rows):
     os.replace(path + ".new", path)
 
 
-def groups(columns):
+def groups(columns, turns):
     """[(name, prompts, whether to decode, depth, turns, repetitions)]: what one run of a program measures."""
     depths = [int(column[1:]) for column in columns if column.startswith("@")]
     prompts = [int(column) for column in columns if column.isdigit()]
     short, long = [n for n in prompts if n <= SHORT], [n for n in prompts if n > SHORT]
     decodes = "tg" in columns
     found = [(long, False, 0, 1, 1)] if long else []
-    found += [(short, decodes, 0, TURNS, REPETITIONS)] if short or decodes else []
+    found += [(short, decodes, 0, turns, REPETITIONS)] if short or decodes else []
     named = [(" ".join([*map(str, group[0]), *(["tg"] if group[1] else [])]), *group) for group in found]
     return named + [(f"@{depth}", [], True, depth, 1, 1) for depth in depths]
 
@@ -164,6 +164,7 @@ def main():
     parser.add_argument("-n", default=32, type=int, help="tokens decoded")
     parser.add_argument("-t", default=2, type=int, help="threads")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--turns", type=int, default=3, help="of what is short, within a round (default: %(default)s)")
     parser.add_argument("--through", default="", metavar="COMMAND", help="runs each program, for example one that stops all others")
     parser.add_argument("--runs", default="build/compare.csv", help="every single figure (default: %(default)s)")
     parser.add_argument("--speeds", default=os.path.join(HERE, "speeds.csv"), help="the medians (default: %(default)s)")
@@ -172,7 +173,7 @@ def main():
     models = args.models.split(",") if args.models else [f"{args.shape}:{dtype}" for dtype in args.types.split(",")]
     for spec in models:
         pending = []
-        for group in groups(args.columns.split(",")):
+        for group in groups(args.columns.split(","), args.turns):
             key = {"machine": args.machine.replace(",", ";"), "commit": args.commit, "model": spec, "columns": group[0]}
             pending.append((group, Rounds(read(args.runs, RUN), key)))
         if any(len(rounds.rounds) < args.rounds for _, rounds in pending):
