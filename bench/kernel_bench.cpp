@@ -106,7 +106,7 @@ class Product {
       acts_.f32 = x_.data();
       acts_.f32_stride = job_.cols;
     } else {
-      set.quantize(x_.data(), job_.cols, acts_, 0, tokens_);
+      set.quantize(x_.data(), job_.cols, acts_, 0, tokens_, 0, job_.cols);
     }
   }
 

@@ -77,9 +77,10 @@ struct KernelSet {
   /// How weights of a type are made; null: no encoder.
   EncodeFn (*encode)(DType type);
 
-  /// Fills tokens [t0, t1) of acts (its type says how) from the same rows of x: acts.cols values each,
-  /// x_stride floats apart.
-  void (*quantize)(const float* x, std::size_t x_stride, Activations& acts, std::size_t t0, std::size_t t1);
+  /// Fills columns [begin, end), whole blocks, of tokens [t0, t1) of acts (its type says how) from the same columns and
+  /// rows of x, which are x_stride floats apart.
+  void (*quantize)(const float* x, std::size_t x_stride, Activations& acts, std::size_t t0, std::size_t t1,
+                   std::size_t begin, std::size_t end);
   /// y = x·rms(x)·w over n values; y may be x, w null (1).
   void (*rms_norm)(const float* x, const float* w, float eps, float* y, std::size_t n);
   /// y = (x - mean)/sqrt(variance + eps)·w + b over n values; y may be x, w and b null (1 and 0).

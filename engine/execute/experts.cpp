@@ -255,7 +255,7 @@ void Executor::head_product(const Node& node, std::size_t head, std::size_t begi
       x.f32 = from;
       x.f32_stride = in.width;
     } else {
-      kernels_.quantize(from, in.width, x, 0, n);
+      kernels_.quantize(from, in.width, x, 0, n, 0, cols);
     }
     multiply(m, x, to, out.width, 0, rows, scratch(seat), nullptr);
   }

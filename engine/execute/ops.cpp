@@ -98,7 +98,7 @@ void Executor::quantize_token(const Node& node, std::size_t row) {
   for (const ActType type : kQuantizedForms) {
     if (!node.acts.has(type)) continue;
     Activations acts = out.view(type, row, row + 1);
-    kernels_.quantize(out.row(row), out.width, acts, 0, 1);
+    kernels_.quantize(out.row(row), out.width, acts, 0, 1, 0, acts.cols);
   }
 }
 
@@ -114,11 +114,8 @@ void Executor::quantize_columns(const Node& node, UnitRange rows, std::size_t co
   const Value& out = work_[node.out];
   for (const ActType type : kQuantizedForms) {
     if (!node.acts.has(type)) continue;
-    const Activations whole = out.view(type, 0, rows.end);
-    for (std::size_t row = rows.begin; row < rows.end; ++row) {
-      Activations part = column_range(whole, row, col_begin, col_end - col_begin);
-      kernels_.quantize(out.row(row) + col_begin, out.width, part, 0, 1);
-    }
+    Activations acts = out.view(type, rows.begin, rows.end);
+    kernels_.quantize(out.row(rows.begin), out.width, acts, 0, rows.size(), col_begin, col_end);
   }
 }
 

@@ -21,8 +21,8 @@ void quantize_head(const float* x, std::size_t n, F f) {
     alignas(64) std::int8_t q[kBlocks * 32];
     std::int16_t sums[kBlocks];
     __builtin_memcpy(padded, x + first, count * sizeof(float));
-    const BlockQuantizer<Isa, 2> quantizer(padded, blocks);
-    quantizer.store(q, sums);
+    const BlockQuantizer<Isa, 2> quantizer(padded, 32, blocks);
+    quantizer.store(q, 32, sums, 1);
     for (std::size_t b = 0; b < blocks; ++b) f(first / 32 + b, quantizer.d(b), q + b * 32);
   }
 }

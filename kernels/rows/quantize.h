@@ -1,6 +1,7 @@
 // Activations and cached keys and values to int8. Numerics: kernels/README.md.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -14,7 +15,7 @@ namespace cria {
 /// among equals. More or fewer candidates differ little: three is a compromise between error and time.
 inline constexpr float kStepsTried[] = {127.0F, 126.5F, 126.0F};
 
-/// Blocks of Groups*16 values that are quantized together, so that their scales are computed in lanes.
+/// Blocks of Groups*16 values, `stride` floats apart, that are quantized together, so that their scales are computed in lanes.
 template <class Isa, std::size_t Groups>
 class BlockQuantizer {
   using V = F32x16<Isa>;
@@ -26,51 +27,53 @@ class BlockQuantizer {
 
   /// n blocks at x: q = round(x * (steps/amax)) in -127…127, d = amax/steps. All zero: d = 0, q = 0. A NaN or
   /// an infinity among them: d = NaN, q = 0.
-  BlockQuantizer(const float* x, std::size_t n) : x_(x), n_(n) {
+  BlockQuantizer(const float* x, std::size_t stride, std::size_t n) : x_(x), stride_(stride), n_(n) {
     find_largest();
     choose_steps();
   }
   [[nodiscard]] float d(std::size_t block) const { return d_[block]; }
-  /// Stores n × kValues; sums holds one sum per block, or with 16 groups one per group.
-  void store(std::int8_t* q, std::int16_t* sums) const {
+  /// Stores n × kValues, blocks q_stride bytes apart; of each one sum, or with 16 groups one per group, sum_stride apart.
+  void store(std::int8_t* q, std::size_t q_stride, std::int16_t* sums, std::size_t sum_stride) const {
     constexpr std::size_t kSums = Groups == 2 ? 1 : Groups;
     constexpr std::size_t kPerSum = Groups / kSums;
     for (std::size_t i = 0; i < n_ * kSums; i += 4) {
       V lanes[4];
       CRIA_UNROLL
       for (std::size_t j = 0; j < 4; ++j) {
-        const std::size_t block = clamp((i + j) / kSums), first = (i + j) % kSums * kPerSum;
-        const V factor = V::broadcast(factor_[block]);
         lanes[j] = V::broadcast(0);
+        const std::size_t block = (i + j) / kSums, first = (i + j) % kSums * kPerSum;
+        if (block >= n_) continue;
+        const V factor = V::broadcast(factor_[block]);
         CRIA_UNROLL
         for (std::size_t g = 0; g < kPerSum; ++g) {
           const V rounded = round(values(block, first + g) * factor);
-          rounded.store_i8(q + block * kValues + (first + g) * kFloatLanes);
+          rounded.store_i8(q + block * q_stride + (first + g) * kFloatLanes);
           lanes[j] = lanes[j] + rounded;
         }
       }
-      put_sums(lanes, sums + i, n_ * kSums - i);
+      std::int16_t four[4];
+      put_sums(lanes, four);
+      for (std::size_t j = 0; j < 4 && i + j < n_ * kSums; ++j)
+        sums[(i + j) / kSums * sum_stride + (i + j) % kSums] = four[j];
     }
   }
 
  private:
   [[gnu::always_inline]] V values(std::size_t block, std::size_t group) const {
-    return V::load(x_ + block * kValues + group * kFloatLanes);
+    return V::load(x_ + block * stride_ + group * kFloatLanes);
   }
   [[gnu::always_inline]] static V round(const V& v) {
     const V magic = V::broadcast(kRoundMagic);
     return v + magic - magic;
   }
-  static void put_sums(const V (&lanes)[4], std::int16_t* sums, std::size_t n) {
+  static void put_sums(const V (&lanes)[4], std::int16_t (&sums)[4]) {
     float four[4];
     V::sum4(lanes[0], lanes[1], lanes[2], lanes[3], four);
-    for (std::size_t i = 0; i < 4 && i < n; ++i)
+    for (std::size_t i = 0; i < 4; ++i)
       sums[i] = four[i] == four[i] ? static_cast<std::int16_t>(four[i]) : std::int16_t{0};
   }
-  /// Four blocks are worked on at a time; those beyond the end repeat the last one.
-  [[nodiscard]] std::size_t clamp(std::size_t block) const { return block < n_ ? block : n_ - 1; }
   /// Calls f(block, lanes) for each block to fill its N lanes, and fold(k, lanes k of four blocks, first
-  /// block) for every four.
+  /// block) for every four; those beyond the end have zeros.
   template <std::size_t N, class F, class Fold>
   [[gnu::always_inline]] void each_block(F f, Fold fold) const {
     for (std::size_t block = 0; block < n_; block += 4) {
@@ -80,7 +83,7 @@ class BlockQuantizer {
         V own[N];
         CRIA_UNROLL
         for (std::size_t k = 0; k < N; ++k) own[k] = V::broadcast(0);
-        f(clamp(block + i), own);
+        if (block + i < n_) f(block + i, own);
         CRIA_UNROLL
         for (std::size_t k = 0; k < N; ++k) lanes[k][i] = own[k];
       }
@@ -145,24 +148,54 @@ class BlockQuantizer {
   }
 
   const float* x_;
-  std::size_t n_;
+  std::size_t stride_, n_;
   alignas(64) float amax_[kBlocks] = {};
   alignas(64) float d_[kBlocks], factor_[kBlocks];
 };
 
-/// One row of cols values in blocks of Groups*16.
+/// Blocks of Groups*16 values of a form of activations.
 template <class Isa, std::size_t Groups>
-void quantize_row(const float* x, std::size_t cols, std::int8_t* q, float* d, std::int16_t* sums) {
+class RowQuantizer {
   using Quantizer = BlockQuantizer<Isa, Groups>;
-  constexpr std::size_t kValues = Groups * kFloatLanes, kSums = Groups == 2 ? 1 : Groups;
-  const std::size_t blocks = cols / kValues;
-  for (std::size_t b = 0; b < blocks; b += Quantizer::kBlocks) {
-    const std::size_t n = blocks - b < Quantizer::kBlocks ? blocks - b : Quantizer::kBlocks;
-    const Quantizer quantizer(x + b * kValues, n);
-    quantizer.store(q + b * kValues, sums + b * kSums);
-    for (std::size_t i = 0; i < n; ++i) d[b + i] = quantizer.d(i);
+  static constexpr std::size_t kValues = Groups * kFloatLanes, kSums = Groups == 2 ? 1 : Groups;
+  /// Tokens: rows may lie a multiple of a page apart, and caches have few ways.
+  static constexpr std::size_t kDown = 4;
+
+ public:
+  /// Columns [begin, end) of tokens [t0, t1), whole blocks. Of few columns the same block of many tokens at once, else
+  /// neighbours.
+  static void run(const float* x, std::size_t x_stride, Activations& to, std::size_t t0, std::size_t t1,
+                  std::size_t begin, std::size_t end) {
+    const std::size_t first = begin / kValues, last = end / kValues;
+    if (last - first < kDown) {
+      for (std::size_t b = first; b < last; ++b) {
+        for (std::size_t t = t0; t < t1; t += kDown)
+          put(x, x_stride, to, t, b, std::min(t1 - t, kDown),
+              {x_stride, to.q_stride(), to.sum_stride(), to.d_stride()});
+      }
+      return;
+    }
+    for (std::size_t t = t0; t < t1; ++t) {
+      for (std::size_t b = first; b < last; b += Quantizer::kBlocks)
+        put(x, x_stride, to, t, b, std::min(last - b, Quantizer::kBlocks), {kValues, kValues, kSums, 1});
+    }
   }
-}
+
+ private:
+  /// From one block to the next.
+  struct Strides {
+    std::size_t x, q, sums, d;
+  };
+  /// n blocks, the first of which is block b of token t.
+  static void put(const float* x, std::size_t x_stride, Activations& to, std::size_t t, std::size_t b,
+                  std::size_t n, const Strides& step) {
+    const Quantizer quantizer(x + t * x_stride + b * kValues, step.x, n);
+    quantizer.store(to.q + t * to.q_stride() + b * kValues, step.q, to.sum + t * to.sum_stride() + b * kSums,
+                    step.sums);
+    float* const d = to.d + t * to.d_stride() + b;
+    for (std::size_t i = 0; i < n; ++i) d[i * step.d] = quantizer.d(i);
+  }
+};
 
 /// One row of cols values as bfloat16, and a zero after an odd number of them.
 template <class Isa>
@@ -180,19 +213,24 @@ void round_row(const float* x, std::size_t cols, std::int8_t* q) {
 
 /// KernelSet::quantize.
 template <class Isa>
-void quantize(const float* x, std::size_t x_stride, Activations& acts, std::size_t t0, std::size_t t1) {
-  if (acts.type == ActType::BF16) {
-    for (std::size_t t = t0; t < t1; ++t)
-      round_row<Isa>(x + t * x_stride, acts.cols, acts.q + t * acts.q_stride());
-    return;
+void quantize(const float* x, std::size_t x_stride, Activations& acts, std::size_t t0, std::size_t t1,
+              std::size_t begin, std::size_t end) {
+  switch (acts.type) {
+    case ActType::BF16:
+      for (std::size_t t = t0; t < t1; ++t)
+        round_row<Isa>(x + t * x_stride + begin, end - begin,
+                       acts.q + t * acts.q_stride() + begin * acts.value_bytes());
+      return;
+    case ActType::Q8x16:
+      return RowQuantizer<Isa, 1>::run(x, x_stride, acts, t0, t1, begin, end);
+    case ActType::Q8x32:
+      return RowQuantizer<Isa, 2>::run(x, x_stride, acts, t0, t1, begin, end);
+    case ActType::Q8x256:
+      return RowQuantizer<Isa, 16>::run(x, x_stride, acts, t0, t1, begin, end);
+    case ActType::None:
+    case ActType::F32:  // a view of x itself
+      return;
   }
-  if (acts.type == ActType::None || acts.type == ActType::F32) return;  // F32: a view of x itself
-  const auto row = acts.type == ActType::Q8x16   ? quantize_row<Isa, 1>
-                   : acts.type == ActType::Q8x32 ? quantize_row<Isa, 2>
-                                                 : quantize_row<Isa, 16>;
-  for (std::size_t t = t0; t < t1; ++t)
-    row(x + t * x_stride, acts.cols, acts.q + t * acts.q_stride(), acts.d + t * acts.d_stride(),
-        acts.sum + t * acts.sum_stride());
 }
 
 }  // namespace cria

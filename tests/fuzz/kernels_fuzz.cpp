@@ -96,7 +96,7 @@ void quantize_with(const KernelSet& set, const std::vector<float>& x, Activation
     acts.f32 = x.data();
     acts.f32_stride = acts.cols;
   } else {
-    set.quantize(x.data(), acts.cols, acts, 0, acts.n_tokens);
+    set.quantize(x.data(), acts.cols, acts, 0, acts.n_tokens, 0, acts.cols);
   }
 }
 

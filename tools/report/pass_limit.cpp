@@ -43,7 +43,7 @@ class Piece {
       acts_.f32 = x_.data();
       acts_.f32_stride = cols;
     } else {
-      kernels.quantize(x_.data(), cols, acts_, 0, tokens);
+      kernels.quantize(x_.data(), cols, acts_, 0, tokens, 0, cols);
     }
   }
   void run() {

@@ -69,7 +69,7 @@ struct Inputs {
     fill_random(x.data(), x.size(), 2, deviation);
     if (type == DType::BF16) {
       acts = Activations::place(ActType::BF16, tokens, cols, rounded.data());
-      available_kernels().back()->quantize(x.data(), stride, acts, 0, tokens);
+      available_kernels().back()->quantize(x.data(), stride, acts, 0, tokens, 0, acts.cols);
       for (std::size_t t = 0; t < tokens; ++t)
         for (std::size_t i = 0; i < cols; ++i) x[t * stride + i] = rounded_at(t, i);
     } else {
@@ -142,7 +142,7 @@ TEST(MatMulFloat, RoundsToBfloat16) {
     Buffer<std::byte> memory(Activations::bytes(ActType::BF16, 1, std::size(x)));
     Activations acts = Activations::place(ActType::BF16, 1, std::size(x), memory.data());
     std::memset(memory.data(), 0xAA, memory.size());
-    set->quantize(x, std::size(x), acts, 0, 1);
+    set->quantize(x, std::size(x), acts, 0, 1, 0, acts.cols);
     EXPECT_EQ(std::memcmp(acts.q, expected, sizeof expected), 0) << set->isa;
   }
 }

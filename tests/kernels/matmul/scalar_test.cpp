@@ -44,7 +44,7 @@ struct Product {
   void quantize() {
     acts.f32 = x.data();
     acts.f32_stride = cols;
-    scalar_kernels().quantize(x.data(), cols, acts, 0, n_tokens);
+    scalar_kernels().quantize(x.data(), cols, acts, 0, n_tokens, 0, cols);
   }
   void run(std::size_t begin, std::size_t end, const float* residual = nullptr) {
     const MatMulJob job{weights.data() + 1, row_bytes, rows, cols, &acts, out.data(), out_stride, residual};

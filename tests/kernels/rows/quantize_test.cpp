@@ -15,8 +15,9 @@ struct Quantized {
   Buffer<std::int16_t> sum;
 };
 
+/// In ranges of `step` columns.
 Quantized run(const KernelSet& kernels, ActType type, const Buffer<float>& x, std::size_t tokens,
-              std::size_t cols) {
+              std::size_t cols, std::size_t step) {
   Activations acts;
   acts.type = type;
   acts.n_tokens = tokens;
@@ -26,9 +27,15 @@ Quantized run(const KernelSet& kernels, ActType type, const Buffer<float>& x, st
   acts.q = out.q.data();
   acts.d = out.d.data();
   acts.sum = out.sum.data();
-  kernels.quantize(x.data(), cols, acts, 0, tokens / 2);
-  kernels.quantize(x.data(), cols, acts, tokens / 2, tokens);
+  for (std::size_t begin = 0; begin < cols; begin += step) {
+    kernels.quantize(x.data(), cols, acts, 0, tokens / 2, begin, std::min(cols, begin + step));
+    kernels.quantize(x.data(), cols, acts, tokens / 2, tokens, begin, std::min(cols, begin + step));
+  }
   return out;
+}
+Quantized run(const KernelSet& kernels, ActType type, const Buffer<float>& x, std::size_t tokens,
+              std::size_t cols) {
+  return run(kernels, type, x, tokens, cols, cols);
 }
 
 Buffer<float> awkward_values(std::size_t n) {
@@ -43,19 +50,32 @@ Buffer<float> awkward_values(std::size_t n) {
   return x;
 }
 
+void expect_equal(const Quantized& got, const Quantized& expected, std::string_view isa) {
+  EXPECT_TRUE(got.q == expected.q) << isa;
+  EXPECT_TRUE(got.sum == expected.sum) << isa;
+  for (std::size_t i = 0; i < got.d.size(); ++i)  // the sign of a NaN is the machine's
+    EXPECT_TRUE(got.d[i] == expected.d[i] || (std::isnan(got.d[i]) && std::isnan(expected.d[i])))
+        << isa << ' ' << i;
+}
+
 TEST(Quantize, SameBitsOnEveryIsa) {
   const std::size_t tokens = 5, cols = 512;
   const Buffer<float> x = awkward_values(tokens * cols);
   for (const ActType type : {ActType::Q8x16, ActType::Q8x32, ActType::Q8x256}) {
     const Quantized expected = run(scalar_kernels(), type, x, tokens, cols);
-    for (const KernelSet* set : available_kernels()) {
-      const Quantized got = run(*set, type, x, tokens, cols);
-      EXPECT_TRUE(got.q == expected.q) << set->isa;
-      EXPECT_TRUE(got.sum == expected.sum) << set->isa;
-      for (std::size_t i = 0; i < got.d.size(); ++i)  // the sign of a NaN is the machine's
-        EXPECT_TRUE(got.d[i] == expected.d[i] || (std::isnan(got.d[i]) && std::isnan(expected.d[i])))
-            << set->isa << ' ' << i;
-    }
+    for (const KernelSet* set : available_kernels())
+      expect_equal(run(*set, type, x, tokens, cols), expected, set->isa);
+  }
+}
+
+TEST(Quantize, SameBitsInAnyRangesOfColumns) {
+  const std::size_t tokens = 13, cols = 1792;
+  const Buffer<float> x = awkward_values(tokens * cols);
+  for (const ActType type : {ActType::Q8x16, ActType::Q8x32, ActType::Q8x256}) {
+    const Quantized expected = run(scalar_kernels(), type, x, tokens, cols);
+    for (const KernelSet* set : available_kernels())
+      for (const std::size_t step : {256, 768, 1024})
+        expect_equal(run(*set, type, x, tokens, cols, step), expected, set->isa);
   }
 }
 
