@@ -10,9 +10,16 @@
 
 namespace cria {
 
+/// Whether one product applies the scales of two sub-blocks, which takes sums of weights and activations that
+/// fit in an int16: done where an eighth of what is possible would.
+constexpr bool in_pairs(PanelShape shape) {
+  const int largest = std::max(shape.zero, shape.max - shape.zero);
+  return shape.scales != 0 && largest * 127 * static_cast<int>(kGemmCols) / shape.scales <= 8 * 32767;
+}
+
 template <>
 struct GemmKernel<Avx512> {
-  static constexpr std::size_t kTokens = kAvx512Tokens;
+  static constexpr std::size_t kTokens = 6;
   static constexpr bool kSigned = false, kSumsInt16 = true;
   struct Session {
     explicit Session(PanelShape) {}
@@ -60,15 +67,25 @@ struct GemmKernel<Avx512> {
     }
   }
 
+  /// Where two sub-blocks share a product, four columns of one and of the other lie in turn.
+  static constexpr ColumnOrder order_of(PanelShape shape) {
+    if (!in_pairs(shape)) return ColumnOrder::Given;
+    return shape.scales == 8 ? ColumnOrder::Pairs32 : ColumnOrder::Pairs16;
+  }
   template <PanelShape shape>
-  using TokenTile = Avx512TokenTile<shape>;
+  using Tokens = LaidOutTokens<order_of(shape), kTokens>;
 
   template <PanelShape shape>
-  static void run(const TokenSlice& x, GemmScratch& s, std::size_t n_panels, Ahead ahead) {
+  static void run(const typename Tokens<shape>::Slice& x, GemmScratch& s, std::size_t n_panels, Ahead ahead) {
+    Starts start[kTokens];
     for (std::size_t t = 0; t < x.n_tokens; t += kTokens) {
-      const TokenTile<shape> tile(x, t);
+      const LaidOutToken* const token = x.token + t;
+      for (std::size_t i = 0; shape.zero != 0 && i < kTokens; ++i) fill_starts<shape>(token[i], start[i]);
+      const auto* const next = reinterpret_cast<const std::byte*>(token + kTokens);
+      fetch<kTileLines - kGemmPanels * kPanelLines>(next + kGemmPanels * kPanelLines * kLine);
       ahead.fetch();
       for (std::size_t p = 0; p < n_panels; ++p) {
+        const Tile tile{token, start, next + p * kPanelLines * kLine};
         if constexpr (shape.groups())
           groups<shape>(tile, x.cols / shape.group, s.panel[p], s.acc[p] + t);
         else
@@ -80,68 +97,100 @@ struct GemmKernel<Avx512> {
  private:
   using Acc = float[kGemmRows];
   using Sums = __m512i[kTokens][2];
+  /// What a panel meets, and what is fetched meanwhile: a part of the next tile (which may lie behind the last).
+  struct Tile {
+    const LaidOutToken* x;
+    const Starts* start;
+    const std::byte* next;
+  };
+  static constexpr std::size_t kLine = 64, kTileLines = kTokens * sizeof(LaidOutToken) / kLine,
+                               kPanelLines = 16;  // a few at a time: a burst stalls
+  static_assert(kTileLines >= kGemmPanels * kPanelLines);
+
+  template <std::size_t lines>
+  [[gnu::always_inline]] static void fetch(const std::byte* from) {
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < lines; ++i) __builtin_prefetch(from + i * kLine, 0, 3);
+  }
+  /// Part `part` of `parts` of what a panel fetches.
+  template <std::size_t parts>
+  [[gnu::always_inline]] static void fetch_part(const Tile& tile, std::size_t part) {
+    constexpr std::size_t kLines = kPanelLines / parts;
+    fetch<kLines>(tile.next + part * kLines * kLine);
+  }
 
   static __m512i splat(std::int32_t bits) { return _mm512_set1_epi32(bits); }
 
+  template <PanelShape shape>
+  static __m512i splat_pair(const LaidOutToken& token, int p) {
+    std::int32_t pair;
+    __builtin_memcpy(&pair, sums_of_mins<shape>(token) + 2 * p, sizeof pair);
+    return splat(pair);
+  }
+
   /// sums += the products of 4n columns from panel row k on. Written out: in a loop GCC 12 moves every sum to
   /// another register and back, which takes more of the front end than the products themselves.
-  template <std::size_t n, PanelShape shape>
-  [[gnu::always_inline]] static void dot(const Panel& panel, std::size_t k, const TokenTile<shape>& tile,
-                                         Sums& sums) {
+  template <std::size_t n>
+  [[gnu::always_inline]] static void dot(const Panel& panel, std::size_t k, const Tile& tile, Sums& sums) {
 #pragma GCC unroll 8
     for (std::size_t i = k; i < k + n; ++i) {
       const __m512i w0 = _mm512_load_si512(panel.q[0][i][0]), w1 = _mm512_load_si512(panel.q[0][i][16]);
 #pragma GCC unroll 8
       for (std::size_t t = 0; t < kTokens; ++t) {
         std::int32_t four;
-        __builtin_memcpy(&four, tile.q[t] + 4 * i, sizeof four);
+        __builtin_memcpy(&four, tile.x[t].q + 4 * i, sizeof four);
         const __m512i a = splat(four);
         sums[t][0] = _mm512_dpbusd_epi32(sums[t][0], w0, a);
         sums[t][1] = _mm512_dpbusd_epi32(sums[t][1], w1, a);
       }
     }
   }
+  [[gnu::always_inline]] static void all_columns(const Panel& panel, const Tile& tile, Sums& sums) {
+    for (std::size_t i = 0; i < 8; ++i) {
+      fetch_part<8>(tile, i);
+      dot<kGemmCols / 4 / 8>(panel, 8 * i, tile, sums);
+    }
+  }
   template <PanelShape shape>
-  [[gnu::always_inline]] static void begin(const TokenTile<shape>& tile, std::size_t j, Sums& sums) {
+  [[gnu::always_inline]] static void begin(const Tile& tile, std::size_t j, Sums& sums) {
     for (std::size_t t = 0; t < kTokens; ++t)
       sums[t][0] = sums[t][1] = shape.zero != 0 ? splat(tile.start[t][j]) : _mm512_setzero_si512();
   }
 
   // Not inlined: GCC would keep broadcasts of both panels in memory instead of sums in registers.
   template <PanelShape shape>
-  [[gnu::noinline]] static void super256(const TokenTile<shape>& tile, const Panel& panel, Acc* acc) {
+  [[gnu::noinline]] static void super256(const Tile& tile, const Panel& panel, Acc* acc) {
     Sums block;
     if constexpr (shape.bytes == PanelBytes::Halved) {
       for (auto& b : block) b[0] = b[1] = _mm512_setzero_si512();
-      for (std::size_t k = 0; k < kGemmCols / 4; k += 8) dot<8>(panel, k, tile, block);
+      all_columns(panel, tile, block);
       for (std::size_t t = 0; t < kTokens; ++t)
         for (auto& b : block[t]) b = _mm512_add_epi32(_mm512_add_epi32(b, b), splat(tile.start[t][0]));
     } else if constexpr (shape.scales == 0) {
-      begin(tile, 0, block);
-      for (std::size_t k = 0; k < kGemmCols / 4; k += 8) dot<8>(panel, k, tile, block);
+      begin<shape>(tile, 0, block);
+      all_columns(panel, tile, block);
     } else if constexpr (in_pairs(shape)) {
-      if (!paired_scales<shape, false>(tile, panel, block)) return wide_sums(tile, panel, acc);
+      if (!paired_scales<shape, false>(tile, panel, block)) return wide_sums<shape>(tile, panel, acc);
     } else {
-      single_scales(tile, panel, block);
+      single_scales<shape>(tile, panel, block);
     }
     add_block<shape>(tile, panel, block, acc);
   }
   template <PanelShape shape>
-  [[gnu::noinline, gnu::cold]] static void wide_sums(const TokenTile<shape>& tile, const Panel& panel,
-                                                     Acc* acc) {
+  [[gnu::noinline, gnu::cold]] static void wide_sums(const Tile& tile, const Panel& panel, Acc* acc) {
     Sums block;
     paired_scales<shape, true>(tile, panel, block);
     add_block<shape>(tile, panel, block, acc);
   }
 
   template <PanelShape shape>
-  [[gnu::always_inline]] static void single_scales(const TokenTile<shape>& tile, const Panel& panel,
-                                                   Sums& block) {
+  [[gnu::always_inline]] static void single_scales(const Tile& tile, const Panel& panel, Sums& block) {
     constexpr std::size_t kStep = kGemmCols / 4 / shape.scales;
     for (auto& b : block) b[0] = b[1] = _mm512_setzero_si512();
     for (int j = 0; j < shape.scales; ++j) {
       Sums sums;
-      begin(tile, j, sums);
+      fetch_part<shape.scales>(tile, j);
+      begin<shape>(tile, j, sums);
       dot<kStep>(panel, j * kStep, tile, sums);
       for (int h = 0; h < 2; ++h) {
         const __m512i pair = _mm512_load_si512(panel.scale[j / 2] + 16 * h);
@@ -155,21 +204,21 @@ struct GemmKernel<Avx512> {
   /// The same for two sub-blocks at a time, which alternate in the lanes (see arrange): their sums are packed
   /// to int16, and one product applies both scales. False if a sum did not fit; Wide: any does.
   template <PanelShape shape, bool Wide>
-  [[gnu::always_inline]] static bool paired_scales(const TokenTile<shape>& tile, const Panel& panel,
-                                                   Sums& block) {
+  [[gnu::always_inline]] static bool paired_scales(const Tile& tile, const Panel& panel, Sums& block) {
     constexpr std::size_t kStep = kGemmCols / 4 / shape.scales;
     __m512i most = _mm512_setzero_si512(), least = most;
     for (auto& b : block) b[0] = b[1] = _mm512_setzero_si512();
     for (std::size_t j = 0; j < shape.scales; j += 2) {
       unroll<2>([&](auto h) CRIA_INLINE {
-        const auto* q = tile.alternating[0];
-        const auto* start = tile.start[0] + j;
-        asm("" : "+r"(q), "+r"(start));  // else GCC keeps the broadcasts for the other rows, in memory
+        const LaidOutToken* x = tile.x;
+        const std::int32_t* start = tile.start[0].at + j;
+        fetch_part<shape.scales>(tile, j + h);
+        asm("" : "+r"(x), "+r"(start));  // else GCC keeps the broadcasts for the other rows, in memory
         Sums sums;
         unroll<kTokens>([&](auto t) CRIA_INLINE {
           sums[t][0] = sums[t][1] = shape.zero != 0 ? splat_two(start + 16 * t) : _mm512_setzero_si512();
         });
-        dot_pairs<kStep, shape>(panel, j * kStep, h, q, sums);
+        dot_pairs<kStep>(panel, j * kStep, h, x, sums);
         const __m512i scales = _mm512_load_si512(panel.scale[j / 2] + 16 * h);
         unroll<kTokens>([&](auto t) CRIA_INLINE {
           if constexpr (Wide) {
@@ -196,16 +245,16 @@ struct GemmKernel<Avx512> {
                             _mm512_castps_si512(_mm512_shuffle_ps(a, b, 0xDD)));
   }
   /// sums += the products of 4n columns each of two sub-blocks, of rows 16h … 16h + 15.
-  template <std::size_t n, PanelShape shape>
+  template <std::size_t n>
   [[gnu::always_inline]] static void dot_pairs(const Panel& panel, std::size_t k, std::size_t h,
-                                               const std::int8_t* q, Sums& sums) {
+                                               const LaidOutToken* x, Sums& sums) {
 #pragma GCC unroll 8
     for (std::size_t i = 0; i < n; ++i) {
       const __m512i w0 = _mm512_load_si512(panel.q[0][k + i][16 * h]),
                     w1 = _mm512_load_si512(panel.q[0][k + i + n][16 * h]);
 #pragma GCC unroll 8
       for (std::size_t t = 0; t < kTokens; ++t) {
-        const __m512i a = splat_two(q + t * kGemmCols + 4 * k + 8 * i);
+        const __m512i a = splat_two(x[t].q + 4 * k + 8 * i);
         sums[t][0] = _mm512_dpbusd_epi32(sums[t][0], w0, a);
         sums[t][1] = _mm512_dpbusd_epi32(sums[t][1], w1, a);
       }
@@ -219,16 +268,16 @@ struct GemmKernel<Avx512> {
 
   /// acc = fma(d_w*d_a, isum, acc), then the mins: one more product, of pairs of int16.
   template <PanelShape shape>
-  [[gnu::always_inline]] static void add_block(const TokenTile<shape>& tile, const Panel& panel,
-                                               const Sums& block, Acc* acc) {
+  [[gnu::always_inline]] static void add_block(const Tile& tile, const Panel& panel, const Sums& block,
+                                               Acc* acc) {
     Sums mins;
     if constexpr (shape.mins != 0) {
       for (auto& m : mins) m[0] = m[1] = _mm512_setzero_si512();
       for (int p = 0; p < shape.mins / 2; ++p) {
         const __m512i w0 = _mm512_load_si512(panel.min[p]), w1 = _mm512_load_si512(panel.min[p] + 16);
         for (std::size_t t = 0; t < kTokens; ++t) {
-          mins[t][0] = _mm512_dpwssd_epi32(mins[t][0], w0, splat(tile.pairs[t][p]));
-          mins[t][1] = _mm512_dpwssd_epi32(mins[t][1], w1, splat(tile.pairs[t][p]));
+          mins[t][0] = _mm512_dpwssd_epi32(mins[t][0], w0, splat_pair<shape>(tile.x[t], p));
+          mins[t][1] = _mm512_dpwssd_epi32(mins[t][1], w1, splat_pair<shape>(tile.x[t], p));
         }
       }
     }
@@ -236,7 +285,7 @@ struct GemmKernel<Avx512> {
       const __m512 d = _mm512_load_ps(panel.d[0] + 16 * h), m = _mm512_load_ps(panel.m[0] + 16 * h);
       for (std::size_t t = 0; t < kTokens; ++t) {
         float* const to = acc[t] + 16 * h;
-        const __m512 da = _mm512_set1_ps(tile.d[t][0]);
+        const __m512 da = _mm512_set1_ps(tile.x[t].d[0]);
         __m512 sum =
             _mm512_fmadd_ps(_mm512_mul_ps(d, da), _mm512_cvtepi32_ps(block[t][h]), _mm512_load_ps(to));
         if constexpr (shape.mins != 0)
@@ -247,24 +296,24 @@ struct GemmKernel<Avx512> {
   }
 
   template <PanelShape shape>
-  [[gnu::noinline]] static void groups(const TokenTile<shape>& tile, std::size_t n, const Panel& panel,
-                                       Acc* acc) {
+  [[gnu::noinline]] static void groups(const Tile& tile, std::size_t n, const Panel& panel, Acc* acc) {
     constexpr std::size_t kRows = shape.group / 4;  // of the panel in a group
     __m512 total[kTokens][2];
     for (std::size_t t = 0; t < kTokens; ++t)
       for (std::size_t h = 0; h < 2; ++h) total[t][h] = _mm512_load_ps(acc[t] + 16 * h);
     for (std::size_t b = 0; b < n; ++b) {
       Sums sums;
-      begin(tile, b, sums);
+      fetch_part<kGemmCols / shape.group>(tile, b);
+      begin<shape>(tile, b, sums);
       dot<kRows>(panel, kRows * b, tile, sums);
       for (std::size_t h = 0; h < 2; ++h) {
         const __m512 d = _mm512_load_ps(panel.d[b] + 16 * h);
         for (std::size_t t = 0; t < kTokens; ++t) {
-          const __m512 scale = _mm512_mul_ps(d, _mm512_set1_ps(tile.d[t][b]));
+          const __m512 scale = _mm512_mul_ps(d, _mm512_set1_ps(tile.x[t].d[b]));
           total[t][h] = _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(sums[t][h]), total[t][h]);
           if constexpr (shape.mins != 0)
             total[t][h] = _mm512_fmadd_ps(_mm512_load_ps(panel.m[b] + 16 * h),
-                                          _mm512_set1_ps(tile.d_sum[t][b]), total[t][h]);
+                                          _mm512_set1_ps(tile.x[t].d_sum[b]), total[t][h]);
         }
       }
     }

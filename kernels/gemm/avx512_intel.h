@@ -9,7 +9,7 @@
 #include <array>
 
 #include "kernels/gemm/avx512.h"
-#include "kernels/gemm/avx512_intel_tokens.h"
+#include "kernels/gemm/avx512_tokens.h"
 #include "kernels/gemm/panel.h"
 #include "kernels/simd/avx512.h"
 
@@ -32,12 +32,6 @@ bool fits_int16(const LaidOutToken& token) {
     return std::max(shape.zero, shape.max - shape.zero) * token.more.most16 <= 32767;
   return shape.max * token.more.most32 <= 32767;
 }
-
-/// Where the sums of a token begin, one for each scale or group: -zero * (sum of the columns).
-struct alignas(64) Starts {
-  std::int32_t at[16];
-  std::int32_t operator[](std::size_t j) const { return at[j]; }
-};
 
 /// 16 rows × T tokens; fits: the sums that meet scales are int16.
 template <PanelShape shape, int T, bool fits>
@@ -141,7 +135,7 @@ class IntelTile {
           using Two = const std::int16_t[2];
           __m512i& sum = mins[t];
           const __m512i& of_rows = pair;
-          Two& of_token = reinterpret_cast<Two&>((shape.mins == 16 ? x[t].sum : x[t].more.of32)[2 * p]);
+          Two& of_token = reinterpret_cast<Two&>(sums_of_mins<shape>(x[t])[2 * p]);
           asm("vpdpwssd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(of_rows), "m"(of_token));
         });
       });
@@ -185,7 +179,7 @@ class IntelTile {
 template <>
 struct GemmKernel<Avx512Intel> {
   using Amd = GemmKernel<Avx512>;
-  static constexpr std::size_t kTokens = kLaidOutTile, kFetchesPerPanel = kGemmRows / 16;
+  static constexpr std::size_t kTokens = 15, kFetchesPerPanel = kGemmRows / 16;
   static constexpr bool kSigned = Amd::kSigned, kSumsInt16 = Amd::kSumsInt16;
   using Session = Amd::Session;
 
@@ -201,16 +195,16 @@ struct GemmKernel<Avx512Intel> {
     Amd::store_scales(panel, c, lane, pair);
   }
 
-  using Tokens = IntelTokens;
+  template <PanelShape shape>
+  using Tokens = LaidOutTokens<ColumnOrder::Given, kTokens>;
 
   template <PanelShape shape>
-  static void run(const Tokens::Slice& x, GemmScratch& s, std::size_t n_panels, Ahead ahead) {
-    constexpr std::size_t kTile = kLaidOutTile;
-    Starts start[kTile];
-    for (std::size_t t = 0; t < x.n_tokens; t += kTile) {
-      const std::size_t n = std::min(kTile, (x.n_tokens - t + 3) / 4 * 4);
+  static void run(const typename Tokens<shape>::Slice& x, GemmScratch& s, std::size_t n_panels, Ahead ahead) {
+    Starts start[kTokens];
+    for (std::size_t t = 0; t < x.n_tokens; t += kTokens) {
+      const std::size_t n = std::min(kTokens, (x.n_tokens - t + 3) / 4 * 4);
       const LaidOutToken* const token = x.token + t;
-      for (std::size_t i = 0; shape.zero != 0 && i < n; ++i) fill<shape>(token[i], start[i]);
+      for (std::size_t i = 0; shape.zero != 0 && i < n; ++i) fill_starts<shape>(token[i], start[i]);
       const Tile tile = tile_of<shape>(token, n);
       for (std::size_t p = 0; p < n_panels; ++p) {
         for (std::size_t lane = 0; lane < kGemmRows; lane += 16) {
@@ -236,17 +230,6 @@ struct GemmKernel<Avx512Intel> {
       if (!std::all_of(x, x + n, fits_int16<shape>)) return kTiles<shape, false>[which];
     }
     return kTiles<shape, kSums != Sums16::Rarely>[which];
-  }
-
-  template <PanelShape shape>
-  static void fill(const LaidOutToken& token, Starts& to) {
-    if constexpr (!shape.groups() && shape.scales == 0) {
-      to.at[0] = -shape.zero * token.more.all;
-      return;
-    }
-    const auto* const sums = !shape.groups() && shape.scales == 8 ? token.more.of32 : token.sum;
-    const __m512i all = _mm512_cvtepi16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums)));
-    _mm512_store_si512(to.at, _mm512_mullo_epi32(all, _mm512_set1_epi32(-shape.zero)));
   }
 };
 

@@ -1,100 +1,174 @@
-// The tokens' side of the GEMM micro-kernel of AVX-512: what a panel meets, laid out for broadcasts.
+// The tokens' side of the GEMM micro-kernels of AVX-512: laid out for their broadcasts, once for all rows where the caller
+// sees to that.
 #pragma once
 
 #include <immintrin.h>
 
 #include <algorithm>
+#include <cstring>
+#include <limits>
 
+#include "kernels/gemm/laid_out.h"
 #include "kernels/gemm/panel.h"
+#include "kernels/kernels.h"
 
 namespace cria {
 
-inline constexpr std::size_t kAvx512Tokens = 6;
+/// In which order a token's columns lie.
+enum class ColumnOrder : std::uint8_t {
+  Given,
+  Pairs16,  ///< four of sixteen columns and of the next sixteen in turn
+  Pairs32,  ///< four of thirty-two and of the next
+};
 
-/// Whether one product applies the scales of two sub-blocks, which takes sums of weights and activations that
-/// fit in an int16: done where an eighth of what is possible would.
-constexpr bool in_pairs(PanelShape shape) {
-  const int largest = std::max(shape.zero, shape.max - shape.zero);
-  return shape.scales != 0 && largest * 127 * static_cast<int>(kGemmCols) / shape.scales <= 8 * 32767;
-}
-
-/// What the panels need of kTokens tokens, laid out for broadcasts.
-/// Tokens beyond the end repeat the last one.
-template <PanelShape shape>
-struct Avx512TokenTile {
-  static constexpr std::size_t kTokens = kAvx512Tokens;
-  const std::int8_t* q[kTokens];
-  /// q, four columns of a sub-block and of the next in turn.
-  alignas(64) std::int8_t alternating[in_pairs(shape) ? kTokens : 1][kGemmCols];
-  float d[kTokens][16];                         ///< Super256: [0]; else one per group
-  float d_sum[kTokens][8];                      ///< groups of 32 with m: d * sum
-  alignas(64) std::int32_t start[kTokens][16];  ///< -zero * (sums of the columns of each scale)
-  /// Super256 with mins: two int16 sums that meet a pair of mins.
-  alignas(32) std::int32_t pairs[kTokens][8];
-
-  Avx512TokenTile(const TokenSlice& x, std::size_t first) {
-    for (std::size_t t = 0; t < kTokens; ++t) {
-      const std::size_t token = std::min(first + t, x.n_tokens - 1);
-      q[t] = x.q + token * x.q_stride;
-      if constexpr (in_pairs(shape)) interleave(q[t], alternating[t]);
-      if constexpr (shape.groups())
-        fill_groups(x, token, t);
-      else
-        fill_super(x.d[token * x.d_stride], x.sum + token * x.sum_stride, t);
-    }
-    for (std::size_t t = first + kTokens; t < std::min(first + 2 * kTokens, x.n_tokens); ++t) {
-      for (std::size_t line = 0; line < kGemmCols; line += 64)
-        __builtin_prefetch(x.q + t * x.q_stride + line, 0, 3);
-      __builtin_prefetch(x.d + t * x.d_stride, 0, 3);
-      __builtin_prefetch(x.sum + t * x.sum_stride, 0, 3);
+/// Lays tokens out in one order.
+template <ColumnOrder order>
+class TokenLayout {
+ public:
+  /// LayOutFn
+  static void run(const Activations& x, std::size_t t0, std::size_t t1, std::byte* to) {
+    auto* const tokens = reinterpret_cast<LaidOutToken*>(to);
+    const std::size_t n = padded_tokens(x.n_tokens);
+    for (std::size_t t = t0; t < t1; ++t) {
+      for (std::size_t k = 0; k < x.cols; k += kGemmCols) {
+        LaidOutToken& token = tokens[k / kGemmCols * n + t];
+        fill(x, t, k, token);
+        for (std::size_t i = t + 1; t + 1 == x.n_tokens && i < n; ++i) tokens[k / kGemmCols * n + i] = token;
+      }
     }
   }
 
  private:
-  static void interleave(const std::int8_t* from, std::int8_t* to) {
-    const __m512i order = shape.scales == 8
-                              ? _mm512_setr_epi32(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15)
-                              : _mm512_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15);
-    for (std::size_t k = 0; k < kGemmCols; k += 64)
-      _mm512_store_si512(to + k, _mm512_permutexvar_epi32(order, _mm512_loadu_si512(from + k)));
-  }
-  void fill_super(float scale, const std::int16_t* sum, std::size_t t) {
-    d[t][0] = scale;
-    const __m256i sums = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sum));
-    const auto zero = static_cast<short>(-shape.zero);
-    if constexpr (shape.zero != 0 && shape.scales == 16) {
-      _mm512_store_si512(start[t], _mm512_mullo_epi32(_mm512_cvtepi16_epi32(sums), _mm512_set1_epi32(zero)));
-    } else if constexpr (shape.zero != 0) {
-      const __m256i halves = _mm256_madd_epi16(sums, _mm256_set1_epi16(zero));
-      if constexpr (shape.scales == 8)
-        _mm256_store_si256(reinterpret_cast<__m256i*>(start[t]), halves);
-      else
-        start[t][0] = _mm512_reduce_add_epi32(_mm512_zextsi256_si512(halves));
-    }
-    auto* const out = reinterpret_cast<__m256i*>(pairs[t]);
-    if constexpr (shape.mins == 16) _mm256_store_si256(out, sums);
-    if constexpr (shape.mins == 8) {
-      const __m128i all = _mm_hadd_epi16(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
-      _mm256_store_si256(out, _mm256_zextsi128_si256(all));
-    }
-  }
-  void fill_groups(const TokenSlice& x, std::size_t token, std::size_t t) {
-    if constexpr (shape.group == 16) {
-      const auto all = static_cast<__mmask16>((1U << (x.cols / 16)) - 1);
-      const __m256i sums = _mm256_maskz_loadu_epi16(all, x.sum + token * x.sum_stride);
-      _mm512_storeu_ps(d[t], _mm512_maskz_loadu_ps(all, x.d + token * x.d_stride));
-      _mm512_store_si512(start[t],
-                         _mm512_mullo_epi32(_mm512_cvtepi16_epi32(sums), _mm512_set1_epi32(-shape.zero)));
+  static void fill(const Activations& x, std::size_t t, std::size_t k, LaidOutToken& to) {
+    const TokenSlice from(x, t, 1, k);
+    if (from.cols < kGemmCols) {
+      std::memcpy(to.q, from.q, from.cols);
+      std::memcpy(to.d, from.d, from.cols / x.values_per_d() * sizeof *from.d);
+      std::memcpy(to.sum, from.sum, from.cols / x.values_per_sum() * sizeof *from.sum);
+      if (x.type == ActType::Q8x32) put_d_sum(to);
       return;
     }
-    const auto blocks = static_cast<__mmask8>((1U << (x.cols / 32)) - 1);
-    const __m256 scale = _mm256_maskz_loadu_ps(blocks, x.d + token * x.d_stride);
-    const __m256i sum = _mm256_cvtepi16_epi32(_mm_maskz_loadu_epi16(blocks, x.sum + token * x.sum_stride));
-    _mm256_storeu_ps(d[t], scale);
-    _mm256_store_si256(reinterpret_cast<__m256i*>(start[t]),
-                       _mm256_mullo_epi32(sum, _mm256_set1_epi32(-shape.zero)));
-    if constexpr (shape.mins != 0) _mm256_storeu_ps(d_sum[t], _mm256_mul_ps(scale, _mm256_cvtepi32_ps(sum)));
+    for (std::size_t i = 0; i < kGemmCols; i += 64)
+      _mm512_store_si512(to.q + i, in_order(_mm512_loadu_si512(from.q + i)));
+    if (x.type == ActType::Q8x32) {
+      _mm256_store_ps(to.d, _mm256_loadu_ps(from.d));
+      _mm_store_si128(reinterpret_cast<__m128i*>(to.sum),
+                      _mm_loadu_si128(reinterpret_cast<const __m128i*>(from.sum)));
+      put_d_sum(to);
+      return;
+    }
+    const __m256i sum = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from.sum));
+    _mm256_store_si256(reinterpret_cast<__m256i*>(to.sum), sum);
+    if (x.type == ActType::Q8x16) {
+      _mm512_store_ps(to.d, _mm512_loadu_ps(from.d));
+    } else {
+      to.d[0] = from.d[0];
+      put_sums(sum, to);
+    }
+  }
+  static __m512i in_order(__m512i columns) {
+    if constexpr (order == ColumnOrder::Given) return columns;
+    const __m512i from = order == ColumnOrder::Pairs32
+                             ? _mm512_setr_epi32(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15)
+                             : _mm512_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15);
+    return _mm512_permutexvar_epi32(from, columns);
+  }
+  static void put_d_sum(LaidOutToken& to) {
+    const __m256i sum = _mm256_cvtepi16_epi32(_mm_load_si128(reinterpret_cast<const __m128i*>(to.sum)));
+    _mm256_storeu_ps(to.d_sum, _mm256_mul_ps(_mm256_load_ps(to.d), _mm256_cvtepi32_ps(sum)));
+  }
+  static void put_sums(__m256i sum, LaidOutToken& to) {
+    const __m256i pairs = _mm256_madd_epi16(sum, _mm256_set1_epi16(1));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to.more.of32), _mm256_cvtepi32_epi16(pairs));
+    to.more.all = _mm512_reduce_add_epi32(_mm512_zextsi256_si512(pairs));
+    const __m512i zero = _mm512_setzero_si512();
+    __m512i most16 = zero, most32 = zero;
+    for (std::size_t i = 0; i < kGemmCols; i += 64) {
+      const __m512i v = _mm512_load_si512(to.q + i), above = _mm512_max_epi8(v, zero),
+                    below = _mm512_sub_epi8(above, v);
+      const __m512i up = sixteen(_mm512_sad_epu8(above, zero)), down = sixteen(_mm512_sad_epu8(below, zero));
+      most16 = _mm512_max_epi32(most16, _mm512_add_epi32(up, down));
+      most32 = _mm512_max_epi32(most32, _mm512_max_epi32(thirty_two(up), thirty_two(down)));
+    }
+    to.more.most16 = _mm512_reduce_max_epi32(most16);
+    to.more.most32 = _mm512_reduce_max_epi32(most32);
+  }
+  /// Sums of eight columns become those of sixteen; these those of thirty-two.
+  static __m512i sixteen(__m512i eights) {
+    return _mm512_add_epi32(eights, _mm512_shuffle_epi32(eights, _MM_PERM_BADC));
+  }
+  static __m512i thirty_two(__m512i sixteens) {
+    return _mm512_add_epi32(sixteens, _mm512_permutex_epi64(sixteens, 0x4E));
   }
 };
+
+/// The tokens of a job from `first` on: as they are laid out, or laid out here. tile: tokens of a tile.
+template <ColumnOrder order, std::size_t tile>
+class LaidOutTokens {
+ public:
+  using Layout = TokenLayout<order>;
+  /// What meets a panel.
+  struct Slice {
+    const LaidOutToken* token;
+    std::size_t n_tokens;
+    std::size_t cols;
+  };
+
+  static std::size_t most(const MatMulJob& job) {
+    return job.laid_out != nullptr ? (kGemmTokens + kGemmPad) / tile * tile : laid_out_together(job.cols);
+  }
+  LaidOutTokens(const MatMulJob& job, std::size_t first, std::size_t n, std::byte* memory)
+      : n_(n), cols_(job.cols) {
+    const Activations& x = *job.x;
+    if (job.laid_out != nullptr) {
+      tokens_ = reinterpret_cast<const LaidOutToken*>(job.laid_out) + first;
+      stride_ = padded_tokens(x.n_tokens);
+      return;
+    }
+    Activations part = x;
+    part.q += first * x.q_stride();
+    part.d += first * x.d_stride();
+    part.sum += first * x.sum_stride();
+    part.n_tokens = n;
+    Layout::run(part, 0, n, memory);
+    tokens_ = reinterpret_cast<const LaidOutToken*>(memory);
+    stride_ = padded_tokens(n);
+  }
+  [[nodiscard]] Slice at(std::size_t k) const {
+    return {tokens_ + k / kGemmCols * stride_, n_, std::min(kGemmCols, cols_ - k)};
+  }
+
+ private:
+  const LaidOutToken* tokens_;
+  std::size_t n_, stride_, cols_;
+};
+
+/// How a micro-kernel wants activations that meet panels of a shape.
+template <class Kernel, PanelShape shape>
+LayOut layout_of() {
+  return {Kernel::template Tokens<shape>::Layout::run, laid_out_bytes, kLaidOutFrom,
+          std::numeric_limits<std::size_t>::max()};
+}
+
+/// Where the sums of a token begin, one for each scale or group: -zero * (sum of the columns).
+struct alignas(64) Starts {
+  std::int32_t at[16];
+  std::int32_t operator[](std::size_t j) const { return at[j]; }
+};
+template <PanelShape shape>
+void fill_starts(const LaidOutToken& token, Starts& to) {
+  if constexpr (!shape.groups() && shape.scales == 0) {
+    to.at[0] = -shape.zero * token.more.all;
+    return;
+  }
+  const auto* const sums = !shape.groups() && shape.scales == 8 ? token.more.of32 : token.sum;
+  const __m512i all = _mm512_cvtepi16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums)));
+  _mm512_store_si512(to.at, _mm512_mullo_epi32(all, _mm512_set1_epi32(-shape.zero)));
+}
+/// The sums of pairs of a token's columns that meet a pair of mins.
+template <PanelShape shape>
+const std::int16_t* sums_of_mins(const LaidOutToken& token) {
+  return shape.mins == 16 ? token.sum : token.more.of32;
+}
 
 }  // namespace cria

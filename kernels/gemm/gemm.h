@@ -26,14 +26,14 @@ class TokensInPlace {
   std::size_t first_, n_;
 };
 
-template <class Kernel>
+template <class Kernel, PanelShape shape>
 struct TokensOf {
   using Type = TokensInPlace;
 };
-template <class Kernel>
-requires requires { typename Kernel::Tokens; }
-struct TokensOf<Kernel> {
-  using Type = typename Kernel::Tokens;
+template <class Kernel, PanelShape shape>
+requires requires { typename Kernel::template Tokens<shape>; }
+struct TokensOf<Kernel, shape> {
+  using Type = typename Kernel::template Tokens<shape>;
 };
 
 /// One tile of at most kGemmPanels panels of rows by the given tokens, the first of which is `token`, over all
@@ -44,7 +44,7 @@ void gemm_tile(const MatMulJob& job, std::size_t row, std::size_t n_rows, std::s
   const std::size_t n_panels = (n_rows + kGemmRows - 1) / kGemmRows;
   const auto rows_of = [&](std::size_t p) { return std::min(kGemmRows, n_rows - p * kGemmRows); };
   for (std::size_t p = 0; p < n_panels; ++p)
-    std::memset(s.acc[p], 0, (n_tokens + kGemmPad) * sizeof s.acc[p][0]);
+    std::memset(s.acc[p], 0, (std::min(n_tokens, kGemmTokens) + kGemmPad) * sizeof s.acc[p][0]);
   using W = LaneType<RowLanes<Isa>, type>;
   using Packer = PanelPacker<Isa, type>;
   constexpr std::size_t kBytes = W::kBytes * (kGemmCols / Format<type>::kBlockValues);  // of a row in a panel
@@ -85,9 +85,10 @@ template <class Isa, DType type>
 void gemm(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
   auto& s = *reinterpret_cast<GemmScratch*>(scratch);
   constexpr std::size_t kRows = kGemmPanels * kGemmRows;
-  [[maybe_unused]] const typename GemmKernel<Isa>::Session session(panel_shape<Isa, type>());
+  constexpr PanelShape kShape = panel_shape<Isa, type>();
   using Kernel = GemmKernel<Isa>;
-  using Tokens = typename TokensOf<Kernel>::Type;
+  using Tokens = typename TokensOf<Kernel, kShape>::Type;
+  [[maybe_unused]] const typename Kernel::Session session(kShape);
   // As equal as can be, of whole tiles.
   const std::size_t all = job.x->n_tokens, most = Tokens::most(job), waves = (all + most - 1) / most,
                     tiles = ((all + waves - 1) / waves + Kernel::kTokens - 1) / Kernel::kTokens,

@@ -1,5 +1,5 @@
-// The tokens' side of the GEMM for Intel's processors (avx512_intel.h): laid out once for all rows, the same for every type
-// that wants one form of activations.
+// The tokens' side of the GEMM of AVX-512 (avx512_tokens.h): laid out once for all rows, the same for every type that wants
+// one form of activations and one order of columns.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace cria {
 /// Products of fewer tokens do not look at it.
 inline constexpr std::size_t kLaidOutFrom = 65;
 
-/// Tokens of a tile at most.
-inline constexpr std::size_t kLaidOutTile = 15;
+/// Tokens of a tile: a multiple of all micro-kernels' (6 and 15).
+inline constexpr std::size_t kLaidOutTiles = 30;
 
 /// More sums of a row of Q8x256.
 struct LaidOutSums {
@@ -35,8 +35,8 @@ struct alignas(64) LaidOutToken {
   };
 };
 
-/// With the last one repeated, for tiles of a multiple of four.
-constexpr std::size_t padded_tokens(std::size_t n) { return n + 3; }
+/// With the last one repeated, for tiles of six or of a multiple of four.
+constexpr std::size_t padded_tokens(std::size_t n) { return n + 5; }
 
 constexpr std::size_t laid_out_bytes(std::size_t n_tokens, std::size_t cols) {
   return (cols + kGemmCols - 1) / kGemmCols * padded_tokens(n_tokens) * sizeof(LaidOutToken);
@@ -46,8 +46,8 @@ constexpr std::size_t laid_out_bytes(std::size_t n_tokens, std::size_t cols) {
 /// few that decoding the weights again for the next ones would count.
 constexpr std::size_t laid_out_together(std::size_t cols) {
   const std::size_t bytes = (cols + kGemmCols - 1) / kGemmCols * sizeof(LaidOutToken);
-  return std::clamp((1U << 20) / bytes / kLaidOutTile, std::size_t{4}, kGemmTokens / kLaidOutTile) *
-         kLaidOutTile;
+  return std::clamp((1U << 20) / bytes / kLaidOutTiles, std::size_t{2}, kGemmTokens / kLaidOutTiles) *
+         kLaidOutTiles;
 }
 
 }  // namespace cria

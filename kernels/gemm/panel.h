@@ -154,7 +154,7 @@ class Ahead {
 ///   run<shape>(slice, s, n, ahead) adds the products of n panels and the slice to s.acc, and fetches a part
 ///                          ahead for every kTokens tokens
 ///   kFetchesPerPanel       optional: fetches ahead so often for every kTokens tokens and panel, not once for all panels
-///   Tokens                 optional: what makes the slices, instead of TokensInPlace (gemm.h)
+///   Tokens<shape>          optional: what makes the slices, instead of TokensInPlace (gemm.h)
 ///   Session                what a thread must hold while it runs
 ///   place<shape>(panel, digit, k, row)   optional: where a vector of weights lies in panel.q, if not at [digit][k][row]
 ///   arrange<shape>(q)      optional: reorders sixteen rows' weights, a vector for every four columns

@@ -1,7 +1,5 @@
 // The avx512intel kernels: integer products of many tokens by the micro-kernel for Intel's processors, those of one
 // token where avx512intel_gemv.cpp says so; all else is avx512vnni's.
-#include <limits>
-
 #include "kernels/gemm/avx512_intel.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/isa/instruction_set.h"
@@ -10,9 +8,7 @@
 namespace cria {
 
 template <DType type>
-struct FewestTokens<Avx512Intel, type> : FewestTokens<Avx512, type> {
-  static_assert(FewestTokens<Avx512, type>::kFew + 1 == kLaidOutFrom);
-};
+struct FewestTokens<Avx512Intel, type> : FewestTokens<Avx512, type> {};
 
 extern template MatMulFn gemm_kernel<Avx512>(DType type);
 
@@ -48,9 +44,11 @@ KernelSet others() { return runs_here<Avx512Bf16>() ? kernels_of<Avx512Bf16>() :
 MatMulKernel matmul(DType type) {
   MatMulKernel kernel = int_matmul<Avx512Intel>(type);
   if (kernel.run == nullptr) return others().matmul(type);
-  if (with_dtype(type, [](auto t) { return has_own_gemm<t>(); }))
-    kernel.lay_out = {IntelLayout::run, laid_out_bytes, kLaidOutFrom,
-                      std::numeric_limits<std::size_t>::max()};
+  kernel.lay_out = with_dtype(type, [](auto t) {
+    if constexpr (has_own_gemm<t>())
+      return layout_of<GemmKernel<Avx512Intel>, panel_shape<Avx512Intel, t>()>();
+    return gemm_layout<Avx512>(t);
+  });
   return kernel;
 }
 

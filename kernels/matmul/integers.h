@@ -12,6 +12,8 @@ template <class Isa>
 MatMulFn gemv_kernel(DType type);  // gemv/gemv.h
 template <class Isa>
 MatMulFn gemm_kernel(DType type);  // gemm/gemm.h
+template <class Isa>
+LayOut gemm_layout(DType type);  // how it wants activations, where they are laid out
 
 template <class Isa>
 MatMulFn few_kernel(DType type);  // gemm/few.h
