@@ -18,27 +18,31 @@
 namespace cria {
 
 /// Register blocks, rows × tokens. From a panel one register of the 16 lanes is walked at a time, straight
-/// from the file all: kRowsOfOne rows with a single token, or kDirectRows with kDirectTokens. kPacked: the tokens of a block
+/// from the file all: kRowsOfOne rows with a single token, kDirectRows with kDirectTokens, or with up to kOnceTokens tokens
+/// kOnceRows, which then are read once (where converting rows leaves registers for that). kPacked: the tokens of a block
 /// are copied together, for want of registers (their addresses) and of ways of the L1 (tokens lie 4 KiB apart or a multiple).
 /// kFewTokens: up to here a panel costs more than it saves; kTilesFrom: from here on it pays to transpose the rows
-/// (float_tiles.h). kLongStreams: as in RowLanes.
+/// (float_tiles.h). kStreamTokens: up to here rows are read in long streams, as RowLanes::kLongStreams says.
 template <class Isa>
 struct FloatBlock {
   static constexpr std::size_t kRows = 4, kTokens = 6, kDirectRows = 3, kDirectTokens = 2, kRowsOfOne = 3;
-  static constexpr std::size_t kFewTokens = 6, kTilesFrom = 128;
-  static constexpr bool kPacked = true, kLongStreams = false;
+  static constexpr std::size_t kOnceRows = 0, kOnceTokens = 0, kFewTokens = 6, kTilesFrom = 128,
+                               kStreamTokens = 0;
+  static constexpr bool kPacked = true;
 };
 template <>
 struct FloatBlock<Avx2> {
   static constexpr std::size_t kRows = 3, kTokens = 4, kDirectRows = 3, kDirectTokens = 2, kRowsOfOne = 6;
-  static constexpr std::size_t kFewTokens = 24, kTilesFrom = 128;
-  static constexpr bool kPacked = true, kLongStreams = true;
+  static constexpr std::size_t kOnceRows = 0, kOnceTokens = 0, kFewTokens = 24, kTilesFrom = 128,
+                               kStreamTokens = 24;
+  static constexpr bool kPacked = true;
 };
 template <>
 struct FloatBlock<Avx512> {
   static constexpr std::size_t kRows = 4, kTokens = 6, kDirectRows = 4, kDirectTokens = 6, kRowsOfOne = 4;
-  static constexpr std::size_t kFewTokens = 32, kTilesFrom = 33;
-  static constexpr bool kPacked = false, kLongStreams = false;
+  static constexpr std::size_t kOnceRows = 3, kOnceTokens = 8, kFewTokens = 32, kTilesFrom = 33,
+                               kStreamTokens = 1;
+  static constexpr bool kPacked = false;
 };
 
 inline constexpr std::size_t kPanelRowUnit = 12;      ///< a multiple of every kRows
@@ -102,10 +106,14 @@ class FloatMatMul {
         tokens_(sums_ + panel_rows(job.cols * kSplit) * kWave * kFloatLanes) {}
 
   void run(std::size_t begin, std::size_t end) {
-    if (job_.x->n_tokens == 1) return direct<Block::kRowsOfOne>(begin, end);
-    if (job_.x->n_tokens <= Block::kFewTokens) return direct<Block::kDirectRows>(begin, end);
+    const std::size_t n = job_.x->n_tokens;
+    if (n == 1) return direct<Block::kRowsOfOne, 1>(begin, end);
+    if constexpr (Block::kOnceTokens != 0 && type == Stored::F32) {
+      if (n <= Block::kOnceTokens) return direct<Block::kOnceRows, Block::kOnceTokens>(begin, end);
+    }
+    if (n <= Block::kFewTokens) return direct<Block::kDirectRows, Block::kDirectTokens>(begin, end);
     if constexpr (requires(Part * square) { Ops::transpose(square); }) {
-      if (job_.x->n_tokens >= Block::kTilesFrom) {
+      if (n >= Block::kTilesFrom) {
         tiles(begin, end);
         return;
       }
@@ -134,31 +142,45 @@ class FloatMatMul {
     const std::size_t at = t * job_.out_stride + row;
     job_.out[at] = job_.residual == nullptr ? sum : job_.residual[at] + sum;
   }
-  /// One step of 16 columns; rows are loaded one at a time, which leaves registers for the sums.
+  /// One step of 16 columns; rows, or tokens where they are more, are loaded one at a time, which leaves registers for the
+  /// sums.
   template <std::size_t Rows, std::size_t Tokens, class LoadRow, class LoadToken>
   [[gnu::always_inline]] static void multiply_add(LoadRow load_row, LoadToken load_token,
                                                   Sums<Rows, Tokens>& sums) {
-    V x[Tokens];
-    CRIA_UNROLL
-    for (std::size_t j = 0; j < Tokens; ++j) x[j] = load_token(j);
-    CRIA_UNROLL
-    for (std::size_t i = 0; i < Rows; ++i) {
-      const V w = load_row(i);
+    if constexpr (Tokens > 2 * Rows) {
+      V w[Rows];
       CRIA_UNROLL
-      for (std::size_t j = 0; j < Tokens; ++j) sums[i][j] = fma(w, x[j], sums[i][j]);
+      for (std::size_t i = 0; i < Rows; ++i) w[i] = load_row(i);
+      CRIA_UNROLL
+      for (std::size_t j = 0; j < Tokens; ++j) {
+        const V x = load_token(j);
+        CRIA_UNROLL
+        for (std::size_t i = 0; i < Rows; ++i) sums[i][j] = fma(w[i], x, sums[i][j]);
+      }
+    } else {
+      V x[Tokens];
+      CRIA_UNROLL
+      for (std::size_t j = 0; j < Tokens; ++j) x[j] = load_token(j);
+      CRIA_UNROLL
+      for (std::size_t i = 0; i < Rows; ++i) {
+        const V w = load_row(i);
+        CRIA_UNROLL
+        for (std::size_t j = 0; j < Tokens; ++j) sums[i][j] = fma(w, x[j], sums[i][j]);
+      }
     }
   }
 
-  template <std::size_t most>
+  /// `most` rows side by side, blocks of at most Together tokens.
+  template <std::size_t most, std::size_t Together>
   void direct(std::size_t begin, std::size_t end) {
-    const RowGroups groups(begin, end, most, Block::kLongStreams ? job_.row_bytes : 0);
+    const RowGroups groups(begin, end, most, job_.x->n_tokens <= Block::kStreamTokens ? job_.row_bytes : 0);
     for (std::size_t group = 0; group < groups.size(); ++group) {
       const auto [row, n, apart] = groups[group];
       apart_ = apart;
       if (n == most)
-        direct_rows<most>(row);
+        direct_rows<most, Together>(row);
       else
-        for (std::size_t i = 0; i < n; ++i) direct_rows<1>(row + i);
+        for (std::size_t i = 0; i < n; ++i) direct_rows<1, Together>(row + i);
     }
   }
   /// Each block of tokens that meets the same rows fetches its part of those that come later, or memory would idle
@@ -167,13 +189,11 @@ class FloatMatMul {
     std::size_t block, blocks;
   };
   /// Rows from `row` on, apart_ from each other, for all tokens, straight from the file.
-  template <std::size_t Rows>
+  template <std::size_t Rows, std::size_t Together>
   void direct_rows(std::size_t row) {
-    const std::size_t n = job_.x->n_tokens;
-    const std::size_t blocks = (n + Block::kDirectTokens - 1) / Block::kDirectTokens;
+    const std::size_t n = job_.x->n_tokens, blocks = (n + Together - 1) / Together;
     for (std::size_t t = 0, b = 0; t < n; ++b)  // as equal as can be
-      t += direct_tokens<Rows, Block::kDirectTokens>((n - t + blocks - b - 1) / (blocks - b), row, t,
-                                                     {b, blocks});
+      t += direct_tokens<Rows, Together>((n - t + blocks - b - 1) / (blocks - b), row, t, {b, blocks});
   }
   template <std::size_t Rows, std::size_t Tokens>
   std::size_t direct_tokens(std::size_t n, std::size_t row, std::size_t t, Fetches fetches) {
@@ -201,7 +221,7 @@ class FloatMatMul {
     [[maybe_unused]] const std::byte* ahead = fetched_beside(weights, Rows * row_bytes);
     [[maybe_unused]] std::size_t wait = fetches.block;
     for (; k + kFloatLanes <= cols; k += kFloatLanes) {
-      if constexpr (!Block::kLongStreams) {
+      if constexpr (Tokens > Block::kStreamTokens) {
         if (wait == 0) fetch_far<kStep, 1>(ahead, 0), wait = fetches.blocks;
         --wait;
         ahead += kStep;
