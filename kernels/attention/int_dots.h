@@ -9,6 +9,7 @@
 
 #include "kernels/attention/kv_layout.h"
 #include "kernels/simd/f32x16.h"
+#include "kernels/simd/row_lanes.h"
 
 namespace cria {
 
@@ -16,33 +17,33 @@ namespace cria {
 inline constexpr float kOperandSteps = 32512;
 
 /// Members:
-///   kQueries       queries whose sums stay in registers
+///   kQueries, kGroups  queries and groups of 16 columns whose sums stay in registers
 ///   kSigned        the bytes are brought back to their sign, and sums begin with 0
 ///   encode<n>(x, factor, to)  n = 32 or 64 values as integers r = round(x*factor), |r| <= kOperandSteps, in 2n bytes, in
 ///                  the form that multiply wants; returns lanes whose sum is Σr (kSigned: nothing of use). Where factor
 ///                  is NaN the integers are any
-///   multiply<Queries, Steps>(bytes, a, start, ahead, put)  bytes: [Steps][16 columns][4]; a: Queries operands of
-///                  4·Steps values, one behind the other; put(query, V) receives start[query] + Σ r·byte, as floats.
-///                  bytes + ahead will be wanted soon
+///   multiply<Queries, Steps, Groups>(bytes, a, start, ahead, put)  bytes: [Groups][Steps][16 columns][4]; a: Queries
+///                  operands of 4·Steps values, one behind the other; put(query, group, V) receives
+///                  start[query] + Σ r·byte, as floats. bytes + ahead will be wanted soon
 template <class Isa>
 struct IntDots;
 
 /// r in the low half of every lane's bits.
 template <class V>
-[[gnu::always_inline]] inline V operand_bits(const float* x, const V& factor) {
-  return V::load(x) * factor + V::broadcast(kRoundMagic);
+[[gnu::always_inline]] inline V operand_bits(const V& x, const V& factor) {
+  return x * factor + V::broadcast(kRoundMagic);
 }
 
 template <>
 struct IntDots<ScalarIsa> {
   using V = F32x16<ScalarIsa>;
-  static constexpr std::size_t kQueries = 1;
+  static constexpr std::size_t kQueries = 1, kGroups = 1;
   static constexpr bool kSigned = true;
 
   template <std::size_t n>
-  static V encode(const float* x, float factor, std::byte* to) {
+  static V encode(const V* x, float factor, std::byte* to) {
     for (std::size_t i = 0; i < n; i += kFloatLanes) {
-      const V bits = operand_bits(x + i, V::broadcast(factor));
+      const V bits = operand_bits(x[i / kFloatLanes], V::broadcast(factor));
       for (std::size_t j = 0; j < kFloatLanes; ++j) {
         const auto r = static_cast<std::int16_t>(std::bit_cast<std::uint32_t>(bits.part[j]) & 0xFFFF);
         std::memcpy(to + (i + j) * sizeof r, &r, sizeof r);
@@ -51,10 +52,10 @@ struct IntDots<ScalarIsa> {
     return V::broadcast(0);
   }
 
-  template <std::size_t Queries, std::size_t Steps, class Put>
+  template <std::size_t Queries, std::size_t Steps, std::size_t Groups, class Put>
   static void multiply(const std::byte* bytes, const std::byte* a, const std::int32_t* /*start*/,
                        std::size_t /*ahead*/, Put put) {
-    static_assert(Queries == 1);
+    static_assert(Queries == 1 && Groups == 1);
     std::int16_t r[4 * Steps];
     std::memcpy(r, a, sizeof r);
     V sums;
@@ -64,7 +65,7 @@ struct IntDots<ScalarIsa> {
         sum += r[i] * (static_cast<int>(bytes[(i / 4 * kFloatLanes + column) * 4 + i % 4]) - kQ8Bias);
       sums.part[column] = static_cast<float>(sum);
     }
-    put(std::size_t{0}, sums);
+    put(std::size_t{0}, std::size_t{0}, sums);
   }
 };
 
@@ -74,15 +75,15 @@ struct IntDots<ScalarIsa> {
 template <>
 struct IntDots<Avx2> {
   using V = F32x16<Avx2>;
-  static constexpr std::size_t kQueries = 4;
+  static constexpr std::size_t kQueries = 4, kGroups = 1;
   static constexpr bool kSigned = false;
 
   template <std::size_t n>
-  static V encode(const float* x, float factor, std::byte* to) {
+  static V encode(const V* x, float factor, std::byte* to) {
     const V scale = V::broadcast(factor);
     __m256i sums = _mm256_setzero_si256();
     for (std::size_t i = 0; i < n; i += kFloatLanes) {
-      const V bits = operand_bits(x + i, scale);
+      const V bits = operand_bits(x[i / kFloatLanes], scale);
       const auto low = [&](std::size_t part) {
         return _mm256_srai_epi32(_mm256_slli_epi32(_mm256_castps_si256(bits.part[part]), 16), 16);
       };
@@ -97,9 +98,10 @@ struct IntDots<Avx2> {
     return lanes;
   }
 
-  template <std::size_t Queries, std::size_t Steps, class Put>
+  template <std::size_t Queries, std::size_t Steps, std::size_t Groups, class Put>
   static void multiply(const std::byte* bytes, const std::byte* a, const std::int32_t* start,
                        std::size_t ahead, Put put) {
+    static_assert(Groups == 1);
     constexpr std::size_t kOperand = 8 * Steps;
     __m256i sum[Queries][2];
     CRIA_UNROLL
@@ -125,7 +127,7 @@ struct IntDots<Avx2> {
       V v;
       v.part[0] = _mm256_cvtepi32_ps(sum[q][0]);
       v.part[1] = _mm256_cvtepi32_ps(sum[q][1]);
-      put(q, v);
+      put(q, std::size_t{0}, v);
     }
   }
 
@@ -158,19 +160,17 @@ struct EverySecondByte {
 template <>
 struct IntDots<Avx512> {
   using V = F32x16<Avx512>;
-  static constexpr std::size_t kQueries = 6;  // twelve run at two thirds of the speed, measured
+  static constexpr std::size_t kQueries = 6, kGroups = 2;
   static constexpr bool kSigned = false;
 
   template <std::size_t n>
-  static V encode(const float* x, float factor, std::byte* to) {
+  static V encode(const V* x, float factor, std::byte* to) {
     alignas(64) static constexpr LowWordsOfLanes kLowWords;
     alignas(64) static constexpr EverySecondByte kLowBytes(0), kHighBytes(1);
     const __m512i words = _mm512_load_si512(kLowWords.at), low = _mm512_load_si512(kLowBytes.at),
                   high = _mm512_load_si512(kHighBytes.at);
     const V scale = V::broadcast(factor);
-    const auto bits = [&](std::size_t i) {
-      return _mm512_castps_si512(operand_bits(x + i * kFloatLanes, scale).part[0]);
-    };
+    const auto bits = [&](std::size_t i) { return _mm512_castps_si512(operand_bits(x[i], scale).part[0]); };
     const auto pack = [&](std::size_t i) { return _mm512_permutex2var_epi16(bits(i), words, bits(i + 1)); };
     const __m512i half = _mm512_set1_epi16(128), one = _mm512_set1_epi16(1), r = pack(0);
     __m512i sums = _mm512_dpwssd_epi32(_mm512_setzero_si512(), r, one);
@@ -192,38 +192,56 @@ struct IntDots<Avx512> {
     return lanes;
   }
 
-  template <std::size_t Queries, std::size_t Steps, class Put>
+  template <std::size_t Queries, std::size_t Steps, std::size_t Groups, class Put>
   static void multiply(const std::byte* bytes, const std::byte* a, const std::int32_t* start,
                        std::size_t ahead, Put put) {
-    constexpr std::size_t kPlane = 4 * Steps;
-    __m512i low[Queries], high[Queries];
+    constexpr std::size_t kPlane = 4 * Steps, kGroup = 64 * Steps;
+    __m512i low[Queries][Groups], high[Queries][Groups];
     CRIA_UNROLL
     for (std::size_t q = 0; q < Queries; ++q) {
-      low[q] = _mm512_set1_epi32(start[q]);
-      high[q] = _mm512_setzero_si512();
-    }
-    for (std::size_t step = 0; step < Steps; ++step, bytes += 64, a += 4) {
-      __builtin_prefetch(bytes + ahead, 0, 2);
-      const __m512i row = _mm512_loadu_si512(bytes);
       CRIA_UNROLL
-      for (std::size_t q = 0; q < Queries; ++q) {
-        add_dots(low[q], row, a + q * 2 * kPlane);
-        add_dots(high[q], row, a + q * 2 * kPlane + kPlane);
+      for (std::size_t g = 0; g < Groups; ++g) {
+        low[q][g] = _mm512_set1_epi32(start[q]);
+        high[q][g] = _mm512_setzero_si512();
       }
     }
+    unroll<Steps>([&](auto step) CRIA_INLINE {  // in a loop GCC 12 spills sums
+      __m512i row[Groups];
+      unroll<Groups>([&](auto g) CRIA_INLINE {
+        const std::byte* const p = bytes + g * kGroup + step * 64;
+        __builtin_prefetch(p + ahead, 0, 2);
+        row[g] = _mm512_loadu_si512(p);
+      });
+      unroll<Queries>([&](auto q) CRIA_INLINE {
+        add_dots(low[q], row, a + q * 2 * kPlane + step * 4);
+        add_dots(high[q], row, a + q * 2 * kPlane + kPlane + step * 4);
+      });
+    });
     CRIA_UNROLL
     for (std::size_t q = 0; q < Queries; ++q) {
-      V v;
-      v.part[0] = _mm512_cvtepi32_ps(_mm512_add_epi32(low[q], _mm512_slli_epi32(high[q], 8)));
-      put(q, v);
+      CRIA_UNROLL
+      for (std::size_t g = 0; g < Groups; ++g) {
+        V v;
+        v.part[0] = _mm512_cvtepi32_ps(_mm512_add_epi32(low[q][g], _mm512_slli_epi32(high[q][g], 8)));
+        put(q, g, v);
+      }
     }
   }
 
  private:
-  /// sum += the dot products of the row's four unsigned bytes in each lane with the four signed bytes at p.
-  [[gnu::always_inline]] static void add_dots(__m512i& sum, __m512i row, const std::byte* p) {
+  /// sums += the dot products of the rows' four unsigned bytes in each lane with the four signed bytes at p.
+  template <std::size_t Groups>
+  [[gnu::always_inline]] static void add_dots(__m512i (&sums)[Groups], const __m512i (&row)[Groups],
+                                              const std::byte* p) {
     const auto& values = *reinterpret_cast<const std::int32_t(*)>(p);
-    asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(row), "m"(values));
+    if constexpr (Groups == 1) {
+      asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sums[0]) : "v"(row[0]), "m"(values));
+    } else {
+      const __m512i four = _mm512_set1_epi32(values);
+      CRIA_UNROLL
+      for (std::size_t g = 0; g < Groups; ++g)
+        asm("vpdpbusd %2, %1, %0" : "+v"(sums[g]) : "v"(row[g]), "v"(four));
+    }
   }
 };
 #endif
@@ -233,14 +251,14 @@ struct IntDots<Avx512> {
 template <>
 struct IntDots<Neon> {
   using V = F32x16<Neon>;
-  static constexpr std::size_t kQueries = 2;
+  static constexpr std::size_t kQueries = 2, kGroups = 1;
   static constexpr bool kSigned = true;
 
   template <std::size_t n>
-  static V encode(const float* x, float factor, std::byte* to) {
+  static V encode(const V* x, float factor, std::byte* to) {
     auto* const out = reinterpret_cast<std::int8_t*>(to);
     for (std::size_t i = 0; i < n; i += kFloatLanes) {
-      const V bits = operand_bits(x + i, V::broadcast(factor));
+      const V bits = operand_bits(x[i / kFloatLanes], V::broadcast(factor));
       const auto words = [&](std::size_t part) { return vmovn_s32(vreinterpretq_s32_f32(bits.part[part])); };
       const int16x8_t first = vcombine_s16(words(0), words(1)), second = vcombine_s16(words(2), words(3));
       const int16x8_t half = vdupq_n_s16(128);
@@ -251,9 +269,10 @@ struct IntDots<Neon> {
     return V::broadcast(0);
   }
 
-  template <std::size_t Queries, std::size_t Steps, class Put>
+  template <std::size_t Queries, std::size_t Steps, std::size_t Groups, class Put>
   static void multiply(const std::byte* bytes, const std::byte* a, const std::int32_t* /*start*/,
                        std::size_t ahead, Put put) {
+    static_assert(Groups == 1);
     constexpr std::size_t kPlane = 4 * Steps;
     int32x4_t low[Queries][4], high[Queries][4];
     CRIA_UNROLL
@@ -285,7 +304,7 @@ struct IntDots<Neon> {
       CRIA_UNROLL
       for (std::size_t i = 0; i < 4; ++i)
         v.part[i] = vcvtq_f32_s32(vaddq_s32(low[q][i], vshlq_n_s32(high[q][i], 8)));
-      put(q, v);
+      put(q, std::size_t{0}, v);
     }
   }
 

@@ -33,6 +33,7 @@ class IntAttention : AttentionQueries<Isa> {
   using Dots = IntDots<Isa>;
   static constexpr std::size_t kWeightBytes = 2 * kKeyTile;  // an operand of a tile's weights
   static constexpr std::size_t kKeySteps = 32 / 4, kValueSteps = kKeyTile / 4;
+  static constexpr std::size_t kKeyGroups = kKeyTile / kFloatLanes;
 
  public:
   IntAttention(const AttentionJob& job, std::size_t kv_head, std::size_t token_begin, std::byte* scratch)
@@ -65,9 +66,10 @@ class IntAttention : AttentionQueries<Isa> {
   /// amax/kOperandSteps, and in factor its inverse. All zero or too small: both 0. NaN or infinity: NaN.
   static float scale_of(float amax, float& factor) {
     amax += amax - amax;
-    factor = kOperandSteps / amax;
-    if (factor == __builtin_inff()) amax = factor = 0;
-    return amax / kOperandSteps;
+    const float inverse = kOperandSteps / amax;
+    const bool none = inverse == __builtin_inff();
+    factor = none ? 0 : inverse;
+    return (none ? 0 : amax) / kOperandSteps;
   }
   static std::int32_t start_of(const V& sums) {
     return Dots::kSigned ? 0 : -kQ8Bias * static_cast<std::int32_t>(sums.sum());
@@ -84,9 +86,10 @@ class IntAttention : AttentionQueries<Isa> {
     V::max_magnitude4(largest, largest, largest, largest, lanes);
     scratch_.factor[slot] = scale_of(lanes[0], factor) * job_.scale;
     for (std::size_t b = 0; b < key_blocks_; ++b) {
-      alignas(64) float x[32] = {};
+      alignas(64) float values[32] = {};
       const std::size_t left = job_.head_dim - 32 * b;
-      __builtin_memcpy(x, q + 32 * b, (left < 32 ? left : 32) * sizeof(float));
+      __builtin_memcpy(values, q + 32 * b, (left < 32 ? left : 32) * sizeof(float));
+      const V x[2] = {V::load(values), V::load(values + kFloatLanes)};
       const std::size_t at = b * kQueryChunk + slot;
       work_.starts[at] = start_of(
           Dots::template encode<32>(x, factor, work_.queries + at * IntAttentionScratch::kQueryBytes));
@@ -135,41 +138,54 @@ class IntAttention : AttentionQueries<Isa> {
     for (std::size_t b = 0; b < value_blocks_; ++b) accumulate(kv, b, ranges, n, first, scores);
   }
 
-  /// put(i, sums) for n operands, as many at a time as fit.
-  template <std::size_t Steps, std::size_t Queries = Dots::kQueries, class Put>
+  /// put(i, group, sums) for n operands, as many at a time as fit.
+  template <std::size_t Steps, std::size_t Groups, class Put>
   static void multiply(std::size_t n, const std::byte* bytes, const std::byte* a, const std::int32_t* start,
                        std::size_t ahead, Put put) {
-    std::size_t i = 0;
-    for (; i + Queries <= n; i += Queries)
-      Dots::template multiply<Queries, Steps>(
-          bytes, a + i * 8 * Steps, start + i,
-          ahead, [&](std::size_t q, const V& v) __attribute__((always_inline)) { put(i + q, v); });
-    if constexpr (Queries > 1) {
-      if (i < n)
-        multiply<Steps, Queries - 1>(
-            n - i, bytes, a + i * 8 * Steps, start + i,
-            ahead, [&](std::size_t q, const V& v) __attribute__((always_inline)) { put(i + q, v); });
+    constexpr std::size_t kMost = Dots::kQueries;
+    const std::size_t times = (n + kMost - 1) / kMost;
+    for (std::size_t i = 0, t = 0; t < times; ++t) {  // as equal as can be: few sums wait for each other
+      const std::size_t end = n * (t + 1) / times;
+      together<Steps, Groups, kMost>(end - i, bytes, a + i * 8 * Steps, start + i, ahead,
+                                     [&](std::size_t q, std::size_t group, const V& v)
+                                         CRIA_INLINE { put(i + q, group, v); });
+      i = end;
     }
+  }
+  template <std::size_t Steps, std::size_t Groups, std::size_t Queries, class Put>
+  static void together(std::size_t n, const std::byte* bytes, const std::byte* a, const std::int32_t* start,
+                       std::size_t ahead, Put put) {
+    if constexpr (Queries > 1) {
+      if (n < Queries) return together<Steps, Groups, Queries - 1>(n, bytes, a, start, ahead, put);
+    }
+    Dots::template multiply<Queries, Steps, Groups>(bytes, a, start, ahead, put);
   }
 
   /// Products with the keys that any query sees, to the queries' own scales.
   void score(const Tile& kv, KeyRange all, std::size_t n, std::size_t first, float (*scores)[kKeyTile]) {
     const std::size_t begin = all.begin / kFloatLanes, end = (all.end + kFloatLanes - 1) / kFloatLanes;
     for (std::size_t b = 0; b < key_blocks_; ++b) {
-      const std::byte* const block = kv.keys + b * kQ8BlockBytes;
-      const std::size_t at = b * kQueryChunk + first;
-      for (std::size_t group = begin; group < end; ++group) {
-        const std::size_t key = group * kFloatLanes;
-        const V d = V::template load_as<Stored::F16>(block + key * sizeof(F16Bits));
-        multiply<kKeySteps>(
-            n, block + q8_key_offset(key, 0), work_.queries + at * IntAttentionScratch::kQueryBytes,
-            work_.starts + at,
-            kv.next_keys, [&](std::size_t i, const V& sums) __attribute__((always_inline)) {
-              float* const s = scores[i] + key;
-              fma(d, sums, b == 0 ? V::broadcast(0) : V::load(s)).store(s);
-            });
-      }
+      std::size_t group = begin;
+      for (; group + Dots::kGroups <= end; group += Dots::kGroups)
+        score_groups<Dots::kGroups>(kv, b, group, n, first, scores);
+      for (; group < end; ++group) score_groups<1>(kv, b, group, n, first, scores);
     }
+  }
+  template <std::size_t Groups>
+  void score_groups(const Tile& kv, std::size_t b, std::size_t group, std::size_t n, std::size_t first,
+                    float (*scores)[kKeyTile]) {
+    const std::byte* const block = kv.keys + b * kQ8BlockBytes;
+    const std::size_t at = b * kQueryChunk + first, key = group * kFloatLanes;
+    V d[Groups];
+    CRIA_UNROLL
+    for (std::size_t g = 0; g < Groups; ++g)
+      d[g] = V::template load_as<Stored::F16>(block + (key + g * kFloatLanes) * sizeof(F16Bits));
+    multiply<kKeySteps, Groups>(n, block + q8_key_offset(key, 0),
+                                work_.queries + at * IntAttentionScratch::kQueryBytes, work_.starts + at,
+                                kv.next_keys, [&](std::size_t i, std::size_t g, const V& sums) CRIA_INLINE {
+                                  float* const s = scores[i] + key + g * kFloatLanes;
+                                  fma(d[g], sums, b == 0 ? V::broadcast(0) : V::load(s)).store(s);
+                                });
   }
 
   /// The tile's weights times the scales of a block of values, as operands.
@@ -179,37 +195,42 @@ class IntAttention : AttentionQueries<Isa> {
     std::int32_t starts[kBlockQueries];
   };
 
+  /// Step by step for all queries: what one step gives arrives while it goes on with the others.
   void encode_weights(const std::byte* scales, const BlockRanges& ranges, std::size_t n,
                       const float (*weights)[kKeyTile], Weights& to) {
-    constexpr std::size_t kGroups = kKeyTile / kFloatLanes;
-    alignas(64) float scaled[kBlockQueries][kKeyTile];
-    V d[kGroups], lanes[kBlockQueries];
+    V d[kKeyGroups], scaled[kBlockQueries][kKeyGroups], lanes[kBlockQueries];
     CRIA_UNROLL
-    for (std::size_t g = 0; g < kGroups; ++g)
+    for (std::size_t g = 0; g < kKeyGroups; ++g)
       d[g] = V::template load_as<Stored::F16>(scales + g * kFloatLanes * sizeof(F16Bits));
     for (V& v : lanes) v = V::broadcast(0);
     for (std::size_t i = 0; i < n; ++i) {
-      const KeyRange keys = ranges.keys[i];
-      for (std::size_t g = 0; g < kGroups; ++g)
-        (V::load(weights[i] + g * kFloatLanes) * d[g]).store(scaled[i] + g * kFloatLanes);
-      for (std::size_t k = 0; k < keys.begin; ++k) scaled[i][k] = 0;
-      for (std::size_t k = keys.end; k < kKeyTile; ++k) scaled[i][k] = 0;
-      for (std::size_t g = 0; g < kGroups; ++g)
-        lanes[i] = max_magnitude(lanes[i], abs(V::load(scaled[i] + g * kFloatLanes)));
+      scale_weights(weights[i], d, ranges.keys[i], scaled[i]);
+      CRIA_UNROLL
+      for (std::size_t g = 0; g < kKeyGroups; ++g) lanes[i] = max_magnitude(lanes[i], abs(scaled[i][g]));
     }
-    alignas(64) float largest[kBlockQueries];
-    for (std::size_t i = 0; i < n; i += 4)
+    alignas(64) float largest[kBlockQueries], factor[kBlockQueries], sums[kBlockQueries];
+    for (std::size_t i = 0; i < kBlockQueries; i += 4)
       V::max_magnitude4(lanes[i], lanes[i + 1], lanes[i + 2], lanes[i + 3], largest + i);
-    for (std::size_t i = 0; i < n; ++i) {
-      float factor;
-      to.scale[i] = scale_of(largest[i], factor);
-      lanes[i] = Dots::template encode<kKeyTile>(scaled[i], factor, to.operands + i * kWeightBytes);
-    }
-    alignas(64) float sums[kBlockQueries];
-    for (std::size_t i = 0; i < n; i += 4)
-      V::sum4(lanes[i], lanes[i + 1], lanes[i + 2], lanes[i + 3], sums + i);
+    for (std::size_t i = 0; i < kBlockQueries; ++i) to.scale[i] = scale_of(largest[i], factor[i]);
     for (std::size_t i = 0; i < n; ++i)
-      to.starts[i] = Dots::kSigned ? 0 : -kQ8Bias * static_cast<std::int32_t>(sums[i]);
+      lanes[i] = Dots::template encode<kKeyTile>(scaled[i], factor[i], to.operands + i * kWeightBytes);
+    if (Dots::kSigned) return;
+    for (std::size_t i = 0; i < kBlockQueries; i += 4)
+      V::sum4(lanes[i], lanes[i + 1], lanes[i + 2], lanes[i + 3], sums + i);
+    for (std::size_t i = 0; i < kBlockQueries; ++i)
+      to.starts[i] = -kQ8Bias * static_cast<std::int32_t>(sums[i]);
+  }
+  /// A query's weights times the values' scales; of keys that it does not see, zeros.
+  static void scale_weights(const float* weights, const V (&d)[kKeyGroups], KeyRange keys,
+                            V (&scaled)[kKeyGroups]) {
+    CRIA_UNROLL
+    for (std::size_t g = 0; g < kKeyGroups; ++g) scaled[g] = V::load(weights + g * kFloatLanes) * d[g];
+    if (keys.begin == 0 && keys.end == kKeyTile) return;
+    alignas(64) float seen[kKeyTile] = {};
+    for (std::size_t g = 0; g < kKeyGroups; ++g) scaled[g].store(seen + g * kFloatLanes);
+    for (std::size_t k = 0; k < keys.begin; ++k) seen[k] = 0;
+    for (std::size_t k = keys.end; k < kKeyTile; ++k) seen[k] = 0;
+    for (std::size_t g = 0; g < kKeyGroups; ++g) scaled[g] = V::load(seen + g * kFloatLanes);
   }
 
   /// out[d] += weight·value for the dims of one block.
@@ -218,15 +239,15 @@ class IntAttention : AttentionQueries<Isa> {
     const std::byte* const block = kv.values + b * kQ8BlockBytes;
     Weights weights;
     encode_weights(block, ranges, n, scores, weights);
-    for (std::size_t group = 0; group < 2; ++group) {
+    for (std::size_t group = 0; group < 2; group += Dots::kGroups) {
       float* const out = scratch_.out + first * stride_ + b * 32 + group * kFloatLanes;
-      multiply<kValueSteps>(
-          n, block + q8_value_offset(0, group * kFloatLanes), weights.operands, weights.starts,
-          kv.next_values, [&](std::size_t i, const V& sums) __attribute__((always_inline)) {
-            if (ranges.keys[i].empty()) return;
-            float* const to = out + i * stride_;
-            fma(V::broadcast(weights.scale[i]), sums, V::load(to)).store(to);
-          });
+      multiply<kValueSteps, Dots::kGroups>(n, block + q8_value_offset(0, group * kFloatLanes),
+                                           weights.operands, weights.starts, kv.next_values,
+                                           [&](std::size_t i, std::size_t g, const V& sums) CRIA_INLINE {
+                                             if (ranges.keys[i].empty()) return;
+                                             float* const to = out + i * stride_ + g * kFloatLanes;
+                                             fma(V::broadcast(weights.scale[i]), sums, V::load(to)).store(to);
+                                           });
     }
   }
 
