@@ -43,9 +43,8 @@ class RowGroups {
   std::size_t begin_, end_, most_, apart_;
 };
 
-/// What is fetched into the second-level cache while rows of group_bytes in all are read from `rows` on. Not
-/// into the first-level cache, where groups of long rows push each other out; nor less far ahead, or it does
-/// not arrive in time.
+/// What is fetched while rows of group_bytes in all are read from `rows` on. Not less far ahead, or it does not arrive in
+/// time.
 CRIA_INLINE inline const std::byte* fetched_beside(const std::byte* rows, std::size_t group_bytes) {
   constexpr std::size_t kLeast = 32 << 10;
   return rows + std::max(group_bytes, kLeast);
@@ -57,17 +56,18 @@ CRIA_INLINE inline const std::byte* fetched_beside(const std::byte* rows, std::s
   return next != nullptr && ahead >= end ? next + (ahead - end) : ahead;
 }
 
-/// Part `part` of `parts` of the lines in Bytes from p on, into the second-level cache: a burst of prefetches
-/// stalls the loads between them. (GCC takes a function that only prefetches for one without effects, unless
+/// Part `part` of `parts` of the lines in Bytes from p on: a burst of prefetches stalls the loads between them. Into the
+/// first-level cache, from where groups of long rows push each other out into the second: measured on Zen 5
+/// (bench/README.md). (GCC takes a function that only prefetches for one without effects, unless
 /// it is inlined early.)
 template <std::size_t Bytes, int parts>
 CRIA_INLINE inline void fetch_far(const std::byte* p, int part) {
   constexpr int kLines = (Bytes + 63) / 64;
   for (int line = part * kLines / parts; line < (part + 1) * kLines / parts; ++line)
-    __builtin_prefetch(p + 64 * line, 0, 2);
+    __builtin_prefetch(p + 64 * line, 0, 3);
 }
 
-/// The block after the next of a row, from there into the first-level cache.
+/// The block after the next of a row, into the first-level cache if it is no longer there.
 template <std::size_t Bytes>
 CRIA_INLINE inline void fetch_near(const std::byte* block) {
   for (std::size_t at = 0; at < Bytes; at += 64) __builtin_prefetch(block + 2 * Bytes + at, 0, 3);
