@@ -56,15 +56,15 @@ CRIA_INLINE inline const std::byte* fetched_beside(const std::byte* rows, std::s
   return next != nullptr && ahead >= end ? next + (ahead - end) : ahead;
 }
 
-/// Part `part` of `parts` of the lines in Bytes from p on: a burst of prefetches stalls the loads between them. Into the
-/// first-level cache, from where groups of long rows push each other out into the second: measured on Zen 5
-/// (bench/README.md). (GCC takes a function that only prefetches for one without effects, unless
-/// it is inlined early.)
-template <std::size_t Bytes, int parts>
+/// Part `part` of `parts` of the lines in Bytes from p on: a burst of prefetches stalls the loads between them. locality:
+/// 3 into the first-level cache, which pushes what is too much out into the second (measured on Zen 5, bench/README.md);
+/// 2 into the second only, where several tokens of floats want the first. (GCC takes a function that only prefetches for
+/// one without effects, unless it is inlined early.)
+template <std::size_t Bytes, int parts, int locality = 3>
 CRIA_INLINE inline void fetch_far(const std::byte* p, int part) {
   constexpr int kLines = (Bytes + 63) / 64;
   for (int line = part * kLines / parts; line < (part + 1) * kLines / parts; ++line)
-    __builtin_prefetch(p + 64 * line, 0, 3);
+    __builtin_prefetch(p + 64 * line, 0, locality);
 }
 
 /// The block after the next of a row, into the first-level cache if it is no longer there.

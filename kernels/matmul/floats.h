@@ -18,30 +18,26 @@
 namespace cria {
 
 /// Register blocks, rows × tokens. From a panel one register of the 16 lanes is walked at a time, straight
-/// from the file all: kRowsOfOne rows with a single token, kDirectRows with kDirectTokens, or with up to kOnceTokens tokens
-/// kOnceRows, which then are read once (where converting rows leaves registers for that). kPacked: the tokens of a block
+/// from the file all: kRowsOfOne rows with a single token, or kDirectRows with kDirectTokens. kPacked: the tokens of a block
 /// are copied together, for want of registers (their addresses) and of ways of the L1 (tokens lie 4 KiB apart or a multiple).
 /// kFewTokens: up to here a panel costs more than it saves; kTilesFrom: from here on it pays to transpose the rows
 /// (float_tiles.h). kStreamTokens: up to here rows are read in long streams, as RowLanes::kLongStreams says.
 template <class Isa>
 struct FloatBlock {
   static constexpr std::size_t kRows = 4, kTokens = 6, kDirectRows = 3, kDirectTokens = 2, kRowsOfOne = 3;
-  static constexpr std::size_t kOnceRows = 0, kOnceTokens = 0, kFewTokens = 6, kTilesFrom = 128,
-                               kStreamTokens = 0;
+  static constexpr std::size_t kFewTokens = 6, kTilesFrom = 128, kStreamTokens = 0;
   static constexpr bool kPacked = true;
 };
 template <>
 struct FloatBlock<Avx2> {
   static constexpr std::size_t kRows = 3, kTokens = 4, kDirectRows = 3, kDirectTokens = 2, kRowsOfOne = 6;
-  static constexpr std::size_t kOnceRows = 0, kOnceTokens = 0, kFewTokens = 24, kTilesFrom = 128,
-                               kStreamTokens = 24;
+  static constexpr std::size_t kFewTokens = 24, kTilesFrom = 128, kStreamTokens = 24;
   static constexpr bool kPacked = true;
 };
 template <>
 struct FloatBlock<Avx512> {
   static constexpr std::size_t kRows = 4, kTokens = 6, kDirectRows = 4, kDirectTokens = 6, kRowsOfOne = 4;
-  static constexpr std::size_t kOnceRows = 3, kOnceTokens = 8, kFewTokens = 32, kTilesFrom = 33,
-                               kStreamTokens = 1;
+  static constexpr std::size_t kFewTokens = 32, kTilesFrom = 33, kStreamTokens = 1;
   static constexpr bool kPacked = false;
 };
 
@@ -108,9 +104,6 @@ class FloatMatMul {
   void run(std::size_t begin, std::size_t end) {
     const std::size_t n = job_.x->n_tokens;
     if (n == 1) return direct<Block::kRowsOfOne, 1>(begin, end);
-    if constexpr (Block::kOnceTokens != 0 && type == Stored::F32) {
-      if (n <= Block::kOnceTokens) return direct<Block::kOnceRows, Block::kOnceTokens>(begin, end);
-    }
     if (n <= Block::kFewTokens) return direct<Block::kDirectRows, Block::kDirectTokens>(begin, end);
     if constexpr (requires(Part * square) { Ops::transpose(square); }) {
       if (n >= Block::kTilesFrom) {
@@ -142,31 +135,18 @@ class FloatMatMul {
     const std::size_t at = t * job_.out_stride + row;
     job_.out[at] = job_.residual == nullptr ? sum : job_.residual[at] + sum;
   }
-  /// One step of 16 columns; rows, or tokens where they are more, are loaded one at a time, which leaves registers for the
-  /// sums.
+  /// One step of 16 columns; rows are loaded one at a time, which leaves registers for the sums.
   template <std::size_t Rows, std::size_t Tokens, class LoadRow, class LoadToken>
   [[gnu::always_inline]] static void multiply_add(LoadRow load_row, LoadToken load_token,
                                                   Sums<Rows, Tokens>& sums) {
-    if constexpr (Tokens > 2 * Rows) {
-      V w[Rows];
+    V x[Tokens];
+    CRIA_UNROLL
+    for (std::size_t j = 0; j < Tokens; ++j) x[j] = load_token(j);
+    CRIA_UNROLL
+    for (std::size_t i = 0; i < Rows; ++i) {
+      const V w = load_row(i);
       CRIA_UNROLL
-      for (std::size_t i = 0; i < Rows; ++i) w[i] = load_row(i);
-      CRIA_UNROLL
-      for (std::size_t j = 0; j < Tokens; ++j) {
-        const V x = load_token(j);
-        CRIA_UNROLL
-        for (std::size_t i = 0; i < Rows; ++i) sums[i][j] = fma(w[i], x, sums[i][j]);
-      }
-    } else {
-      V x[Tokens];
-      CRIA_UNROLL
-      for (std::size_t j = 0; j < Tokens; ++j) x[j] = load_token(j);
-      CRIA_UNROLL
-      for (std::size_t i = 0; i < Rows; ++i) {
-        const V w = load_row(i);
-        CRIA_UNROLL
-        for (std::size_t j = 0; j < Tokens; ++j) sums[i][j] = fma(w, x[j], sums[i][j]);
-      }
+      for (std::size_t j = 0; j < Tokens; ++j) sums[i][j] = fma(w, x[j], sums[i][j]);
     }
   }
 
@@ -222,7 +202,7 @@ class FloatMatMul {
     [[maybe_unused]] std::size_t wait = fetches.block;
     for (; k + kFloatLanes <= cols; k += kFloatLanes) {
       if constexpr (Tokens > Block::kStreamTokens) {
-        if (wait == 0) fetch_far<kStep, 1>(ahead, 0), wait = fetches.blocks;
+        if (wait == 0) fetch_far<kStep, 1, 2>(ahead, 0), wait = fetches.blocks;
         --wait;
         ahead += kStep;
       }
@@ -304,7 +284,7 @@ class FloatMatMul {
       float* to = panel_piece(k, i / kRows) + i % kRows * kPart;
       for (std::size_t step = 0; step < n / kSplit; ++step, to += kSplit * kRows * kPart) {
         const std::size_t at = k + step * kFloatLanes, left = job_.cols - at;
-        if (w != nullptr) fetch_far<kStep, 1>(fetched_beside(w + at * stored_bytes(type), 0), 0);
+        if (w != nullptr) fetch_far<kStep, 1, 2>(fetched_beside(w + at * stored_bytes(type), 0), 0);
         const V v = w == nullptr ? V::broadcast(0)
                     : left >= kFloatLanes
                         ? V::template load_as<type>(w + at * stored_bytes(type))
