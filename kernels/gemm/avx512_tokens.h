@@ -81,6 +81,9 @@ class TokenLayout {
     const __m256i pairs = _mm256_madd_epi16(sum, _mm256_set1_epi16(1));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to.more.of32), _mm256_cvtepi32_epi16(pairs));
     to.more.all = _mm512_reduce_add_epi32(_mm512_zextsi256_si512(pairs));
+    if constexpr (order == ColumnOrder::Given) put_largest(to);
+  }
+  static void put_largest(LaidOutToken& to) {
     const __m512i zero = _mm512_setzero_si512();
     __m512i most16 = zero, most32 = zero;
     for (std::size_t i = 0; i < kGemmCols; i += 64) {

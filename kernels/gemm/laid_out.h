@@ -20,6 +20,7 @@ inline constexpr std::size_t kLaidOutTiles = 30;
 struct LaidOutSums {
   std::int16_t of32[8];
   std::int32_t all;
+  // Of columns in the given order only:
   std::int32_t most16;  ///< the largest sum of magnitudes of 16 columns that share a sum
   std::int32_t most32;  ///< the largest sum of either the positive or the negative values of 32 columns
 };

@@ -103,8 +103,8 @@ class FloatMatMul {
 
   void run(std::size_t begin, std::size_t end) {
     const std::size_t n = job_.x->n_tokens;
-    if (n == 1) return direct<Block::kRowsOfOne, 1>(begin, end);
-    if (n <= Block::kFewTokens) return direct<Block::kDirectRows, Block::kDirectTokens>(begin, end);
+    if (n == 1) return direct<Block::kRowsOfOne>(begin, end);
+    if (n <= Block::kFewTokens) return direct<Block::kDirectRows>(begin, end);
     if constexpr (requires(Part * square) { Ops::transpose(square); }) {
       if (n >= Block::kTilesFrom) {
         tiles(begin, end);
@@ -150,17 +150,16 @@ class FloatMatMul {
     }
   }
 
-  /// `most` rows side by side, blocks of at most Together tokens.
-  template <std::size_t most, std::size_t Together>
+  template <std::size_t most>
   void direct(std::size_t begin, std::size_t end) {
     const RowGroups groups(begin, end, most, job_.x->n_tokens <= Block::kStreamTokens ? job_.row_bytes : 0);
     for (std::size_t group = 0; group < groups.size(); ++group) {
       const auto [row, n, apart] = groups[group];
       apart_ = apart;
       if (n == most)
-        direct_rows<most, Together>(row);
+        direct_rows<most>(row);
       else
-        for (std::size_t i = 0; i < n; ++i) direct_rows<1, Together>(row + i);
+        for (std::size_t i = 0; i < n; ++i) direct_rows<1>(row + i);
     }
   }
   /// Each block of tokens that meets the same rows fetches its part of those that come later, or memory would idle
@@ -169,11 +168,12 @@ class FloatMatMul {
     std::size_t block, blocks;
   };
   /// Rows from `row` on, apart_ from each other, for all tokens, straight from the file.
-  template <std::size_t Rows, std::size_t Together>
+  template <std::size_t Rows>
   void direct_rows(std::size_t row) {
-    const std::size_t n = job_.x->n_tokens, blocks = (n + Together - 1) / Together;
+    const std::size_t n = job_.x->n_tokens, blocks = (n + Block::kDirectTokens - 1) / Block::kDirectTokens;
     for (std::size_t t = 0, b = 0; t < n; ++b)  // as equal as can be
-      t += direct_tokens<Rows, Together>((n - t + blocks - b - 1) / (blocks - b), row, t, {b, blocks});
+      t += direct_tokens<Rows, Block::kDirectTokens>((n - t + blocks - b - 1) / (blocks - b), row, t,
+                                                     {b, blocks});
   }
   template <std::size_t Rows, std::size_t Tokens>
   std::size_t direct_tokens(std::size_t n, std::size_t row, std::size_t t, Fetches fetches) {
