@@ -36,7 +36,9 @@ struct FloatOps<Avx512Bf16> : FloatOps<Avx512> {
 template <class Isa>
 struct FloatBlock<Bf16Pairs<Isa>> : FloatBlock<Isa> {};
 template <>
-struct FloatBlock<Avx512Bf16> : FloatBlock<Avx512> {};
+struct FloatBlock<Avx512Bf16> : FloatBlock<Avx512> {
+  static constexpr DirectBlock direct(Stored /*type*/) { return {128, 8, 3, 4096}; }
+};
 
 /// MatMulFn of BF16. Pairs: what multiplies them, Bf16Pairs<Isa> or Avx512Bf16.
 template <class Pairs>
@@ -55,7 +57,7 @@ void bf16_matmul(const MatMulJob& job, std::size_t row_begin, std::size_t row_en
   pair_job.cols = pairs.cols;
   pair_job.x = &pairs;
   const SubnormalsAsZero mode;
-  FloatMatMul<Pairs, Stored::F32>(pair_job, scratch).run(row_begin, row_end);
+  float_products<Pairs, Stored::F32>(pair_job, row_begin, row_end, scratch);
 }
 
 }  // namespace cria

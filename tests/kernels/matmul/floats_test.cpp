@@ -156,6 +156,17 @@ TEST(MatMulFloat, EveryBatchSize) {
     }
 }
 
+TEST(MatMulFloat, LongRowsInPieces) {
+  for (const DType type : kFloatTypes)
+    for (const std::size_t cols : {1025, 2100, 4610})
+      for (const std::size_t tokens : {7, 34, 48, 127})
+        expect_prescribed(type, 31, cols, tokens, cols == 2100);
+}
+
+TEST(MatMulFloat, MoreRowsThanAWaveOfTokensMeets) {
+  for (const DType type : kFloatTypes) expect_prescribed(type, 290, 5640, 49, false);
+}
+
 TEST(MatMulFloat, MoreRowsThanAPanel) {
   for (const DType type : kFloatTypes) {
     expect_prescribed(type, 103, 67, 13, true);

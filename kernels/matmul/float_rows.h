@@ -1,0 +1,162 @@
+// Float products straight from the file (numerics: kernels/README.md): a few rows meet all tokens, a block of registers at a
+// time.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "kernels/gemv/fetch_ahead.h"
+#include "kernels/kernels.h"
+#include "kernels/matmul/float_blocks.h"
+#include "kernels/simd/f32x16.h"
+
+namespace cria {
+
+inline constexpr std::size_t kDirectWave = 128;  ///< tokens that meet the same rows in the file, at most,
+inline constexpr std::size_t kDirectWaveBytes = 512 << 10;  ///< so that they stay in L2
+inline constexpr std::size_t kDirectLeast = 24;          ///< but so many, or the weights would come too often
+inline constexpr std::size_t kDirectRowBytes = 2 << 20;  ///< rows that all waves meet: they stay in L3
+
+/// Scratch: sums of a wave, between pieces of long rows. (Blocks of rows have at most eight.)
+inline constexpr std::size_t kFloatRowsScratchBytes = kDirectWave * 8 * kFloatLanes * sizeof(float);
+
+template <class Isa, Stored type>
+class FloatRows {
+  using V = F32x16<Isa>;
+  using Block = FloatBlock<Isa>;
+  static constexpr DirectBlock kDirect = Block::direct(type);
+  static_assert(kDirect.rows <= 8);
+  template <std::size_t Rows, std::size_t Tokens>
+  using Sums = V[Rows][Tokens];
+
+ public:
+  /// scratch: kFloatRowsScratchBytes
+  FloatRows(const MatMulJob& job, std::byte* scratch)
+      : job_(job), saved_(reinterpret_cast<float*>(scratch)), end_token_(job.x->n_tokens) {}
+
+  void run(std::size_t begin, std::size_t end) {
+    const std::size_t n = job_.x->n_tokens;
+    if (n == 1) return direct<Block::kRowsOfOne>(begin, end);
+    const std::size_t fit = kDirectWaveBytes / (job_.cols * sizeof(float) + 1),
+                      most = std::clamp(fit, kDirectLeast, kDirectWave), waves = (n + most - 1) / most,
+                      blocks = kDirectRowBytes / (job_.row_bytes + 1) / kDirect.rows,
+                      together = waves == 1 ? end - begin : std::max(blocks, std::size_t{1}) * kDirect.rows;
+    for (std::size_t row = begin; row < end; row += together)
+      for (std::size_t wave = 0; wave < waves; ++wave) {
+        first_token_ = n * wave / waves;
+        end_token_ = n * (wave + 1) / waves;
+        direct<kDirect.rows>(row, std::min(row + together, end));
+      }
+  }
+
+ private:
+  [[nodiscard]] const float* token(std::size_t t) const { return job_.x->f32 + t * job_.x->f32_stride; }
+  void put(std::size_t row, std::size_t t, float sum) {
+    const std::size_t at = t * job_.out_stride + row;
+    job_.out[at] = job_.residual == nullptr ? sum : job_.residual[at] + sum;
+  }
+  /// One step of 16 columns; rows are loaded one at a time, which leaves registers for the sums.
+  template <std::size_t Rows, std::size_t Tokens, class LoadRow, class LoadToken>
+  [[gnu::always_inline]] static void multiply_add(LoadRow load_row, LoadToken load_token,
+                                                  Sums<Rows, Tokens>& sums) {
+    V x[Tokens];
+    CRIA_UNROLL
+    for (std::size_t j = 0; j < Tokens; ++j) x[j] = load_token(j);
+    CRIA_UNROLL
+    for (std::size_t i = 0; i < Rows; ++i) {
+      const V w = load_row(i);
+      CRIA_UNROLL
+      for (std::size_t j = 0; j < Tokens; ++j) sums[i][j] = fma(w, x[j], sums[i][j]);
+    }
+  }
+
+  template <std::size_t most>
+  void direct(std::size_t begin, std::size_t end) {
+    const RowGroups groups(begin, end, most, job_.x->n_tokens <= Block::kStreamTokens ? job_.row_bytes : 0);
+    for (std::size_t group = 0; group < groups.size(); ++group) {
+      const auto [row, n, apart] = groups[group];
+      apart_ = apart;
+      if (n == most)
+        direct_rows<most>(row);
+      else
+        for (std::size_t i = 0; i < n; ++i) direct_rows<1>(row + i);
+    }
+  }
+  /// Each block of tokens that meets the same rows fetches its part of those that come later, or memory would idle
+  /// while the others do.
+  struct Fetches {
+    std::size_t block, blocks;
+  };
+  /// Columns that all tokens of a wave pass together, so that weights stay in L1.
+  static constexpr std::size_t kDirectPiece = kDirect.bytes / stored_bytes(type);
+  /// Rows from `row` on, apart_ from each other, for all tokens, straight from the file.
+  template <std::size_t Rows>
+  void direct_rows(std::size_t row) {
+    const std::size_t n = end_token_, blocks = (n - first_token_ + kDirect.tokens - 1) / kDirect.tokens;
+    for (std::size_t k = 0; k == 0 || k < job_.cols; k += kDirectPiece)
+      for (std::size_t t = first_token_, b = 0; t < n; ++b)  // as equal as can be
+        t += direct_tokens<Rows, kDirect.tokens>((n - t + blocks - b - 1) / (blocks - b), row, t, k,
+                                                 {b, blocks});
+  }
+  template <std::size_t Rows, std::size_t Tokens>
+  std::size_t direct_tokens(std::size_t n, std::size_t row, std::size_t t, std::size_t k, Fetches fetches) {
+    if constexpr (Tokens > 1) {
+      if (n < Tokens) return direct_tokens<Rows, Tokens - 1>(n, row, t, k, fetches);
+    }
+    direct_block<Rows, Tokens>(row, t, k, fetches);
+    return Tokens;
+  }
+  template <std::size_t Rows, std::size_t Tokens>
+  void direct_block(std::size_t row, std::size_t t, std::size_t first, Fetches fetches) {
+    const std::byte* weights = job_.weights + row * job_.row_bytes;
+    const float* tokens = token(t);
+    const std::size_t left = job_.cols - first, end = first + std::min(left, kDirectPiece),
+                      row_bytes = apart_ * job_.row_bytes, x_stride = job_.x->f32_stride;
+    const bool last = end == job_.cols;
+    float* const saved = saved_ + (t - first_token_) * Rows * kFloatLanes;
+    Sums<Rows, Tokens> sums;
+    CRIA_UNROLL
+    for (std::size_t i = 0; i < Rows; ++i) {
+      CRIA_UNROLL
+      for (std::size_t j = 0; j < Tokens; ++j)
+        sums[i][j] = first == 0 ? V::broadcast(0) : V::load(saved + (i * Tokens + j) * kFloatLanes);
+    }
+    std::size_t k = first;
+    const auto w = [&](std::size_t i) { return weights + i * row_bytes + k * stored_bytes(type); };
+    const auto x = [&](std::size_t j) { return tokens + j * x_stride + k; };
+    constexpr std::size_t kStep = Rows * kFloatLanes * stored_bytes(type);
+    [[maybe_unused]] const std::byte* ahead =
+        fetched_beside(weights, Rows * row_bytes) + Rows * first * stored_bytes(type);
+    [[maybe_unused]] std::size_t wait = fetches.block;
+    for (; k + kFloatLanes <= end; k += kFloatLanes) {
+      if constexpr (Tokens > Block::kStreamTokens) {
+        if (wait == 0) fetch_far<kStep, 1, 2>(ahead, 0), wait = fetches.blocks;
+        --wait;
+        ahead += kStep;
+      }
+      multiply_add([&](std::size_t i) { return V::template load_as<type>(w(i)); },
+                   [&](std::size_t j) { return V::load(x(j)); }, sums);
+    }
+    if (const std::size_t tail = end - k; tail > 0) {
+      multiply_add([&](std::size_t i) { return V::template load_partial_as<type>(w(i), tail); },
+                   [&](std::size_t j) { return V::load_partial(x(j), tail); }, sums);
+    }
+    CRIA_UNROLL
+    for (std::size_t i = 0; i < Rows; ++i) {
+      CRIA_UNROLL
+      for (std::size_t j = 0; j < Tokens; ++j)
+        if (last) {
+          put(row + i * apart_, t + j, sums[i][j].sum());
+        } else {
+          sums[i][j].store(saved + (i * Tokens + j) * kFloatLanes);
+        }
+    }
+  }
+
+  const MatMulJob& job_;
+  float* saved_;
+  std::size_t first_token_ = 0, end_token_;  ///< of the wave
+  std::size_t apart_ = 1;                    ///< rows between those that direct_rows() takes together
+};
+
+}  // namespace cria
