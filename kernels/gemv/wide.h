@@ -81,8 +81,6 @@ constexpr bool is_wide(DType type) {
   switch (type) {
     case DType::Q2_K:
     case DType::Q3_K:
-    case DType::IQ2_S:
-    case DType::IQ2_XS:
     case DType::IQ1_S:
     case DType::IQ1_M:
       return true;
@@ -133,12 +131,32 @@ class WideScales {
   __m512i scales_[2][kLast + 1];  // row r: lane r/2 of [r%2], eight int16 of each vector
 };
 
-template <DType type, class Entries>
-class WideGemv {
-  using W = WideType<type, Entries>;
-  using Block = typename W::Block;
-  static constexpr bool kMins = Format<type>::kTraits.has_min;
+/// In every lane: a0 + a2, b0 + b2, a1 + a3, b1 + b3.
+CRIA_INLINE inline __m512i add_neighbours(__m512i a, __m512i b) {
+  return _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+}
+/// Of the results of add_neighbours(a, b) and (c, d): in every lane the sums of a's, b's, c's and d's.
+CRIA_INLINE inline __m512i add_pairs(__m512i ab, __m512i cd) {
+  return _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+}
+/// Of four pairs of rows, added as neighbours: the sums of the eight rows.
+CRIA_INLINE inline __m256i sum_rows(const __m512i (&pairs)[4]) {
+  const __m512i a = add_pairs(pairs[0], pairs[1]), b = add_pairs(pairs[2], pairs[3]);
+  const __m512i halves = _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xDD));
+  const __m512i sums = _mm512_add_epi32(halves, _mm512_shuffle_i32x4(halves, halves, 0xB1));
+  return _mm512_castsi512_si256(_mm512_permutexvar_epi64(_mm512_setr_epi64(0, 1, 4, 5, 0, 0, 0, 0), sums));
+}
+/// The sums of the halves of four registers.
+CRIA_INLINE inline __m256i sum_halves(const __m512i (&v)[4]) {
+  const __m512i lanes = add_pairs(add_neighbours(v[0], v[1]), add_neighbours(v[2], v[3]));
+  const __m512i sums = _mm512_add_epi32(lanes, _mm512_shuffle_i32x4(lanes, lanes, 0xB1));
+  return _mm512_castsi512_si256(
+      _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 8, 1, 9, 2, 10, 3, 11, 0, 0, 0, 0, 0, 0, 0, 0), sums));
+}
 
+/// A product of one token that goes from super-block to super-block, each of kBytes a row, by Kernel::super_block().
+template <class Kernel, std::size_t kBytes>
+class SuperBlocks {
  public:
   using Lanes = RowLanes<Avx512>;
   static constexpr bool kLongStreams = Lanes::kLongStreams;
@@ -147,15 +165,24 @@ class WideGemv {
   static void run(const std::byte* const (&rows)[kRowGroup], const std::byte* ahead, const Activations& x,
                   std::size_t token, __m256 (&acc)[1]) {
     acc[0] = _mm256_setzero_ps();
+    const std::size_t n = x.cols / 256;
     const std::int8_t* const q = x.q + token * x.q_stride();
     const std::int16_t* const sum = x.sum + token * x.sum_stride();
-    const float* const d = x.d + token * x.d_stride();
-    for (std::size_t b = 0; b < x.d_stride(); ++b)
-      super_block(rows, b * sizeof(Block), ahead + b * kRowGroup * sizeof(Block), q + 256 * b, sum + 16 * b,
-                  _mm256_set1_ps(d[b]), acc[0]);
+    const float* const d = x.d + token * n;
+    for (std::size_t b = 0; b < n; ++b)
+      Kernel::super_block(rows, b * kBytes, ahead + b * kRowGroup * kBytes, q + 256 * b, sum + 16 * b,
+                          _mm256_set1_ps(d[b]), acc[0]);
   }
+};
 
- private:
+template <DType type, class Entries>
+class WideGemv
+    : public SuperBlocks<WideGemv<type, Entries>, sizeof(typename WideType<type, Entries>::Block)> {
+  friend class SuperBlocks<WideGemv, sizeof(typename WideType<type, Entries>::Block)>;
+  using W = WideType<type, Entries>;
+  using Block = typename W::Block;
+  static constexpr bool kMins = Format<type>::kTraits.has_min;
+
   CRIA_INLINE static void super_block(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
                                       const std::byte* ahead, const std::int8_t* q, const std::int16_t* sum,
                                       __m256 da, __m256& acc) {
@@ -188,30 +215,6 @@ class WideGemv {
     acc = _mm256_fmadd_ps(_mm256_mul_ps(decoded.d(), da), _mm256_cvtepi32_ps(isum), acc);
     if constexpr (kMins)
       acc = _mm256_fnmadd_ps(_mm256_mul_ps(decoded.dmin(), da), _mm256_cvtepi32_ps(sum_halves(mins)), acc);
-  }
-
-  /// In every lane: a0 + a2, b0 + b2, a1 + a3, b1 + b3.
-  CRIA_INLINE static __m512i add_neighbours(__m512i a, __m512i b) {
-    return _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
-  }
-  /// Of the results of add_neighbours(a, b) and (c, d): in every lane the sums of a's, b's, c's and d's.
-  CRIA_INLINE static __m512i add_pairs(__m512i ab, __m512i cd) {
-    return _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
-  }
-  /// Of four pairs of rows, added as neighbours: the sums of the eight rows.
-  CRIA_INLINE static __m256i sum_rows(const __m512i (&pairs)[4]) {
-    const __m512i a = add_pairs(pairs[0], pairs[1]), b = add_pairs(pairs[2], pairs[3]);
-    const __m512i halves =
-        _mm512_add_epi32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xDD));
-    const __m512i sums = _mm512_add_epi32(halves, _mm512_shuffle_i32x4(halves, halves, 0xB1));
-    return _mm512_castsi512_si256(_mm512_permutexvar_epi64(_mm512_setr_epi64(0, 1, 4, 5, 0, 0, 0, 0), sums));
-  }
-  /// The sums of the halves of four registers.
-  CRIA_INLINE static __m256i sum_halves(const __m512i (&v)[4]) {
-    const __m512i lanes = add_pairs(add_neighbours(v[0], v[1]), add_neighbours(v[2], v[3]));
-    const __m512i sums = _mm512_add_epi32(lanes, _mm512_shuffle_i32x4(lanes, lanes, 0xB1));
-    return _mm512_castsi512_si256(
-        _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 8, 1, 9, 2, 10, 3, 11, 0, 0, 0, 0, 0, 0, 0, 0), sums));
   }
 };
 

@@ -1,4 +1,5 @@
-// Codebooks of eight values a register of 64 columns at a time: eight entries loaded one by one. See wide.h.
+// Codebooks of eight values a register of 64 columns at a time: eight entries loaded one by one, or gathered. See wide.h, and
+// wide_codes.h for those that are looked up by permutations.
 #pragma once
 
 #include <cstring>
@@ -39,15 +40,6 @@ struct UpperBits {
 
 /// Eight entries of a codebook, loaded one by one.
 struct InsertedEntries {
-  /// Of indices that are the low nine bits of eight words.
-  CRIA_INLINE static __m512i of_nine(const std::uint64_t* book, const std::byte* words) {
-    return eight([&](int i) CRIA_INLINE {
-      const auto four = load_bits<std::uint64_t>(words + 8 * i);
-      const __m128i upper = two_entries(book, four >> 32 & 511, four >> 48 & 511);
-      const __m128i lower = two_entries(book, four & 511, four >> 16 & 511);
-      return _mm256_inserti128_si256(_mm256_castsi128_si256(lower), upper, 1);
-    });
-  }
   /// Of the indices the low bytes, eight at `low`, and the bits above them.
   template <class Upper>
   CRIA_INLINE static __m512i of(const std::uint64_t* book, const std::byte* low, const std::byte* high) {
@@ -72,6 +64,7 @@ struct InsertedEntries {
 
 /// The same by one gather, for processors on which it takes less than that (Intel's: 4.7 cycles and not 7.2).
 struct GatheredEntries {
+  /// Of indices that are the low nine bits of eight words.
   CRIA_INLINE static __m512i of_nine(const std::uint64_t* book, const std::byte* words) {
     const __m512i index = _mm512_cvtepu16_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(words)));
     return _mm512_i64gather_epi64(_mm512_and_si512(index, _mm512_set1_epi64(511)), book, 8);
@@ -157,11 +150,6 @@ struct WideType<DType::IQ2_XS, Entries> : WideCodebook<DType::IQ2_XS, BlockIQ2_X
       for (std::size_t i = 0; i < 32; ++i) from[i] = static_cast<std::uint8_t>(2 * i);
       return from;
     }();
-    alignas(64) static constexpr auto kEvenSigns = [] {
-      std::array<std::uint8_t, 128> signs{};
-      for (std::uint32_t seven = 0; seven < 128; ++seven) signs[seven] = even_signs(seven);
-      return signs;
-    }();
     const std::byte* p_;
     alignas(32) std::uint64_t negative_[4];
   };
@@ -232,7 +220,7 @@ struct WideType<DType::IQ1_M, Entries> : WideCodebook<DType::IQ1_M, BlockIQ1_M, 
 
 /// Types whose WideType loads entries of a codebook.
 constexpr bool has_wide_entries(DType type) {
-  return is_wide(type) && type != DType::Q2_K && type != DType::Q3_K;
+  return type == DType::IQ2_S || type == DType::IQ2_XS || type == DType::IQ1_S || type == DType::IQ1_M;
 }
 
 }  // namespace cria

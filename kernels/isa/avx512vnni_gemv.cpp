@@ -1,5 +1,6 @@
 // The products of integer types with few tokens on avx512vnni.
 #include "kernels/gemv/gemv.h"
+#include "kernels/gemv/wide_codes.h"
 #include "kernels/gemv/wide_fp4.h"
 #include "kernels/gemv/wide_iq.h"
 #include "kernels/gemv/wide_k.h"

@@ -16,6 +16,13 @@ struct Codebook {
   static constexpr std::size_t kSize = std::tuple_size_v<std::remove_cvref_t<decltype(entries_)>>;
 };
 
+/// even_signs() of every seven bits.
+alignas(64) inline constexpr auto kEvenSigns = [] {
+  std::array<std::uint8_t, 128> signs{};
+  for (std::uint32_t seven = 0; seven < 128; ++seven) signs[seven] = even_signs(seven);
+  return signs;
+}();
+
 /// Calls f(j, w0, w1) for each 32 of the 128 values of a half. index: low bytes of the codebook indices,
 /// sixteen per lane and vector (one vector of groups of eight values, two of groups of four); top: their
 /// higher bits. w: the entries' bytes.
