@@ -406,4 +406,5 @@ constinit const CodePlanes<512> kIq2xsPlanes = split(kIq2xsCodes);
 constinit const CodePlanes<1024> kIq2sPlanes = split(kIq2sCodes);
 constinit const CodePlanes<256> kIq3xxsPlanes = split(kIq3xxsCodes);
 constinit const CodePlanes<512> kIq3sPlanes = split(kIq3sCodes);
+constinit const CodePlanes<2048> kIq1Planes = split(kIq1AllCodes);
 }  // namespace cria

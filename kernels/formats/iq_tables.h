@@ -28,6 +28,7 @@ extern const CodePlanes<512> kIq2xsPlanes;
 extern const CodePlanes<1024> kIq2sPlanes;
 extern const CodePlanes<256> kIq3xxsPlanes;
 extern const CodePlanes<512> kIq3sPlanes;
+extern const CodePlanes<2048> kIq1Planes;
 
 inline constexpr std::array<std::int8_t, 3> kIq2Levels = {8, 25, 43};
 inline constexpr std::array<std::int8_t, 8> kIq3xxsLevels = {4, 12, 20, 28, 36, 44, 52, 62};

@@ -76,20 +76,16 @@ class WideValues {
   __m512i q_[4], start_[4];
 };
 
-/// The types that are multiplied so: each must have a WideType. (wide_fp4.h is a class of its own.)
+/// The types that are multiplied so by default. (wide_fp4.h and wide_codes.h are ways of their own; wide_iq.h is Intel's.)
 constexpr bool is_wide(DType type) {
   switch (type) {
     case DType::Q2_K:
     case DType::Q3_K:
-    case DType::IQ1_S:
-    case DType::IQ1_M:
       return true;
     default:
       return false;
   }
 }
-
-struct InsertedEntries;  // wide_iq.h
 
 /// How a type lies in the registers; specialised in wide_k.h and wide_iq.h.
 ///   Block, kHalves         of wide_sixteen()
@@ -102,8 +98,7 @@ struct InsertedEntries;  // wide_iq.h
 /// and for types with mins
 ///     dmin()
 ///     mins(p, q)           of two rows' blocks: 16 int16 each
-/// Entries: how those of a codebook are loaded, where the type has one.
-template <DType type, class Entries>
+template <DType type>
 struct WideType;
 
 /// Rows of a type whose d and scales are decoded in lanes.
@@ -175,11 +170,10 @@ class SuperBlocks {
   }
 };
 
-template <DType type, class Entries>
-class WideGemv
-    : public SuperBlocks<WideGemv<type, Entries>, sizeof(typename WideType<type, Entries>::Block)> {
-  friend class SuperBlocks<WideGemv, sizeof(typename WideType<type, Entries>::Block)>;
-  using W = WideType<type, Entries>;
+template <DType type>
+class WideGemv : public SuperBlocks<WideGemv<type>, sizeof(typename WideType<type>::Block)> {
+  friend class SuperBlocks<WideGemv, sizeof(typename WideType<type>::Block)>;
+  using W = WideType<type>;
   using Block = typename W::Block;
   static constexpr bool kMins = Format<type>::kTraits.has_min;
 
@@ -229,7 +223,7 @@ struct OneToken<Avx512, type> {
 };
 template <DType type>
 requires(is_wide(type)) struct OneToken<Avx512, type> {
-  using Type = WideGemv<type, InsertedEntries>;
+  using Type = WideGemv<type>;
 };
 
 }  // namespace cria

@@ -60,7 +60,12 @@ class QuadwordValues {
       negative_[j] = _mm512_sub_epi8(_mm512_setzero_si512(), q_[j]);
     });
   }
-  /// sum + the products with w, or with -w where `negative` says so.
+  /// sum + the products with w.
+  template <std::size_t j>
+  [[nodiscard]] CRIA_INLINE __m512i dot(__m512i sum, __m512i w) const {
+    return _mm512_dpbusd_epi32(sum, w, q_[j]);
+  }
+  /// The same with -w where `negative` says so.
   template <std::size_t j>
   [[nodiscard]] CRIA_INLINE __m512i dot(__m512i sum, __m512i w, __mmask64 negative) const {
     return _mm512_dpbusd_epi32(sum, w, _mm512_mask_blend_epi8(negative, q_[j], negative_[j]));
@@ -76,16 +81,43 @@ constexpr std::size_t exchanged_index(std::size_t i) {
   return i / 16 * 16 + 4 * kDwords[i / 4 % 4] + i % 4;
 }
 
+/// The same for entries of -1, 0 and 1, with what 8 or 9 or 7 times their sums of four are, negated.
+class TernaryValues : public QuadwordValues {
+ public:
+  CRIA_INLINE explicit TernaryValues(const std::int8_t* p) : QuadwordValues(p) {
+    const __m512i none = _mm512_setzero_si512();
+    unroll<4>([&](auto j) CRIA_INLINE {
+      minus_[j] = _mm512_sub_epi32(none, dot<j>(none, _mm512_set1_epi8(9)));
+      plus_[j] = _mm512_sub_epi32(none, dot<j>(none, _mm512_set1_epi8(7)));
+    });
+  }
+  /// What entries that are eight too large and lack the eighth (minus: of -1) begin with: half h, one minus for each
+  /// quadword of both registers.
+  template <std::size_t h>
+  [[nodiscard]] CRIA_INLINE __m512i begin(__mmask8 first_minus, __mmask8 second_minus) const {
+    return _mm512_add_epi32(_mm512_mask_blend_epi64(first_minus, plus_[2 * h], minus_[2 * h]),
+                            _mm512_mask_blend_epi64(second_minus, plus_[2 * h + 1], minus_[2 * h + 1]));
+  }
+
+ private:
+  __m512i plus_[4], minus_[4];
+};
+
 /// What the types' pairs of rows share. Scales are 2s + 1 for an s of four bits, in both int32 of a quadword.
 class CodedPair {
  public:
-  /// A sign for each column of row r's register j.
+  using Values = QuadwordValues;
+  /// What the sums of row r's registers 2h and 2h + 1 begin with.
+  template <std::size_t h>
+  [[nodiscard]] CRIA_INLINE __m512i begin(std::size_t /*r*/, const Values& /*x*/) const {
+    return _mm512_setzero_si512();
+  }
+  /// sum + the products of its register j.
   template <std::size_t j>
-  [[nodiscard]] CRIA_INLINE __mmask64 negative(std::size_t r) const {
-    return _mm512_bitshuffle_epi64_mask(signs_[r], load_bytes(kSignBits<j>));
+  [[nodiscard]] CRIA_INLINE __m512i dot(std::size_t r, const Values& x, __m512i sum, __m512i w) const {
+    return x.dot<j>(sum, w, _mm512_bitshuffle_epi64_mask(signs_[r], load_bytes(kSignBits<j>)));
   }
 
- protected:
   CRIA_INLINE static __m512i load32(const std::byte* p) {  ///< above are any
     return _mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   }
@@ -98,6 +130,8 @@ class CodedPair {
   CRIA_INLINE static __m512i to_lanes(__m512i a, __m512i b) {
     return _mm512_permutex2var_epi64(a, _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11), b);
   }
+
+ protected:
   /// Signs of each row in the order of columns.
   CRIA_INLINE void take_signs(const std::byte* a, const std::byte* b) {
     signs_[0] = _mm512_cvtepu32_epi64(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(a)));
@@ -141,34 +175,52 @@ class CodedPair {
   });
 };
 
+/// Indices in the lanes: the low byte of each, and what is above it in one more.
+struct CodedIndices {
+  __m512i low, high;
+};
+/// The codes that two registers of indices name, in the order of the lanes' low halves and of their high halves.
+template <class Book>
+CRIA_INLINE inline void find_both(const CodedIndices& first, const CodedIndices& second, __m512i* first_codes,
+                                  __m512i* second_codes) {
+  RowLanes<Avx512>::CodesOf<Book, 1> found[2];
+  RowLanes<Avx512>::find_codes<2>(
+      0, [&](int p) CRIA_INLINE -> auto& { return found[p]; },
+      [&](int p) CRIA_INLINE { return p == 0 ? first.low : second.low; },
+      [&](int p) CRIA_INLINE { return p == 0 ? first.high : second.high; });
+  unroll<2>([&](auto i) CRIA_INLINE {
+    first_codes[i] = found[0].codes[i];
+    second_codes[i] = found[1].codes[i];
+  });
+}
+/// The codes of two pairs of rows, which share the loads of the table.
+template <class Pair>
+CRIA_INLINE inline void find_pairs(Pair& first, Pair& second) {
+  __m512i a[2], b[2];
+  find_both<typename Pair::Book>(first.index, second.index, a, b);
+  unroll<2>([&](auto r) CRIA_INLINE { first.codes[r][0] = a[r], second.codes[r][0] = b[r]; });
+}
+
 /// The blocks at a and b of two rows: codes, [row][register of codes]; scales, [row], for all 32 columns of a quadword or for
 /// 16 and 16; signs.
 template <DType type>
-struct CodedRows;
+class CodedRows;
 
-/// Of two bits a column: the codes of both rows are found together.
+/// Of two bits a column.
 template <DType type>
 struct CodedTwoBits : CodedPair {
   using Book = typename LaneType<RowLanes<Avx512>, type>::Book;
+  CodedIndices index;
   __m512i codes[2][1];
-
- protected:
-  /// In the lanes, of each index the low byte, and what is above it in one more.
-  CRIA_INLINE void find(__m512i low, __m512i high) {
-    RowLanes<Avx512>::CodesOf<Book, 1> found;
-    RowLanes<Avx512>::find_codes<1>(
-        0, [&](int) CRIA_INLINE -> auto& { return found; }, [&](int) CRIA_INLINE { return low; },
-        [&](int) CRIA_INLINE { return high; });
-    codes[0][0] = found.codes[0];
-    codes[1][0] = found.codes[1];
-  }
+  CRIA_INLINE static void find(CodedTwoBits& first, CodedTwoBits& second) { find_pairs(first, second); }
 };
 template <>
-struct CodedRows<DType::IQ2_XXS> : CodedTwoBits<DType::IQ2_XXS> {
+class CodedRows<DType::IQ2_XXS> : public CodedTwoBits<DType::IQ2_XXS> {
+ public:
   __m512i scales[2][1];
   CRIA_INLINE CodedRows(const std::byte* a, const std::byte* b) {
     const __m512 first = subs(a), second = subs(b);
-    find(_mm512_castps_si512(_mm512_shuffle_ps(first, second, 0x88)), _mm512_setzero_si512());
+    index = {_mm512_castps_si512(_mm512_shuffle_ps(first, second, 0x88)), _mm512_setzero_si512()};
     take_signs_scales(_mm512_castps_si512(_mm512_shuffle_ps(first, second, 0xDD)), scales[0], scales[1]);
   }
 
@@ -178,13 +230,14 @@ struct CodedRows<DType::IQ2_XXS> : CodedTwoBits<DType::IQ2_XXS> {
   }
 };
 template <>
-struct CodedRows<DType::IQ2_XS> : CodedTwoBits<DType::IQ2_XS> {
+class CodedRows<DType::IQ2_XS> : public CodedTwoBits<DType::IQ2_XS> {
+ public:
   __m512i scales[2][2];
   CRIA_INLINE CodedRows(const std::byte* a, const std::byte* b) {
     const __m512i first = _mm512_loadu_si512(a + offsetof(BlockIQ2_XS, q)),
                   second = _mm512_loadu_si512(b + offsetof(BlockIQ2_XS, q));
     const __m512i high = _mm512_permutex2var_epi8(first, load_bytes(kBytes<1>), second);
-    find(_mm512_permutex2var_epi8(first, load_bytes(kBytes<0>), second), high);
+    index = {_mm512_permutex2var_epi8(first, load_bytes(kBytes<0>), second), high};
     take_sevens(_mm512_srli_epi16(high, 1));
     scales_of_nibbles(a + offsetof(BlockIQ2_XS, scales), scales[0]);
     scales_of_nibbles(b + offsetof(BlockIQ2_XS, scales), scales[1]);
@@ -198,13 +251,14 @@ struct CodedRows<DType::IQ2_XS> : CodedTwoBits<DType::IQ2_XS> {
   });
 };
 template <>
-struct CodedRows<DType::IQ2_S> : CodedTwoBits<DType::IQ2_S> {
+class CodedRows<DType::IQ2_S> : public CodedTwoBits<DType::IQ2_S> {
+ public:
   __m512i scales[2][2];
   CRIA_INLINE CodedRows(const std::byte* a, const std::byte* b) {
     constexpr std::size_t kHigh = offsetof(BlockIQ2_S, index_hi), kScales = offsetof(BlockIQ2_S, scales);
     const __m512i pairs = _mm512_broadcast_i32x4(_mm_set_epi64x(load8(b + kHigh), load8(a + kHigh)));
-    find(to_lanes(load32(a + offsetof(BlockIQ2_S, index)), load32(b + offsetof(BlockIQ2_S, index))),
-         _mm512_multishift_epi64_epi8(load_bytes(kPairs), pairs));
+    index = {to_lanes(load32(a + offsetof(BlockIQ2_S, index)), load32(b + offsetof(BlockIQ2_S, index))),
+             _mm512_multishift_epi64_epi8(load_bytes(kPairs), pairs)};
     take_signs(a + offsetof(BlockIQ2_S, signs), b + offsetof(BlockIQ2_S, signs));
     scales_of_nibbles(a + kScales, scales[0]);
     scales_of_nibbles(b + kScales, scales[1]);
@@ -223,29 +277,31 @@ struct CodedThreeBits : CodedPair {
   using Book = typename LaneType<RowLanes<Avx512>, type>::Book;
   __m512i codes[2][2];
 
+  CodedIndices index[2];
+  CRIA_INLINE static void find(CodedThreeBits& first, CodedThreeBits& second) {
+    find_both<Book>(first.index[0], first.index[1], first.codes[0], first.codes[1]);
+    find_both<Book>(second.index[0], second.index[1], second.codes[0], second.codes[1]);
+  }
+
  protected:
-  CRIA_INLINE void find(std::size_t r, const std::byte* index, __m512i high) {
-    const __m512i low = _mm512_shuffle_epi32(_mm512_loadu_si512(index), _MM_PERM_DBCA);
-    RowLanes<Avx512>::CodesOf<Book, 1> found;
-    RowLanes<Avx512>::find_codes<1>(
-        0, [&](int) CRIA_INLINE -> auto& { return found; }, [&](int) CRIA_INLINE { return low; },
-        [&](int) CRIA_INLINE { return high; });
-    codes[r][0] = found.codes[0];
-    codes[r][1] = found.codes[1];
+  CRIA_INLINE static __m512i exchanged(const std::byte* indices) {
+    return _mm512_shuffle_epi32(_mm512_loadu_si512(indices), _MM_PERM_DBCA);
   }
 };
 template <>
-struct CodedRows<DType::IQ3_XXS> : CodedThreeBits<DType::IQ3_XXS> {
+class CodedRows<DType::IQ3_XXS> : public CodedThreeBits<DType::IQ3_XXS> {
+ public:
   __m512i scales[2][1];
   CRIA_INLINE CodedRows(const std::byte* a, const std::byte* b) {
-    find(0, a + offsetof(BlockIQ3_XXS, index), _mm512_setzero_si512());
-    find(1, b + offsetof(BlockIQ3_XXS, index), _mm512_setzero_si512());
+    index[0] = {exchanged(a + offsetof(BlockIQ3_XXS, index)), _mm512_setzero_si512()};
+    index[1] = {exchanged(b + offsetof(BlockIQ3_XXS, index)), _mm512_setzero_si512()};
     constexpr std::size_t kSigns = offsetof(BlockIQ3_XXS, signs_scale);
     take_signs_scales(to_lanes(load32(a + kSigns), load32(b + kSigns)), scales[0], scales[1]);
   }
 };
 template <>
-struct CodedRows<DType::IQ3_S> : CodedThreeBits<DType::IQ3_S> {
+class CodedRows<DType::IQ3_S> : public CodedThreeBits<DType::IQ3_S> {
+ public:
   __m512i scales[2][1];
   CRIA_INLINE CodedRows(const std::byte* a, const std::byte* b) {
     take_row(0, a);
@@ -256,7 +312,8 @@ struct CodedRows<DType::IQ3_S> : CodedThreeBits<DType::IQ3_S> {
  private:
   CRIA_INLINE void take_row(std::size_t r, const std::byte* p) {
     const __m512i high = _mm512_set1_epi64(load8(p + offsetof(BlockIQ3_S, index_hi)));
-    find(r, p + offsetof(BlockIQ3_S, index), _mm512_multishift_epi64_epi8(load_bytes(kBits), high));
+    index[r] = {exchanged(p + offsetof(BlockIQ3_S, index)),
+                _mm512_multishift_epi64_epi8(load_bytes(kBits), high)};
     std::int32_t nibbles;
     std::memcpy(&nibbles, p + offsetof(BlockIQ3_S, scales), sizeof nibbles);
     scales[r][0] = odd(_mm512_rolv_epi32(_mm512_set1_epi32(nibbles), _mm512_load_si512(kToBit1.data())));
@@ -270,6 +327,110 @@ struct CodedRows<DType::IQ3_S> : CodedThreeBits<DType::IQ3_S> {
   }();
 };
 
+/// Entries of -1, 0 and 1 with an eighth more or less: in eighths, and eight too large.
+template <DType type>
+class CodedTernary {
+ public:
+  struct Book {
+    static constexpr auto& planes = kIq1Planes;
+    static constexpr std::array<std::int8_t, 3> levels = {0, 8, 16};
+    static constexpr std::size_t kSize = 2048;
+  };
+  using Values = TernaryValues;
+  CodedIndices index;
+  __m512i codes[2][1];
+  CRIA_INLINE static void find(CodedTernary& first, CodedTernary& second) { find_pairs(first, second); }
+  template <std::size_t j>
+  [[nodiscard]] CRIA_INLINE __m512i dot(std::size_t /*r*/, const Values& x, __m512i sum, __m512i w) const {
+    return x.dot<j>(sum, w);
+  }
+
+ protected:
+  /// bits: of each row a register with the dword of lane l's columns in that lane's half of the row; `step` between the three
+  /// bits of one index and the next.
+  template <int step>
+  CRIA_INLINE void take_index(const std::byte* a, const std::byte* b, const std::byte* a_bits,
+                              const std::byte* b_bits) {
+    const __m256i words = _mm256_inserti128_si256(_mm256_castsi128_si256(load16(a_bits)), load16(b_bits), 1);
+    const __m512i dwords = _mm512_permutexvar_epi32(
+        _mm512_setr_epi32(0, 0, 4, 4, 1, 1, 5, 5, 2, 2, 6, 6, 3, 3, 7, 7), _mm512_castsi256_si512(words));
+    const __m512i high = _mm512_multishift_epi64_epi8(load_bytes(kBits<step>), dwords);
+    index = {CodedPair::to_lanes(CodedPair::load32(a), CodedPair::load32(b)), high};
+  }
+  CRIA_INLINE static __m128i load16(const std::byte* p) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  }
+  /// 2s + 1, where 2s lies in bits 1 … 3.
+  CRIA_INLINE static __m512i odd(__m512i twice) {
+    constexpr int kAndOr = 0xEA;  // (a & b) | c
+    return _mm512_ternarylogic_epi32(twice, _mm512_set1_epi32(14), _mm512_set1_epi32(1), kAndOr);
+  }
+
+ private:
+  /// Four indices to sixteen bits.
+  template <int step>
+  alignas(64) static constexpr auto kBits = bytes_by([](std::size_t i) {
+    return 16 * (i % 8 / 4) + step * (i % 4);
+  });
+};
+template <>
+class CodedRows<DType::IQ1_S> : public CodedTernary<DType::IQ1_S> {
+ public:
+  __m512i scales[2][1];
+  CRIA_INLINE CodedRows(const std::byte* a, const std::byte* b) {
+    constexpr std::size_t kIndex = offsetof(BlockIQ1_S, index), kHigh = offsetof(BlockIQ1_S, hi);
+    take_index<3>(a + kIndex, b + kIndex, a + kHigh, b + kHigh);
+    take_row(0, a + kHigh);
+    take_row(1, b + kHigh);
+  }
+  template <std::size_t h>
+  [[nodiscard]] CRIA_INLINE __m512i begin(std::size_t r, const Values& x) const {
+    return x.begin<h>(minus_[r], minus_[r]);
+  }
+
+ private:
+  CRIA_INLINE void take_row(std::size_t r, const std::byte* high) {
+    const __m512i words = _mm512_cvtepu16_epi64(load16(high));
+    minus_[r] = _mm512_test_epi64_mask(words, _mm512_set1_epi64(1 << 15));
+    scales[r][0] = odd(_mm512_srli_epi32(_mm512_shuffle_epi32(words, _MM_PERM_CCAA), 11));
+  }
+  __mmask8 minus_[2];
+};
+template <>
+class CodedRows<DType::IQ1_M> : public CodedTernary<DType::IQ1_M> {
+ public:
+  __m512i scales[2][2];
+  CRIA_INLINE CodedRows(const std::byte* a, const std::byte* b) {
+    constexpr std::size_t kIndex = offsetof(BlockIQ1_M, index), kHigh = offsetof(BlockIQ1_M, hi);
+    take_index<4>(a + kIndex, b + kIndex, a + kHigh, b + kHigh);
+    take_row(0, a);
+    take_row(1, b);
+  }
+  template <std::size_t h>
+  [[nodiscard]] CRIA_INLINE __m512i begin(std::size_t r, const Values& x) const {
+    return x.begin<h>(minus<2 * h>(r), minus<2 * h + 1>(r));
+  }
+
+ private:
+  template <std::size_t j>
+  [[nodiscard]] CRIA_INLINE __mmask8 minus(std::size_t r) const {
+    return _mm512_test_epi64_mask(high_[r], _mm512_set1_epi64(8 << 4 * j));
+  }
+  CRIA_INLINE void take_row(std::size_t r, const std::byte* p) {
+    high_[r] = _mm512_cvtepu16_epi64(load16(p + offsetof(BlockIQ1_M, hi)));
+    const __m512i words = _mm512_set1_epi64(CodedPair::load8(p + offsetof(BlockIQ1_M, scales)));
+    scales[r][0] = odd(_mm512_multishift_epi64_epi8(load_bytes(kScales<0>), words));
+    scales[r][1] = odd(_mm512_multishift_epi64_epi8(load_bytes(kScales<3>), words));
+  }
+  __m512i high_[2];  // four groups of four bits in each quadword
+
+  /// Three bits of two quadwords in each sixteen bits, to bits 1 … 3 of both int32.
+  template <std::size_t first>
+  alignas(64) static constexpr auto kScales = bytes_by([](std::size_t i) {
+    return (16 * (i / 16) + 6 * (i / 8 % 2) + first + 63) % 64;
+  });
+};
+
 template <DType type>
 class CodedGemv : public SuperBlocks<CodedGemv<type>, LaneType<RowLanes<Avx512>, type>::kBytes> {
   static constexpr std::size_t kBytes = LaneType<RowLanes<Avx512>, type>::kBytes;
@@ -280,28 +441,31 @@ class CodedGemv : public SuperBlocks<CodedGemv<type>, LaneType<RowLanes<Avx512>,
   CRIA_INLINE static void super_block(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
                                       const std::byte* ahead, const std::int8_t* q,
                                       const std::int16_t* /*sum*/, __m256 da, __m256& acc) {
-    const QuadwordValues x(q);
+    const typename Pair::Values x(q);
     __m512i pairs[4];
-    unroll<4>([&](auto i) CRIA_INLINE {
-      const std::byte *const a = rows[2 * i] + offset, *const b = rows[2 * i + 1] + offset;
-      fetch_far<2 * kBytes, 1>(ahead + i * 2 * kBytes, 0);
-      fetch_near<kBytes>(a);
-      fetch_near<kBytes>(b);
-      const Pair pair(a, b);
-      pairs[i] = add_neighbours(row<0>(pair, x), row<1>(pair, x));
+    unroll<2>([&](auto i) CRIA_INLINE {
+      const std::byte* block[4];
+      fetch_far<4 * kBytes, 1>(ahead + i * 4 * kBytes, 0);
+      unroll<4>([&](auto r) CRIA_INLINE {
+        block[r] = rows[4 * i + r] + offset;
+        fetch_near<kBytes>(block[r]);
+      });
+      Pair first(block[0], block[1]), second(block[2], block[3]);
+      Pair::find(first, second);
+      pairs[2 * i] = add_neighbours(row<0>(first, x), row<1>(first, x));
+      pairs[2 * i + 1] = add_neighbours(row<0>(second, x), row<1>(second, x));
     });
     const __m256 sums = _mm256_cvtepi32_ps(sum_rows(pairs));
     acc = _mm256_fmadd_ps(_mm256_mul_ps(LaneType<RowLanes<Avx512>, type>::d(rows, offset), da), sums, acc);
   }
   /// The products of a row's block, scaled, in sixteen sums.
   template <std::size_t r>
-  CRIA_INLINE static __m512i row(const Pair& pair, const QuadwordValues& x) {
+  CRIA_INLINE static __m512i row(const Pair& pair, const typename Pair::Values& x) {
     constexpr std::size_t kScales = sizeof pair.scales[r] / sizeof(__m512i);
-    __m512i sums[2];  // two, or each would wait for the one before
-    for (auto& sum : sums) sum = _mm512_setzero_si512();
+    __m512i sums[2] = {pair.template begin<0>(r, x), pair.template begin<1>(r, x)};
     unroll<4>([&](auto j) CRIA_INLINE {
       __m512i& sum = sums[j / 2];
-      sum = x.template dot<j>(sum, Bytes::template of<j>(pair.codes[r]), pair.template negative<j>(r));
+      sum = pair.template dot<j>(r, x, sum, Bytes::template of<j>(pair.codes[r]));
     });
     if constexpr (kScales == 1) sums[0] = _mm512_add_epi32(sums[0], sums[1]);
     __m512i total = _mm512_mullo_epi32(sums[0], pair.scales[r][0]);

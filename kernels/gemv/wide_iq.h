@@ -1,5 +1,5 @@
-// Codebooks of eight values a register of 64 columns at a time: eight entries loaded one by one, or gathered. See wide.h, and
-// wide_codes.h for those that are looked up by permutations.
+// Codebooks of eight values on Intel's processors, a register of 64 columns at a time: eight entries are gathered, which takes
+// 4.7 cycles there; permutations, as in wide_codes.h, have one port and take three instructions. See wide.h.
 #pragma once
 
 #include <cstring>
@@ -16,20 +16,12 @@ CRIA_INLINE inline T load_bits(const std::byte* p) {
   return bits;
 }
 
-CRIA_INLINE inline __m128i two_entries(const std::uint64_t* book, std::uint64_t first, std::uint64_t second) {
-  const __m128i one = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(book + first));
-  return _mm_castps_si128(_mm_loadh_pi(_mm_castsi128_ps(one), reinterpret_cast<const __m64*>(book + second)));
-}
 /// The bits of an index above its low eight: `bits` of them, `step` from one index to the next, those of four indices in a
 /// word of Word_ and of the next four in another.
 template <class Word_, int step, int bits>
 struct UpperBits {
   using Word = Word_;
   static constexpr std::uint64_t kMask = (1U << bits) - 1;
-  static constexpr auto kUsed =
-      static_cast<Word>(kMask | kMask << step | kMask << 2 * step | kMask << 3 * step);
-  /// Where they, and what lies between them, belong in four numbers of sixteen bits.
-  static constexpr std::uint64_t kPlaces = (((1U << step) - 1) << 8) * 0x0001'0001'0001'0001;
   /// Of eight indices: how far to the right in both words, shifted to the left by eight.
   alignas(64) static constexpr auto kShifts = [] {
     std::array<std::uint64_t, 8> shifts{};
@@ -38,31 +30,7 @@ struct UpperBits {
   }();
 };
 
-/// Eight entries of a codebook, loaded one by one.
-struct InsertedEntries {
-  /// Of the indices the low bytes, eight at `low`, and the bits above them.
-  template <class Upper>
-  CRIA_INLINE static __m512i of(const std::uint64_t* book, const std::byte* low, const std::byte* high) {
-    using Word = typename Upper::Word;
-    return eight([&](int i) CRIA_INLINE {
-      const std::uint64_t indices =
-          _pdep_u64(load_bits<std::uint32_t>(low + 4 * i), 0x00FF'00FF'00FF'00FF) |
-          _pdep_u64(load_bits<Word>(high + sizeof(Word) * i) & Upper::kUsed, Upper::kPlaces);
-      const __m128i upper = two_entries(book, __bextr_u64(indices, 16U << 8 | 32), indices >> 48);
-      const __m128i lower = two_entries(book, indices & 0xFFFF, __bextr_u64(indices, 16U << 8 | 16));
-      return _mm256_inserti128_si256(_mm256_castsi128_si256(lower), upper, 1);
-    });
-  }
-
- private:
-  /// four(k): two and two of them.
-  template <class F>
-  CRIA_INLINE static __m512i eight(F four) {
-    return _mm512_inserti64x4(_mm512_castsi256_si512(four(0)), four(1), 1);
-  }
-};
-
-/// The same by one gather, for processors on which it takes less than that (Intel's: 4.7 cycles and not 7.2).
+/// Eight entries of a codebook by one gather.
 struct GatheredEntries {
   /// Of indices that are the low nine bits of eight words.
   CRIA_INLINE static __m512i of_nine(const std::uint64_t* book, const std::byte* words) {
@@ -84,7 +52,7 @@ struct GatheredEntries {
 };
 
 /// What codebook types share. Their Row(p), a row's block: dot(j, x), the products of register j.
-template <DType type, class Block_, int zero, class Entries>
+template <DType type, class Block_, int zero>
 struct WideCodebook {
   using Block = Block_;
   static constexpr bool kHalves = false;
@@ -95,22 +63,22 @@ struct WideCodebook {
     using WideScales<type, kHalves>::WideScales;
     template <class F>
     CRIA_INLINE void each(int r, const std::byte* p, const WideValues& x, F f) const {
-      const typename WideType<type, Entries>::Row row(p);
+      const typename WideType<type>::Row row(p);
       unroll<2>([&](auto i) CRIA_INLINE { f(row.dot(2 * i, x), row.dot(2 * i + 1, x), this->scales(r, i)); });
     }
   };
 };
 
-template <class Entries>
-struct WideType<DType::IQ2_S, Entries> : WideCodebook<DType::IQ2_S, BlockIQ2_S, 0, Entries> {
-  using Base = WideCodebook<DType::IQ2_S, BlockIQ2_S, 0, Entries>;
-  using typename Base::Block;
+template <>
+struct WideType<DType::IQ2_S> : WideCodebook<DType::IQ2_S, BlockIQ2_S, 0> {
+  using Base = WideCodebook<DType::IQ2_S, BlockIQ2_S, 0>;
+  using Block = Base::Block;
   class Row {
    public:
     CRIA_INLINE explicit Row(const std::byte* p) : p_(p) {}
     [[nodiscard]] CRIA_INLINE __m512i dot(int j, const WideValues& x) const {
       const auto negative = load_bits<std::uint64_t>(p_ + offsetof(Block, signs) + 8 * j);
-      const __m512i entries = Entries::template of<UpperBits<std::uint8_t, 2, 2>>(
+      const __m512i entries = GatheredEntries::of<UpperBits<std::uint8_t, 2, 2>>(
           kIq2sGrid.data(), p_ + offsetof(Block, index) + 8 * j, p_ + offsetof(Block, index_hi) + 2 * j);
       return x.dot(j, entries, _cvtu64_mask64(negative));
     }
@@ -121,10 +89,10 @@ struct WideType<DType::IQ2_S, Entries> : WideCodebook<DType::IQ2_S, BlockIQ2_S, 
 };
 
 /// Words of nine bits of index and seven of sign.
-template <class Entries>
-struct WideType<DType::IQ2_XS, Entries> : WideCodebook<DType::IQ2_XS, BlockIQ2_XS, 0, Entries> {
-  using Base = WideCodebook<DType::IQ2_XS, BlockIQ2_XS, 0, Entries>;
-  using typename Base::Block;
+template <>
+struct WideType<DType::IQ2_XS> : WideCodebook<DType::IQ2_XS, BlockIQ2_XS, 0> {
+  using Base = WideCodebook<DType::IQ2_XS, BlockIQ2_XS, 0>;
+  using Block = Base::Block;
   class Row {
    public:
     CRIA_INLINE explicit Row(const std::byte* p) : p_(p + offsetof(Block, q)) {
@@ -140,7 +108,7 @@ struct WideType<DType::IQ2_XS, Entries> : WideCodebook<DType::IQ2_XS, BlockIQ2_X
       negative_[3] = static_cast<std::uint64_t>(_mm_extract_epi64(high, 1));
     }
     [[nodiscard]] CRIA_INLINE __m512i dot(int j, const WideValues& x) const {
-      const __m512i entries = Entries::of_nine(kIq2xsGrid.data(), p_ + 16 * j);
+      const __m512i entries = GatheredEntries::of_nine(kIq2xsGrid.data(), p_ + 16 * j);
       return x.dot(j, entries, _cvtu64_mask64(negative_[j]));
     }
 
@@ -156,10 +124,10 @@ struct WideType<DType::IQ2_XS, Entries> : WideCodebook<DType::IQ2_XS, BlockIQ2_X
 };
 
 /// The plus or minus one of 32 columns is a product of its own, of their sums.
-template <class Entries>
-struct WideType<DType::IQ1_S, Entries> : WideCodebook<DType::IQ1_S, BlockIQ1_S, 8, Entries> {
-  using Base = WideCodebook<DType::IQ1_S, BlockIQ1_S, 8, Entries>;
-  using typename Base::Block;
+template <>
+struct WideType<DType::IQ1_S> : WideCodebook<DType::IQ1_S, BlockIQ1_S, 8> {
+  using Base = WideCodebook<DType::IQ1_S, BlockIQ1_S, 8>;
+  using Block = Base::Block;
   class Rows : public Base::Rows {
    public:
     Rows(const std::byte* const* rows, std::size_t offset)
@@ -185,7 +153,7 @@ struct WideType<DType::IQ1_S, Entries> : WideCodebook<DType::IQ1_S, BlockIQ1_S, 
    public:
     CRIA_INLINE explicit Row(const std::byte* p) : p_(p) {}
     [[nodiscard]] CRIA_INLINE __m512i dot(int j, const WideValues& x) const {
-      const __m512i entries = Entries::template of<UpperBits<std::uint16_t, 3, 3>>(
+      const __m512i entries = GatheredEntries::of<UpperBits<std::uint16_t, 3, 3>>(
           kIq1Grid.data(), p_ + offsetof(Block, index) + 8 * j, p_ + offsetof(Block, hi) + 4 * j);
       return x.dot(j, _mm512_add_epi8(entries, _mm512_set1_epi8(Base::kZero)));
     }
@@ -196,16 +164,16 @@ struct WideType<DType::IQ1_S, Entries> : WideCodebook<DType::IQ1_S, BlockIQ1_S, 
 };
 
 /// The plus or minus one of each entry is added to it.
-template <class Entries>
-struct WideType<DType::IQ1_M, Entries> : WideCodebook<DType::IQ1_M, BlockIQ1_M, 9, Entries> {
-  using Base = WideCodebook<DType::IQ1_M, BlockIQ1_M, 9, Entries>;
-  using typename Base::Block;
+template <>
+struct WideType<DType::IQ1_M> : WideCodebook<DType::IQ1_M, BlockIQ1_M, 9> {
+  using Base = WideCodebook<DType::IQ1_M, BlockIQ1_M, 9>;
+  using Block = Base::Block;
   class Row {
    public:
     CRIA_INLINE explicit Row(const std::byte* p) : p_(p) {}
     [[nodiscard]] CRIA_INLINE __m512i dot(int j, const WideValues& x) const {
       const std::byte* const hi = p_ + offsetof(Block, hi) + 4 * j;
-      const __m512i entries = Entries::template of<UpperBits<std::uint16_t, 4, 3>>(
+      const __m512i entries = GatheredEntries::of<UpperBits<std::uint16_t, 4, 3>>(
           kIq1Grid.data(), p_ + offsetof(Block, index) + 8 * j, hi);
       const auto minus = static_cast<__mmask8>(_pext_u32(load_bits<std::uint32_t>(hi), 0x8888'8888));
       const __m512i one = _mm512_mask_blend_epi64(minus, _mm512_set1_epi8(Base::kZero + 1),

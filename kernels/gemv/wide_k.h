@@ -13,8 +13,8 @@ CRIA_INLINE inline __m512i load_once(const std::byte* p) {
   return v;
 }
 
-template <class Entries>
-struct WideType<DType::Q2_K, Entries> {
+template <>
+struct WideType<DType::Q2_K> {
   using Block = BlockQ2_K;
   static constexpr bool kHalves = true;
   static constexpr int kZero = 0;
@@ -69,8 +69,8 @@ struct WideType<DType::Q2_K, Entries> {
   };
 };
 
-template <class Entries>
-struct WideType<DType::Q3_K, Entries> {
+template <>
+struct WideType<DType::Q3_K> {
   using Block = BlockQ3_K;
   static constexpr bool kHalves = true;
   static constexpr int kZero = LaneType<RowLanes<Avx512>, DType::Q3_K>::kZero;

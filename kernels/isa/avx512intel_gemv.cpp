@@ -18,7 +18,7 @@ void gemv_in_lanes(const MatMulJob& job, std::size_t row_begin, std::size_t row_
 template <DType type>
 void gemv_gathered(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
   if (job.x->n_tokens != 1) return gemv_kernel<Avx512>(type)(job, row_begin, row_end, scratch);
-  gemv_tokens<WideGemv<type, GatheredEntries>, 1>(job, row_begin, row_end, 0);
+  gemv_tokens<WideGemv<type>, 1>(job, row_begin, row_end, 0);
 }
 
 }  // namespace

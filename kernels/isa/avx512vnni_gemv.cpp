@@ -2,7 +2,6 @@
 #include "kernels/gemv/gemv.h"
 #include "kernels/gemv/wide_codes.h"
 #include "kernels/gemv/wide_fp4.h"
-#include "kernels/gemv/wide_iq.h"
 #include "kernels/gemv/wide_k.h"
 
 namespace cria {

@@ -4,6 +4,7 @@
 #include <immintrin.h>
 
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "kernels/simd/eight_rows.h"
@@ -126,13 +127,14 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
   template <int n, class Codes, class Index, class Top>
   CRIA_INLINE static void find_codes(std::size_t v, Codes codes, Index index, Top top) {
     using Book = typename std::remove_cvref_t<decltype(codes(0))>::TheBook;
-    __mmask64 bits[n][3];
+    __mmask64 bits[n][4];
     Vec indices[n], low[n], high[n];
     unroll<n>([&](auto p) CRIA_INLINE {
       indices[p] = index(p);
       bits[p][0] = _mm512_movepi8_mask(indices[p]);
       bits[p][1] = _mm512_test_epi8_mask(top(p), splat8(1));
       bits[p][2] = _mm512_test_epi8_mask(top(p), splat8(2));
+      bits[p][3] = _mm512_test_epi8_mask(top(p), splat8(4));
     });
     table_bytes<Book::kSize>(Book::planes.low.data(), indices, bits, low);
     table_bytes<Book::kSize>(Book::planes.high.data(), indices, bits, high);
@@ -284,15 +286,15 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
   }
 
  private:
-  /// out = table[index] for n registers, N bytes; bits: the bits 7, 8 and 9 of each index.
+  /// out = table[index] for n registers, N bytes; bits: the bits 7 … 10 of each index.
   template <std::size_t N, int n>
   CRIA_INLINE static void table_bytes(const std::uint8_t* table, const Vec (&index)[n],
-                                      const __mmask64 (&bits)[n][3], Vec (&out)[n]) {
+                                      const __mmask64 (&bits)[n][4], Vec (&out)[n]) {
     if constexpr (N == 128) {
       const Vec first = _mm512_load_si512(table), second = _mm512_load_si512(table + 64);
       unroll<n>([&](auto p) CRIA_INLINE { out[p] = _mm512_permutex2var_epi8(first, index[p], second); });
     } else {
-      constexpr int kBit = N == 256 ? 0 : N == 512 ? 1 : 2;
+      constexpr int kBit = std::countr_zero(N) - 8;
       Vec upper[n];
       table_bytes<N / 2>(table, index, bits, out);
       table_bytes<N / 2>(table + N / 2, index, bits, upper);
