@@ -4,7 +4,7 @@
 // Quadword q of a block's codes has those of columns 32q … 32q + 31. Shifts within quadwords give register j of four the
 // digits of columns 32q + 8j … 32q + 8j + 7: activations come in that order. So all sums of a quadword share the scales of
 // its 32 columns, one or two. What does not fill a register (indices of two bits a column, signs) is decoded for two rows
-// together: lane l has columns 64l … 64l + 63, in its low half of the first row.
+// together: lane l has columns 64l … 64l + 63, in its low half of the first row, in its high half of the second.
 #pragma once
 
 #include "kernels/gemv/wide.h"
@@ -73,34 +73,6 @@ class QuadwordValues {
 
  private:
   __m512i q_[4], negative_[4];
-};
-
-/// Which of a row's 64 indices lies at byte i, where the middle dwords of each lane are exchanged.
-constexpr std::size_t exchanged_index(std::size_t i) {
-  constexpr std::size_t kDwords[4] = {0, 2, 1, 3};
-  return i / 16 * 16 + 4 * kDwords[i / 4 % 4] + i % 4;
-}
-
-/// The same for entries of -1, 0 and 1, with what 8 or 9 or 7 times their sums of four are, negated.
-class TernaryValues : public QuadwordValues {
- public:
-  CRIA_INLINE explicit TernaryValues(const std::int8_t* p) : QuadwordValues(p) {
-    const __m512i none = _mm512_setzero_si512();
-    unroll<4>([&](auto j) CRIA_INLINE {
-      minus_[j] = _mm512_sub_epi32(none, dot<j>(none, _mm512_set1_epi8(9)));
-      plus_[j] = _mm512_sub_epi32(none, dot<j>(none, _mm512_set1_epi8(7)));
-    });
-  }
-  /// What entries that are eight too large and lack the eighth (minus: of -1) begin with: half h, one minus for each
-  /// quadword of both registers.
-  template <std::size_t h>
-  [[nodiscard]] CRIA_INLINE __m512i begin(__mmask8 first_minus, __mmask8 second_minus) const {
-    return _mm512_add_epi32(_mm512_mask_blend_epi64(first_minus, plus_[2 * h], minus_[2 * h]),
-                            _mm512_mask_blend_epi64(second_minus, plus_[2 * h + 1], minus_[2 * h + 1]));
-  }
-
- private:
-  __m512i plus_[4], minus_[4];
 };
 
 /// What the types' pairs of rows share. Scales are 2s + 1 for an s of four bits, in both int32 of a quadword.
@@ -201,235 +173,17 @@ CRIA_INLINE inline void find_pairs(Pair& first, Pair& second) {
   unroll<2>([&](auto r) CRIA_INLINE { first.codes[r][0] = a[r], second.codes[r][0] = b[r]; });
 }
 
-/// The blocks at a and b of two rows: codes, [row][register of codes]; scales, [row], for all 32 columns of a quadword or for
-/// 16 and 16; signs.
+/// The blocks of two rows of a type (wide_codes_iq1.h, wide_codes_iq2.h, wide_codes_iq3.h):
+///   Book                   its codebook, in planes
+///   Values                 activations as it wants them
+///   CodedRows(a, b)        decodes all but the codes of the blocks at a and b
+///   find(first, second)    fills the codes of two pairs of rows
+///   codes[row][]           one register, or one for the first and one for the second half of each quadword
+///   scales[row][]          for the 32 columns of each quadword, or for 16 and 16
+///   begin<h>(row, x)       what the sums of registers 2h and 2h + 1 begin with
+///   dot<j>(row, x, sum, w) sum + the products of register j, of bytes w
 template <DType type>
 class CodedRows;
-
-/// Of two bits a column.
-template <DType type>
-struct CodedTwoBits : CodedPair {
-  using Book = typename LaneType<RowLanes<Avx512>, type>::Book;
-  CodedIndices index;
-  __m512i codes[2][1];
-  CRIA_INLINE static void find(CodedTwoBits& first, CodedTwoBits& second) { find_pairs(first, second); }
-};
-template <>
-class CodedRows<DType::IQ2_XXS> : public CodedTwoBits<DType::IQ2_XXS> {
- public:
-  __m512i scales[2][1];
-  CRIA_INLINE CodedRows(const std::byte* a, const std::byte* b) {
-    const __m512 first = subs(a), second = subs(b);
-    index = {_mm512_castps_si512(_mm512_shuffle_ps(first, second, 0x88)), _mm512_setzero_si512()};
-    take_signs_scales(_mm512_castps_si512(_mm512_shuffle_ps(first, second, 0xDD)), scales[0], scales[1]);
-  }
-
- private:
-  CRIA_INLINE static __m512 subs(const std::byte* p) {
-    return _mm512_castsi512_ps(_mm512_loadu_si512(p + offsetof(BlockIQ2_XXS, sub)));
-  }
-};
-template <>
-class CodedRows<DType::IQ2_XS> : public CodedTwoBits<DType::IQ2_XS> {
- public:
-  __m512i scales[2][2];
-  CRIA_INLINE CodedRows(const std::byte* a, const std::byte* b) {
-    const __m512i first = _mm512_loadu_si512(a + offsetof(BlockIQ2_XS, q)),
-                  second = _mm512_loadu_si512(b + offsetof(BlockIQ2_XS, q));
-    const __m512i high = _mm512_permutex2var_epi8(first, load_bytes(kBytes<1>), second);
-    index = {_mm512_permutex2var_epi8(first, load_bytes(kBytes<0>), second), high};
-    take_sevens(_mm512_srli_epi16(high, 1));
-    scales_of_nibbles(a + offsetof(BlockIQ2_XS, scales), scales[0]);
-    scales_of_nibbles(b + offsetof(BlockIQ2_XS, scales), scales[1]);
-  }
-
- private:
-  /// The low (0) or high (1) bytes of both rows' words, to the lanes.
-  template <std::size_t high>
-  alignas(64) static constexpr auto kBytes = bytes_by([](std::size_t i) {
-    return 64 * (i % 16 / 8) + 2 * (i / 16 * 8 + i % 8) + high;
-  });
-};
-template <>
-class CodedRows<DType::IQ2_S> : public CodedTwoBits<DType::IQ2_S> {
- public:
-  __m512i scales[2][2];
-  CRIA_INLINE CodedRows(const std::byte* a, const std::byte* b) {
-    constexpr std::size_t kHigh = offsetof(BlockIQ2_S, index_hi), kScales = offsetof(BlockIQ2_S, scales);
-    const __m512i pairs = _mm512_broadcast_i32x4(_mm_set_epi64x(load8(b + kHigh), load8(a + kHigh)));
-    index = {to_lanes(load32(a + offsetof(BlockIQ2_S, index)), load32(b + offsetof(BlockIQ2_S, index))),
-             _mm512_multishift_epi64_epi8(load_bytes(kPairs), pairs)};
-    take_signs(a + offsetof(BlockIQ2_S, signs), b + offsetof(BlockIQ2_S, signs));
-    scales_of_nibbles(a + kScales, scales[0]);
-    scales_of_nibbles(b + kScales, scales[1]);
-  }
-
- private:
-  alignas(64) static constexpr auto kPairs = bytes_by([](std::size_t i) {
-    return 16 * (i / 16) + 2 * (i % 8);
-  });
-};
-
-/// Of three bits a column: the 64 indices of a row fill a register. Codes of entries 8q … 8q + 3 come first, those of the
-/// four after them second.
-template <DType type>
-struct CodedThreeBits : CodedPair {
-  using Book = typename LaneType<RowLanes<Avx512>, type>::Book;
-  __m512i codes[2][2];
-
-  CodedIndices index[2];
-  CRIA_INLINE static void find(CodedThreeBits& first, CodedThreeBits& second) {
-    find_both<Book>(first.index[0], first.index[1], first.codes[0], first.codes[1]);
-    find_both<Book>(second.index[0], second.index[1], second.codes[0], second.codes[1]);
-  }
-
- protected:
-  CRIA_INLINE static __m512i exchanged(const std::byte* indices) {
-    return _mm512_shuffle_epi32(_mm512_loadu_si512(indices), _MM_PERM_DBCA);
-  }
-};
-template <>
-class CodedRows<DType::IQ3_XXS> : public CodedThreeBits<DType::IQ3_XXS> {
- public:
-  __m512i scales[2][1];
-  CRIA_INLINE CodedRows(const std::byte* a, const std::byte* b) {
-    index[0] = {exchanged(a + offsetof(BlockIQ3_XXS, index)), _mm512_setzero_si512()};
-    index[1] = {exchanged(b + offsetof(BlockIQ3_XXS, index)), _mm512_setzero_si512()};
-    constexpr std::size_t kSigns = offsetof(BlockIQ3_XXS, signs_scale);
-    take_signs_scales(to_lanes(load32(a + kSigns), load32(b + kSigns)), scales[0], scales[1]);
-  }
-};
-template <>
-class CodedRows<DType::IQ3_S> : public CodedThreeBits<DType::IQ3_S> {
- public:
-  __m512i scales[2][1];
-  CRIA_INLINE CodedRows(const std::byte* a, const std::byte* b) {
-    take_row(0, a);
-    take_row(1, b);
-    take_signs(a + offsetof(BlockIQ3_S, signs), b + offsetof(BlockIQ3_S, signs));
-  }
-
- private:
-  CRIA_INLINE void take_row(std::size_t r, const std::byte* p) {
-    const __m512i high = _mm512_set1_epi64(load8(p + offsetof(BlockIQ3_S, index_hi)));
-    index[r] = {exchanged(p + offsetof(BlockIQ3_S, index)),
-                _mm512_multishift_epi64_epi8(load_bytes(kBits), high)};
-    std::int32_t nibbles;
-    std::memcpy(&nibbles, p + offsetof(BlockIQ3_S, scales), sizeof nibbles);
-    scales[r][0] = odd(_mm512_rolv_epi32(_mm512_set1_epi32(nibbles), _mm512_load_si512(kToBit1.data())));
-  }
-  alignas(64) static constexpr auto kBits = bytes_by(exchanged_index);
-  /// How far to rotate eight nibbles, so that quadword q has the q-th in bits 1 … 4.
-  alignas(64) static constexpr auto kToBit1 = [] {
-    std::array<std::uint32_t, 16> left{};
-    for (std::uint32_t i = 0; i < 16; ++i) left[i] = (33 - 4 * (i / 2)) % 32;
-    return left;
-  }();
-};
-
-/// Entries of -1, 0 and 1 with an eighth more or less: in eighths, and eight too large.
-template <DType type>
-class CodedTernary {
- public:
-  struct Book {
-    static constexpr auto& planes = kIq1Planes;
-    static constexpr std::array<std::int8_t, 3> levels = {0, 8, 16};
-    static constexpr std::size_t kSize = 2048;
-  };
-  using Values = TernaryValues;
-  CodedIndices index;
-  __m512i codes[2][1];
-  CRIA_INLINE static void find(CodedTernary& first, CodedTernary& second) { find_pairs(first, second); }
-  template <std::size_t j>
-  [[nodiscard]] CRIA_INLINE __m512i dot(std::size_t /*r*/, const Values& x, __m512i sum, __m512i w) const {
-    return x.dot<j>(sum, w);
-  }
-
- protected:
-  /// bits: of each row a register with the dword of lane l's columns in that lane's half of the row; `step` between the three
-  /// bits of one index and the next.
-  template <int step>
-  CRIA_INLINE void take_index(const std::byte* a, const std::byte* b, const std::byte* a_bits,
-                              const std::byte* b_bits) {
-    const __m256i words = _mm256_inserti128_si256(_mm256_castsi128_si256(load16(a_bits)), load16(b_bits), 1);
-    const __m512i dwords = _mm512_permutexvar_epi32(
-        _mm512_setr_epi32(0, 0, 4, 4, 1, 1, 5, 5, 2, 2, 6, 6, 3, 3, 7, 7), _mm512_castsi256_si512(words));
-    const __m512i high = _mm512_multishift_epi64_epi8(load_bytes(kBits<step>), dwords);
-    index = {CodedPair::to_lanes(CodedPair::load32(a), CodedPair::load32(b)), high};
-  }
-  CRIA_INLINE static __m128i load16(const std::byte* p) {
-    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  }
-  /// 2s + 1, where 2s lies in bits 1 … 3.
-  CRIA_INLINE static __m512i odd(__m512i twice) {
-    constexpr int kAndOr = 0xEA;  // (a & b) | c
-    return _mm512_ternarylogic_epi32(twice, _mm512_set1_epi32(14), _mm512_set1_epi32(1), kAndOr);
-  }
-
- private:
-  /// Four indices to sixteen bits.
-  template <int step>
-  alignas(64) static constexpr auto kBits = bytes_by([](std::size_t i) {
-    return 16 * (i % 8 / 4) + step * (i % 4);
-  });
-};
-template <>
-class CodedRows<DType::IQ1_S> : public CodedTernary<DType::IQ1_S> {
- public:
-  __m512i scales[2][1];
-  CRIA_INLINE CodedRows(const std::byte* a, const std::byte* b) {
-    constexpr std::size_t kIndex = offsetof(BlockIQ1_S, index), kHigh = offsetof(BlockIQ1_S, hi);
-    take_index<3>(a + kIndex, b + kIndex, a + kHigh, b + kHigh);
-    take_row(0, a + kHigh);
-    take_row(1, b + kHigh);
-  }
-  template <std::size_t h>
-  [[nodiscard]] CRIA_INLINE __m512i begin(std::size_t r, const Values& x) const {
-    return x.begin<h>(minus_[r], minus_[r]);
-  }
-
- private:
-  CRIA_INLINE void take_row(std::size_t r, const std::byte* high) {
-    const __m512i words = _mm512_cvtepu16_epi64(load16(high));
-    minus_[r] = _mm512_test_epi64_mask(words, _mm512_set1_epi64(1 << 15));
-    scales[r][0] = odd(_mm512_srli_epi32(_mm512_shuffle_epi32(words, _MM_PERM_CCAA), 11));
-  }
-  __mmask8 minus_[2];
-};
-template <>
-class CodedRows<DType::IQ1_M> : public CodedTernary<DType::IQ1_M> {
- public:
-  __m512i scales[2][2];
-  CRIA_INLINE CodedRows(const std::byte* a, const std::byte* b) {
-    constexpr std::size_t kIndex = offsetof(BlockIQ1_M, index), kHigh = offsetof(BlockIQ1_M, hi);
-    take_index<4>(a + kIndex, b + kIndex, a + kHigh, b + kHigh);
-    take_row(0, a);
-    take_row(1, b);
-  }
-  template <std::size_t h>
-  [[nodiscard]] CRIA_INLINE __m512i begin(std::size_t r, const Values& x) const {
-    return x.begin<h>(minus<2 * h>(r), minus<2 * h + 1>(r));
-  }
-
- private:
-  template <std::size_t j>
-  [[nodiscard]] CRIA_INLINE __mmask8 minus(std::size_t r) const {
-    return _mm512_test_epi64_mask(high_[r], _mm512_set1_epi64(8 << 4 * j));
-  }
-  CRIA_INLINE void take_row(std::size_t r, const std::byte* p) {
-    high_[r] = _mm512_cvtepu16_epi64(load16(p + offsetof(BlockIQ1_M, hi)));
-    const __m512i words = _mm512_set1_epi64(CodedPair::load8(p + offsetof(BlockIQ1_M, scales)));
-    scales[r][0] = odd(_mm512_multishift_epi64_epi8(load_bytes(kScales<0>), words));
-    scales[r][1] = odd(_mm512_multishift_epi64_epi8(load_bytes(kScales<3>), words));
-  }
-  __m512i high_[2];  // four groups of four bits in each quadword
-
-  /// Three bits of two quadwords in each sixteen bits, to bits 1 … 3 of both int32.
-  template <std::size_t first>
-  alignas(64) static constexpr auto kScales = bytes_by([](std::size_t i) {
-    return (16 * (i / 16) + 6 * (i / 8 % 2) + first + 63) % 64;
-  });
-};
 
 template <DType type>
 class CodedGemv : public SuperBlocks<CodedGemv<type>, LaneType<RowLanes<Avx512>, type>::kBytes> {
