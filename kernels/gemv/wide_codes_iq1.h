@@ -28,7 +28,6 @@ class TernaryValues : public QuadwordValues {
 };
 
 /// What IQ1 types share: eight times an entry of -1, 0 or 1, plus or minus one.
-template <DType type>
 class CodedTernary {
  public:
   struct Book {
@@ -74,7 +73,7 @@ class CodedTernary {
   });
 };
 template <>
-class CodedRows<DType::IQ1_S> : public CodedTernary<DType::IQ1_S> {
+class CodedRows<DType::IQ1_S> : public CodedTernary {
  public:
   __m512i scales[2][1];
   CRIA_INLINE CodedRows(const std::byte* a, const std::byte* b) {
@@ -97,7 +96,7 @@ class CodedRows<DType::IQ1_S> : public CodedTernary<DType::IQ1_S> {
   __mmask8 minus_[2];
 };
 template <>
-class CodedRows<DType::IQ1_M> : public CodedTernary<DType::IQ1_M> {
+class CodedRows<DType::IQ1_M> : public CodedTernary {
  public:
   __m512i scales[2][2];
   CRIA_INLINE CodedRows(const std::byte* a, const std::byte* b) {

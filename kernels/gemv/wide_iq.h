@@ -1,5 +1,5 @@
-// Codebooks of eight values on Intel's processors, a register of 64 columns at a time: eight entries are gathered, which takes
-// 4.7 cycles there; permutations, as in wide_codes.h, have one port and take three instructions. See wide.h.
+// IQ2_XS, IQ2_S, IQ1_S and IQ1_M on Intel's processors, a register of 64 columns at a time: eight entries are gathered, which
+// takes 4.7 cycles there. See wide.h.
 #pragma once
 
 #include <cstring>
@@ -186,7 +186,7 @@ struct WideType<DType::IQ1_M> : WideCodebook<DType::IQ1_M, BlockIQ1_M, 9> {
   };
 };
 
-/// Types whose WideType loads entries of a codebook.
+/// Types whose WideType gathers entries of a codebook.
 constexpr bool has_wide_entries(DType type) {
   return type == DType::IQ2_S || type == DType::IQ2_XS || type == DType::IQ1_S || type == DType::IQ1_M;
 }

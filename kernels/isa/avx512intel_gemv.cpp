@@ -1,4 +1,5 @@
-// The products of one token that avx512intel does otherwise than avx512vnni: of types whose codebooks it gathers from.
+// The products of one token that avx512intel does otherwise than avx512vnni: for codebook types it gathers entries, or finds codes
+// in lanes.
 #include "kernels/gemv/wide_iq.h"
 #include "kernels/matmul/integers.h"
 
@@ -8,7 +9,7 @@ extern template MatMulFn gemv_kernel<Avx512>(DType type);
 
 namespace {
 
-/// Permutations of words take three instructions there.
+/// In lanes: wide_codes.h is not measured there.
 template <DType type>
 void gemv_in_lanes(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
   if (job.x->n_tokens != 1) return gemv_kernel<Avx512>(type)(job, row_begin, row_end, scratch);

@@ -7,8 +7,8 @@
 
 namespace cria {
 
-/// How tokens meet rows straight from the file: up to most_tokens, in register blocks of rows × tokens, all tokens of a wave
-/// with so many bytes of the rows before the next.
+/// How tokens meet rows straight from the file: up to most_tokens, in register blocks of rows × tokens; all tokens of a wave
+/// meet so many bytes of each row before the next bytes are read.
 struct DirectBlock {
   std::size_t most_tokens, rows, tokens, bytes;
 };
@@ -17,7 +17,7 @@ inline constexpr std::size_t kAll = std::size_t{1} << 40;
 /// From a panel kRows rows × kTokens tokens, one register of the 16 lanes at a time; straight from the file all, kRowsOfOne
 /// rows with a single token or a block of direct(). kPacked: the tokens of a block are copied together, for want of registers
 /// (their addresses) and of ways of the L1 (tokens lie 4 KiB apart or a multiple).
-/// kTilesFrom: from here on it pays to transpose the rows (float_tiles.h), where there is an instruction set's transpose.
+/// kTilesFrom: from here on it pays to transpose the rows (float_tiles.h), where the instruction set has a transpose.
 /// kStreamTokens: up to here rows are read in long streams (RowGroups).
 template <class Isa>
 struct FloatBlock {

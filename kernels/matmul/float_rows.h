@@ -89,6 +89,7 @@ class FloatRows {
   };
   /// Columns that all tokens of a wave pass together, so that weights stay in L1.
   static constexpr std::size_t kDirectPiece = kDirect.bytes / stored_bytes(type);
+  static_assert(kDirectPiece % kFloatLanes == 0);
   /// Rows from `row` on, apart_ from each other, for all tokens, straight from the file.
   template <std::size_t Rows>
   void direct_rows(std::size_t row) {

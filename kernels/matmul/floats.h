@@ -1,5 +1,5 @@
 // Products of F32 and F16 weights with float activations: 16 lanes along the row, one tree at its end, for one token and for
-// many alike (numerics: kernels/README.md). Which of three ways to take is a matter of speed only.
+// many alike (numerics: kernels/README.md). Which of the three ways is taken is a matter of speed only.
 #pragma once
 
 #include <algorithm>

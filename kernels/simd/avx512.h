@@ -107,7 +107,7 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
     const Vec from = _mm512_set1_epi64(0x352E27'20'150E0700);
     return bit_and(_mm512_multishift_epi64_epi8(from, v), splat8(0x7F));
   }
-  /// Codebooks of up to 1,024 entries are looked up by permuting their codes, see look_up() in gemv_iq.h.
+  /// Codebooks of up to 1,024 entries are looked up by permuting their codes, see look_up() in lanes/iq.h (gemv/wide_codes.h: 2,048).
   static constexpr bool kPermutes = true, kNegates = false, kLongStreams = false;
   /// The codes of N vectors of indices, two bytes each.
   template <class Book, std::size_t N>

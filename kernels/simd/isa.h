@@ -23,7 +23,7 @@ struct AvxVnni {
   static constexpr std::string_view name = "avxvnni";
 };
 
-/// AVX-512 F, BW, CD, DQ, VL, VNNI, VBMI (Ice Lake, Zen 4 and later).
+/// AVX-512 F, BW, CD, DQ, VL, VNNI, VBMI, BITALG (Ice Lake, Zen 4 and later).
 struct Avx512 {
   using Arch = xsimd::avx512bw;
   static constexpr std::string_view name = "avx512vnni";
