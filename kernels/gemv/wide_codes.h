@@ -1,10 +1,11 @@
 // Products of one token on AVX-512 for codebook types, a row's 256 columns at a time: the codes of its 32 or 64 entries are
 // looked up by permutations, and their digits become bytes by two more, so that nothing is loaded entry by entry.
 //
-// Quadword q of a block's codes has those of columns 32q … 32q + 31 (IQ3: of two registers, sixteen columns each). Shifts within quadwords give register j of four the
-// digits of columns 32q + 8j … 32q + 8j + 7: activations come in that order. So all sums of a quadword share the scales of
-// its 32 columns, one or two. What does not fill a register (indices of two bits a column, signs) is decoded for two rows
-// together: lane l has columns 64l … 64l + 63, in its low half of the first row, in its high half of the second.
+// Quadword q of a block's codes has those of columns 32q … 32q + 31 (IQ3: of two registers, sixteen columns each). Shifts
+// within quadwords give register j of four the digits of columns 32q + 8j … 32q + 8j + 7: activations come in that order. So
+// all sums of a quadword share the scales of its 32 columns, one or two. What does not fill a register (indices of two bits a
+// column, signs) is decoded for two rows together: lane l has columns 64l … 64l + 63, in its low half of the first row, in its
+// high half of the second.
 #pragma once
 
 #include "kernels/gemv/wide.h"
