@@ -7,12 +7,20 @@
 #include <immintrin.h>
 
 #include <array>
+#include <cstring>
 #include <type_traits>
 
 #include "kernels/gemv/gemv.h"
 #include "kernels/simd/avx512_parts.h"
 
 namespace cria {
+
+template <class T>
+CRIA_INLINE inline T load_bits(const std::byte* p) {
+  T bits;
+  std::memcpy(&bits, p, sizeof bits);
+  return bits;
+}
 
 /// Register j of four holds in its lanes of 16 bytes these sixteens of a super-block's columns: 64 columns in
 /// a row, or 32 of each half, as a shift of 64 bytes of two-bit numbers leaves them side by side.

@@ -33,17 +33,14 @@ struct DigitBytes {
   template <std::size_t j>
   CRIA_INLINE static __m512i of(const __m512i* codes) {
     const __m512i digits = _mm512_multishift_epi64_epi8(load_bytes(kShifts<j>), codes[j * kRegisters / 4]);
-    return _mm512_permutexvar_epi8(digits, load_bytes(kLevels));  // what is above a digit is not looked at
+    return _mm512_permutexvar_epi8(digits,
+                                   _mm512_load_si512(RowLanes<Avx512>::kRepeated<Book::levels>.data()));
   }
 
  private:
   template <std::size_t j>
   alignas(64) static constexpr auto kShifts = bytes_by([](std::size_t i) {
     return kTwoBits ? 16 * j + 2 * (i % 8) : 16 * (2 * (j % 2) + i % 8 / 4) + 3 * (i % 4);
-  });
-  alignas(64) static constexpr auto kLevels = bytes_by([](std::size_t i) {
-    const std::size_t digit = i % (kTwoBits ? 4 : 8);
-    return digit < Book::levels.size() ? Book::levels[digit] : 0;
   });
 };
 
@@ -76,6 +73,20 @@ class QuadwordValues {
   __m512i q_[4], negative_[4];
 };
 
+CRIA_INLINE inline __m512i load32(const std::byte* p) {  ///< above are any
+  return _mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+/// Four times eight bytes of each of two rows to the lanes.
+CRIA_INLINE inline __m512i to_lanes(__m512i a, __m512i b) {
+  return _mm512_permutex2var_epi64(a, _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11), b);
+}
+/// 2s + 1 for an s of so many bits, where 2s lies in bits 1 … of each int32.
+template <int bits>
+CRIA_INLINE inline __m512i odd_scales(__m512i twice) {
+  constexpr int kMask = (2 << bits) - 2, kAndOr = 0xEA;  // (a & b) | c
+  return _mm512_ternarylogic_epi32(twice, _mm512_set1_epi32(kMask), _mm512_set1_epi32(1), kAndOr);
+}
+
 /// What the types' pairs of rows share. Scales are 2s + 1 for an s of four bits, in both int32 of a quadword.
 class CodedPair {
  public:
@@ -89,19 +100,6 @@ class CodedPair {
   template <std::size_t j>
   [[nodiscard]] CRIA_INLINE __m512i dot(std::size_t r, const Values& x, __m512i sum, __m512i w) const {
     return x.dot<j>(sum, w, _mm512_bitshuffle_epi64_mask(signs_[r], load_bytes(kSignBits<j>)));
-  }
-
-  CRIA_INLINE static __m512i load32(const std::byte* p) {  ///< above are any
-    return _mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
-  }
-  CRIA_INLINE static std::int64_t load8(const std::byte* p) {
-    std::int64_t bits;
-    std::memcpy(&bits, p, sizeof bits);
-    return bits;
-  }
-  /// Four times eight bytes of each row to the lanes.
-  CRIA_INLINE static __m512i to_lanes(__m512i a, __m512i b) {
-    return _mm512_permutex2var_epi64(a, _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11), b);
   }
 
  protected:
@@ -120,21 +118,16 @@ class CodedPair {
   /// In the lanes, int32 with four times seven bits and an s. scales: of the first row, of the second.
   CRIA_INLINE void take_signs_scales(__m512i signs_scales, __m512i (&first)[1], __m512i (&second)[1]) {
     take_sevens(_mm512_multishift_epi64_epi8(load_bytes(kSevens), signs_scales));
-    const __m512i scales = odd(_mm512_srli_epi32(signs_scales, 27));
+    const __m512i scales = odd_scales<4>(_mm512_srli_epi32(signs_scales, 27));
     first[0] = _mm512_unpacklo_epi32(scales, scales);
     second[0] = _mm512_unpackhi_epi32(scales, scales);
-  }
-  /// 2s + 1, where 2s lies in bits 1 … 4.
-  CRIA_INLINE static __m512i odd(__m512i twice) {
-    constexpr int kAndOr = 0xEA;  // (a & b) | c
-    return _mm512_ternarylogic_epi32(twice, _mm512_set1_epi32(30), _mm512_set1_epi32(1), kAndOr);
   }
   /// The low and the high nibbles of eight bytes, one for each quadword.
   CRIA_INLINE static void scales_of_nibbles(const std::byte* p, __m512i (&scales)[2]) {
     const __m512i bytes = _mm512_maskz_permutexvar_epi8(0x1111'1111'1111'1111, load_bytes(kQuadword),
-                                                        _mm512_set1_epi64(load8(p)));
-    scales[0] = odd(_mm512_add_epi32(bytes, bytes));
-    scales[1] = odd(_mm512_srli_epi32(bytes, 3));
+                                                        _mm512_set1_epi64(load_bits<std::int64_t>(p)));
+    scales[0] = odd_scales<4>(_mm512_add_epi32(bytes, bytes));
+    scales[1] = odd_scales<4>(_mm512_srli_epi32(bytes, 3));
   }
 
  private:

@@ -54,15 +54,10 @@ class CodedTernary {
     const __m512i dwords = _mm512_permutexvar_epi32(
         _mm512_setr_epi32(0, 0, 4, 4, 1, 1, 5, 5, 2, 2, 6, 6, 3, 3, 7, 7), _mm512_castsi256_si512(words));
     const __m512i high = _mm512_multishift_epi64_epi8(load_bytes(kBits<step>), dwords);
-    index = {CodedPair::to_lanes(CodedPair::load32(a), CodedPair::load32(b)), high};
+    index = {to_lanes(load32(a), load32(b)), high};
   }
   CRIA_INLINE static __m128i load16(const std::byte* p) {
     return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  }
-  /// 2s + 1, where 2s lies in bits 1 … 3.
-  CRIA_INLINE static __m512i odd(__m512i twice) {
-    constexpr int kAndOr = 0xEA;  // (a & b) | c
-    return _mm512_ternarylogic_epi32(twice, _mm512_set1_epi32(14), _mm512_set1_epi32(1), kAndOr);
   }
 
  private:
@@ -91,7 +86,7 @@ class CodedRows<DType::IQ1_S> : public CodedTernary {
   CRIA_INLINE void take_row(std::size_t r, const std::byte* high) {
     const __m512i words = _mm512_cvtepu16_epi64(load16(high));
     minus_[r] = _mm512_test_epi64_mask(words, _mm512_set1_epi64(1 << 15));
-    scales[r][0] = odd(_mm512_srli_epi32(_mm512_shuffle_epi32(words, _MM_PERM_CCAA), 11));
+    scales[r][0] = odd_scales<3>(_mm512_srli_epi32(_mm512_shuffle_epi32(words, _MM_PERM_CCAA), 11));
   }
   __mmask8 minus_[2];
 };
@@ -117,9 +112,9 @@ class CodedRows<DType::IQ1_M> : public CodedTernary {
   }
   CRIA_INLINE void take_row(std::size_t r, const std::byte* p) {
     high_[r] = _mm512_cvtepu16_epi64(load16(p + offsetof(BlockIQ1_M, hi)));
-    const __m512i words = _mm512_set1_epi64(CodedPair::load8(p + offsetof(BlockIQ1_M, scales)));
-    scales[r][0] = odd(_mm512_multishift_epi64_epi8(load_bytes(kScales<0>), words));
-    scales[r][1] = odd(_mm512_multishift_epi64_epi8(load_bytes(kScales<3>), words));
+    const __m512i words = _mm512_set1_epi64(load_bits<std::int64_t>(p + offsetof(BlockIQ1_M, scales)));
+    scales[r][0] = odd_scales<3>(_mm512_multishift_epi64_epi8(load_bytes(kScales<0>), words));
+    scales[r][1] = odd_scales<3>(_mm512_multishift_epi64_epi8(load_bytes(kScales<3>), words));
   }
   __m512i high_[2];  // four groups of four bits in each quadword
 

@@ -55,7 +55,8 @@ class CodedRows<DType::IQ2_S> : public CodedTwoBits<DType::IQ2_S> {
   __m512i scales[2][2];
   CRIA_INLINE CodedRows(const std::byte* a, const std::byte* b) {
     constexpr std::size_t kHigh = offsetof(BlockIQ2_S, index_hi), kScales = offsetof(BlockIQ2_S, scales);
-    const __m512i pairs = _mm512_broadcast_i32x4(_mm_set_epi64x(load8(b + kHigh), load8(a + kHigh)));
+    const __m512i pairs = _mm512_broadcast_i32x4(
+        _mm_set_epi64x(load_bits<std::int64_t>(b + kHigh), load_bits<std::int64_t>(a + kHigh)));
     index = {to_lanes(load32(a + offsetof(BlockIQ2_S, index)), load32(b + offsetof(BlockIQ2_S, index))),
              _mm512_multishift_epi64_epi8(load_bytes(kPairs), pairs)};
     take_signs(a + offsetof(BlockIQ2_S, signs), b + offsetof(BlockIQ2_S, signs));

@@ -52,12 +52,12 @@ class CodedRows<DType::IQ3_S> : public CodedThreeBits<DType::IQ3_S> {
 
  private:
   CRIA_INLINE void take_row(std::size_t r, const std::byte* p) {
-    const __m512i high = _mm512_set1_epi64(load8(p + offsetof(BlockIQ3_S, index_hi)));
+    const __m512i high = _mm512_set1_epi64(load_bits<std::int64_t>(p + offsetof(BlockIQ3_S, index_hi)));
     index[r] = {exchanged(p + offsetof(BlockIQ3_S, index)),
                 _mm512_multishift_epi64_epi8(load_bytes(kBits), high)};
-    std::int32_t nibbles;
-    std::memcpy(&nibbles, p + offsetof(BlockIQ3_S, scales), sizeof nibbles);
-    scales[r][0] = odd(_mm512_rolv_epi32(_mm512_set1_epi32(nibbles), _mm512_load_si512(kToBit1.data())));
+    const auto nibbles = load_bits<std::int32_t>(p + offsetof(BlockIQ3_S, scales));
+    scales[r][0] =
+        odd_scales<4>(_mm512_rolv_epi32(_mm512_set1_epi32(nibbles), _mm512_load_si512(kToBit1.data())));
   }
   alignas(64) static constexpr auto kBits = bytes_by(exchanged_index);
   /// How far to rotate eight nibbles, so that quadword q has the q-th in bits 1 … 4.

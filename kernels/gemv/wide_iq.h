@@ -2,19 +2,10 @@
 // takes 4.7 cycles there. See wide.h.
 #pragma once
 
-#include <cstring>
-
 #include "kernels/gemv/wide.h"
 #include "kernels/lanes/iq.h"
 
 namespace cria {
-
-template <class T>
-CRIA_INLINE inline T load_bits(const std::byte* p) {
-  T bits;
-  std::memcpy(&bits, p, sizeof bits);
-  return bits;
-}
 
 /// The bits of an index above its low eight: `bits` of them, `step` from one index to the next, those of four indices in a
 /// word of Word_ and of the next four in another.

@@ -10,6 +10,7 @@
 #include "kernels/gemv/fetch_ahead.h"
 #include "kernels/kernels.h"
 #include "kernels/matmul/float_blocks.h"
+#include "kernels/matmul/float_job.h"
 #include "kernels/simd/f32x16.h"
 
 namespace cria {
@@ -51,7 +52,7 @@ struct PanelOpsOf<Ops> {
 };
 
 template <class Isa, Stored type>
-class FloatPanel {
+class FloatPanel : FloatJob {
   using V = F32x16<Isa>;
   using Ops = FloatOps<Isa>;
   using Part = typename Ops::Batch;
@@ -66,7 +67,7 @@ class FloatPanel {
  public:
   /// scratch: float_panel_scratch_bytes(columns)
   FloatPanel(const MatMulJob& job, std::byte* scratch)
-      : job_(job),
+      : FloatJob(job),
         panel_(reinterpret_cast<float*>(scratch)),
         sums_(panel_ + panel_rows(job.cols * kSplit) * padded_cols(job.cols) * kSplit),
         tokens_(sums_ + panel_rows(job.cols * kSplit) * kWave * kFloatLanes) {}
@@ -90,11 +91,6 @@ class FloatPanel {
     }
   }
 
-  [[nodiscard]] const float* token(std::size_t t) const { return job_.x->f32 + t * job_.x->f32_stride; }
-  void put(std::size_t row, std::size_t t, float sum) {
-    const std::size_t at = t * job_.out_stride + row;
-    job_.out[at] = job_.residual == nullptr ? sum : job_.residual[at] + sum;
-  }
   void panel_times_tokens(std::size_t row, std::size_t n) {
     groups_ = (n + kRows - 1) / kRows;
     for (std::size_t i = 0; i < groups_ * kRows; ++i)
@@ -265,7 +261,6 @@ class FloatPanel {
     for (; i < n; ++i) put(row + i, t, V::load(sums + i * stride).sum());
   }
 
-  const MatMulJob& job_;
   float *panel_, *sums_, *tokens_;
   std::size_t groups_ = 0;                     ///< of kRows rows in the panel
   std::size_t next_token_ = 0, next_col_ = 0;  ///< where the next piece begins

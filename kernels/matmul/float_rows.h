@@ -8,6 +8,7 @@
 #include "kernels/gemv/fetch_ahead.h"
 #include "kernels/kernels.h"
 #include "kernels/matmul/float_blocks.h"
+#include "kernels/matmul/float_job.h"
 #include "kernels/simd/f32x16.h"
 
 namespace cria {
@@ -21,7 +22,7 @@ inline constexpr std::size_t kDirectRowBytes = 2 << 20;  ///< rows that all wave
 inline constexpr std::size_t kFloatRowsScratchBytes = kDirectWave * 8 * kFloatLanes * sizeof(float);
 
 template <class Isa, Stored type>
-class FloatRows {
+class FloatRows : FloatJob {
   using V = F32x16<Isa>;
   using Block = FloatBlock<Isa>;
   static constexpr DirectBlock kDirect = Block::direct(type);
@@ -32,7 +33,7 @@ class FloatRows {
  public:
   /// scratch: kFloatRowsScratchBytes
   FloatRows(const MatMulJob& job, std::byte* scratch)
-      : job_(job), saved_(reinterpret_cast<float*>(scratch)), end_token_(job.x->n_tokens) {}
+      : FloatJob(job), saved_(reinterpret_cast<float*>(scratch)), end_token_(job.x->n_tokens) {}
 
   void run(std::size_t begin, std::size_t end) {
     const std::size_t n = job_.x->n_tokens;
@@ -50,11 +51,6 @@ class FloatRows {
   }
 
  private:
-  [[nodiscard]] const float* token(std::size_t t) const { return job_.x->f32 + t * job_.x->f32_stride; }
-  void put(std::size_t row, std::size_t t, float sum) {
-    const std::size_t at = t * job_.out_stride + row;
-    job_.out[at] = job_.residual == nullptr ? sum : job_.residual[at] + sum;
-  }
   /// One step of 16 columns; rows are loaded one at a time, which leaves registers for the sums.
   template <std::size_t Rows, std::size_t Tokens, class LoadRow, class LoadToken>
   [[gnu::always_inline]] static void multiply_add(LoadRow load_row, LoadToken load_token,
@@ -154,7 +150,6 @@ class FloatRows {
     }
   }
 
-  const MatMulJob& job_;
   float* saved_;
   std::size_t first_token_ = 0, end_token_;  ///< of the wave
   std::size_t apart_ = 1;                    ///< rows between those that direct_rows() takes together

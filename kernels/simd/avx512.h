@@ -107,6 +107,15 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
     const Vec from = _mm512_set1_epi64(0x352E27'20'150E0700);
     return bit_and(_mm512_multishift_epi64_epi8(from, v), splat8(0x7F));
   }
+  /// A table of levels that the lowest bits of an index find, whatever the others are.
+  template <const auto& levels>
+  alignas(64) static constexpr auto kRepeated = [] {
+    std::array<std::int8_t, 64> t{};
+    constexpr std::size_t kPeriod = levels.size() > 4 ? 8 : 4;
+    for (std::size_t i = 0; i < t.size(); ++i)
+      t[i] = i % kPeriod < levels.size() ? levels[i % kPeriod] : std::int8_t{0};
+    return t;
+  }();
   /// Codebooks of up to 1,024 entries are looked up by permuting their codes, see look_up() in lanes/iq.h (gemv/wide_codes.h: 2,048).
   static constexpr bool kPermutes = true, kNegates = false, kLongStreams = false;
   /// The codes of N vectors of indices, two bytes each.
@@ -309,15 +318,6 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
     const Vec levels = _mm512_load_si512(kRepeated<Book::levels>.data());
     return _mm512_permutexvar_epi8(_mm512_multishift_epi64_epi8(from, codes), levels);
   }
-  /// A table of levels that the lowest bits of an index find, whatever the others are.
-  template <const auto& levels>
-  alignas(64) static constexpr auto kRepeated = [] {
-    std::array<std::int8_t, 64> t{};
-    constexpr std::size_t kPeriod = levels.size() > 4 ? 8 : 4;
-    for (std::size_t i = 0; i < t.size(); ++i)
-      t[i] = i % kPeriod < levels.size() ? levels[i % kPeriod] : std::int8_t{0};
-    return t;
-  }();
   static constexpr std::uint8_t kNo = 0x80;
   template <int first>
   static constexpr LaneConstant<std::uint8_t> kPairOfCodes = {
