@@ -6,7 +6,7 @@
 namespace cria {
 namespace {
 
-constexpr std::size_t kAttentionTokens = 16;  // of a block: enough to use a converted tile often
+constexpr std::size_t kAttentionTokens = 24;  // of a block: enough to use a converted tile often
 
 void reserve(BatchRows& rows, std::size_t n) {
   rows.tokens.reserve(n);

@@ -2,26 +2,30 @@
 // values, are rounded to sixteen bits. Contract: attention.h; numerics: kernels/README.md.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/attention/int_dots.h"
+#include "kernels/attention/int_dots_avx512.h"
 #include "kernels/attention/queries.h"
 
 namespace cria {
 
 /// Per-thread work memory behind AttentionScratch.
 struct IntAttentionScratch {
+  static constexpr std::size_t kChunk = 48;           ///< queries under way, at most
   static constexpr std::size_t kQueryBytes = 2 * 32;  ///< an operand of 32 dims
-  std::byte* queries;                                 ///< [blocks of dims][kQueryChunk] operands
+  std::byte* queries;                                 ///< [blocks of dims][kChunk] operands
   std::byte* values;                                  ///< a tile of latent values
-  std::int32_t* starts;                               ///< [blocks of dims][kQueryChunk]: of the queries' sums
+  std::int32_t* starts;                               ///< [blocks of dims][kChunk]: of the queries' sums
 
   static constexpr std::size_t blocks(std::size_t dim) { return (dim + 31) / 32; }
   static constexpr std::size_t bytes(std::size_t head_dim, std::size_t value_dim) {
-    return blocks(head_dim) * kQueryChunk * (kQueryBytes + sizeof(std::int32_t)) +
+    return blocks(head_dim) * kChunk * (kQueryBytes + sizeof(std::int32_t)) +
            blocks(value_dim) * kQ8BlockBytes;
   }
   IntAttentionScratch(std::byte* memory, std::size_t head_dim, std::size_t value_dim)
       : queries(memory),
-        values(queries + blocks(head_dim) * kQueryChunk * kQueryBytes),
+        values(queries + blocks(head_dim) * kChunk * kQueryBytes),
         starts(reinterpret_cast<std::int32_t*>(values + blocks(value_dim) * kQ8BlockBytes)) {}
 };
 
@@ -32,8 +36,9 @@ class IntAttention : AttentionQueries<Isa> {
   using V = F32x16<Isa>;
   using Dots = IntDots<Isa>;
   static constexpr std::size_t kWeightBytes = 2 * kKeyTile;  // an operand of a tile's weights
-  static constexpr std::size_t kKeySteps = 32 / 4, kValueSteps = kKeyTile / 4;
-  static constexpr std::size_t kKeyGroups = kKeyTile / kFloatLanes;
+  static constexpr std::size_t kKeyGroups = kKeyTile / kFloatLanes, kChunk = IntAttentionScratch::kChunk;
+  template <Operand kind>
+  static constexpr bool kSigned = Dots::template kSigned<kind>;
 
  public:
   IntAttention(const AttentionJob& job, std::size_t kv_head, std::size_t token_begin, std::byte* scratch)
@@ -42,16 +47,29 @@ class IntAttention : AttentionQueries<Isa> {
         value_blocks_(IntAttentionScratch::blocks(job.value_dim)),
         work_(scratch_.work, job.head_dim, job.value_dim) {}
 
-  /// Queries [begin, end), at most kQueryChunk.
+  /// Queries of a call of run: the operands and outputs of so many stay in L1.
+  static std::size_t chunk(const AttentionJob& /*job*/) { return kChunk; }
+
+  /// Queries [begin, end), at most chunk().
   void run(std::size_t begin, std::size_t end) {
     const std::size_t n = end - begin, blocks = (n + kBlockQueries - 1) / kBlockQueries;
     this->start(begin, n);
     for (std::size_t i = 0; i < n; ++i) encode_query(i);
     const std::size_t first_tile = this->first_key(this->position(begin)) / kKeyTile,
                       last_tile = this->position(end - 1) / kKeyTile;
+    Step step;
     for (std::size_t tile = first_tile; tile <= last_tile; ++tile) {
-      const Tile kv = find_tile(tile, tile < last_tile ? tile + 1 : tile);
-      for (std::size_t b = 0; b < blocks; ++b) block(kv, tile, n * b / blocks, n * (b + 1) / blocks);
+      step.kv = find_tile(tile, tile < last_tile ? tile + 1 : tile);
+      for (std::size_t b = 0; b < blocks; ++b) {
+        step.first = n * b / blocks;
+        step.n = n * (b + 1) / blocks - step.first;
+        this->find_ranges(step, tile);
+        if (step.ranges.all.empty()) continue;
+        score(step);
+        this->find_maxima(step, step.scores);
+        this->weigh(step, step.scores);
+        add_values(step);
+      }
     }
     for (std::size_t i = 0; i < n; ++i) this->finish(begin + i, i);
   }
@@ -63,16 +81,43 @@ class IntAttention : AttentionQueries<Isa> {
     std::size_t next_keys, next_values;
   };
 
+  static constexpr std::size_t kTogether = 2;  // blocks of 32 dims whose weights are rounded together
+
+  /// The tile's weights times the scales of a block of values: rows[i][k]·d.
+  struct ScaledWeights {
+    const float (*rows)[kKeyTile];
+    V d[kKeyGroups];
+    [[nodiscard]] V operator()(std::size_t i, std::size_t g) const {
+      return V::load(rows[i] + g * kFloatLanes) * d[g];
+    }
+    [[nodiscard]] V largest(std::size_t i) const {
+      const auto magnitude = [&](std::size_t g) { return abs((*this)(i, g)); };
+      return max_magnitude(max_magnitude(magnitude(0), magnitude(1)),
+                           max_magnitude(magnitude(2), magnitude(3)));
+    }
+  };
+  /// The same as operands, and what they are to be multiplied by.
+  struct Weights {
+    alignas(64) std::byte operands[kBlockQueries * kWeightBytes];
+    alignas(64) float factor[kFloatLanes], scale[kFloatLanes];
+    std::int32_t starts[kFloatLanes];
+  };
+
+  /// A block of queries that meets a tile.
+  struct Step : QueryBlock {
+    Tile kv;
+    alignas(64) float scores[kBlockQueries][kKeyTile];  ///< then weights
+    ScaledWeights scaled[kTogether];                    ///< of the blocks of values under way
+    Weights weights[kTogether];
+    alignas(64) float seen[kTogether][kBlockQueries][kKeyTile];
+  };
+
   /// amax/kOperandSteps, and in factor its inverse. All zero or too small: both 0. NaN or infinity: NaN.
-  static float scale_of(float amax, float& factor) {
-    amax += amax - amax;
-    const float inverse = kOperandSteps / amax;
-    const bool none = inverse == __builtin_inff();
-    factor = none ? 0 : inverse;
-    return (none ? 0 : amax) / kOperandSteps;
-  }
-  static std::int32_t start_of(const V& sums) {
-    return Dots::kSigned ? 0 : -kQ8Bias * static_cast<std::int32_t>(sums.sum());
+  static V scale_of(const V& largest, V& factor) {
+    const V amax = largest + (largest - largest), steps = V::broadcast(kOperandSteps), zero = V::broadcast(0);
+    const V inverse = steps / amax, most = V::broadcast(__FLT_MAX__);
+    factor = select_less(most, inverse, zero, inverse);
+    return select_less(most, inverse, zero, amax) / steps;
   }
 
   void encode_query(std::size_t slot) {
@@ -82,17 +127,22 @@ class IntAttention : AttentionQueries<Isa> {
       largest = max_magnitude(
           largest,
           abs(load_group<Isa>(q + i, job_.head_dim - i < kFloatLanes ? job_.head_dim - i : kFloatLanes)));
-    alignas(64) float lanes[4], factor;
+    alignas(64) float lanes[4], scale[kFloatLanes], factor[kFloatLanes];
     V::max_magnitude4(largest, largest, largest, largest, lanes);
-    scratch_.factor[slot] = scale_of(lanes[0], factor) * job_.scale;
+    V factors;
+    scale_of(V::broadcast(lanes[0]), factors).store(scale);
+    factors.store(factor);
+    scratch_.factor[slot] = scale[0] * job_.scale;
     for (std::size_t b = 0; b < key_blocks_; ++b) {
       alignas(64) float values[32] = {};
       const std::size_t left = job_.head_dim - 32 * b;
       __builtin_memcpy(values, q + 32 * b, (left < 32 ? left : 32) * sizeof(float));
       const V x[2] = {V::load(values), V::load(values + kFloatLanes)};
-      const std::size_t at = b * kQueryChunk + slot;
-      work_.starts[at] = start_of(
-          Dots::template encode<32>(x, factor, work_.queries + at * IntAttentionScratch::kQueryBytes));
+      const std::size_t at = b * kChunk + slot;
+      const V sums = Dots::template encode<Operand::Query>(
+          x, factor[0], work_.queries + at * IntAttentionScratch::kQueryBytes);
+      if constexpr (!kSigned<Operand::Query>)
+        work_.starts[at] = -kQ8Bias * static_cast<std::int32_t>(sums.sum());
     }
   }
 
@@ -126,129 +176,153 @@ class IntAttention : AttentionQueries<Isa> {
     __builtin_memcpy(to, columns, sizeof columns);
   }
 
-  /// One tile for the queries in slots [first, last), at most kBlockQueries.
-  void block(const Tile& kv, std::size_t tile, std::size_t first, std::size_t last) {
-    const std::size_t n = last - first;
-    BlockRanges ranges;
-    for (std::size_t i = 0; i < n; ++i) ranges.set(i, this->range(first + i, tile));
-    if (ranges.all.empty()) return;
-    alignas(64) float scores[kBlockQueries][kKeyTile];
-    score(kv, ranges.all, n, first, scores);
-    this->softmax_step(scores, ranges.keys, n, first);
-    for (std::size_t b = 0; b < value_blocks_; ++b) accumulate(kv, b, ranges, n, first, scores);
-  }
-
-  /// put(i, group, sums) for n operands, as many at a time as fit.
-  template <std::size_t Steps, std::size_t Groups, class Put>
-  static void multiply(std::size_t n, const std::byte* bytes, const std::byte* a, const std::int32_t* start,
-                       std::size_t ahead, Put put) {
-    constexpr std::size_t kMost = Dots::kQueries;
-    const std::size_t times = (n + kMost - 1) / kMost;
-    for (std::size_t i = 0, t = 0; t < times; ++t) {  // as equal as can be: few sums wait for each other
-      const std::size_t end = n * (t + 1) / times;
-      together<Steps, Groups, kMost>(end - i, bytes, a + i * 8 * Steps, start + i, ahead,
-                                     [&](std::size_t q, std::size_t group, const V& v)
-                                         CRIA_INLINE { put(i + q, group, v); });
+  /// f(i, number) for parts of n queries, at most kBlockQueries, from i on: as many as fit, as equally as can be, since few
+  /// sums wait for each other. number is a compile-time number.
+  template <std::size_t Times = (kBlockQueries + Dots::kQueries - 1) / Dots::kQueries, class F>
+  static void in_parts(std::size_t n, F f) {
+    if constexpr (Times > 1) {
+      if (n <= (Times - 1) * Dots::kQueries) return in_parts<Times - 1>(n, f);
+    }
+    for (std::size_t i = 0, t = 0; t < Times; ++t) {
+      const std::size_t end = n * (t + 1) / Times;
+      with_number<Dots::kQueries>(end - i, [&](auto number) CRIA_INLINE { f(i, number); });
       i = end;
     }
   }
-  template <std::size_t Steps, std::size_t Groups, std::size_t Queries, class Put>
-  static void together(std::size_t n, const std::byte* bytes, const std::byte* a, const std::int32_t* start,
-                       std::size_t ahead, Put put) {
-    if constexpr (Queries > 1) {
-      if (n < Queries) return together<Steps, Groups, Queries - 1>(n, bytes, a, start, ahead, put);
+  template <std::size_t Most, class F>
+  static void with_number(std::size_t n, F f) {
+    if constexpr (Most > 1) {
+      if (n < Most) return with_number<Most - 1>(n, f);
     }
-    Dots::template multiply<Queries, Steps, Groups>(bytes, a, start, ahead, put);
+    f(std::integral_constant<std::size_t, Most>{});
   }
 
   /// Products with the keys that any query sees, to the queries' own scales.
-  void score(const Tile& kv, KeyRange all, std::size_t n, std::size_t first, float (*scores)[kKeyTile]) {
-    const std::size_t begin = all.begin / kFloatLanes, end = (all.end + kFloatLanes - 1) / kFloatLanes;
+  void score(Step& step) {
+    const std::size_t end = (step.ranges.all.end + kFloatLanes - 1) / kFloatLanes;
+    std::size_t group = step.ranges.all.begin / kFloatLanes;
+    for (; group + Dots::kGroups <= end; group += Dots::kGroups)
+      in_parts(step.n, [&](std::size_t i, auto number) CRIA_INLINE {
+        score_groups<Dots::kGroups, number>(step.kv, group, step.first + i, step.scores + i);
+      });
+    for (; group < end; ++group)
+      in_parts(step.n, [&](std::size_t i, auto number) CRIA_INLINE {
+        score_groups<1, number>(step.kv, group, step.first + i, step.scores + i);
+      });
+  }
+  /// Not inlined: in the middle of a large function GCC 12 keeps sums in memory.
+  template <std::size_t Groups, std::size_t Queries>
+  [[gnu::noinline]] void score_groups(const Tile& kv, std::size_t group, std::size_t slot,
+                                      float (*scores)[kKeyTile]) {
+    const std::size_t key = group * kFloatLanes;
+    V s[Queries][Groups];
+    CRIA_UNROLL
+    for (std::size_t q = 0; q < Queries; ++q) {
+      CRIA_UNROLL
+      for (std::size_t g = 0; g < Groups; ++g) s[q][g] = V::broadcast(0);
+    }
     for (std::size_t b = 0; b < key_blocks_; ++b) {
-      std::size_t group = begin;
-      for (; group + Dots::kGroups <= end; group += Dots::kGroups)
-        score_groups<Dots::kGroups>(kv, b, group, n, first, scores);
-      for (; group < end; ++group) score_groups<1>(kv, b, group, n, first, scores);
+      const std::byte* const block = kv.keys + b * kQ8BlockBytes;
+      const std::size_t at = b * kChunk + slot;
+      V d[Groups];
+      CRIA_UNROLL
+      for (std::size_t g = 0; g < Groups; ++g)
+        d[g] = V::template load_as<Stored::F16>(block + (key + g * kFloatLanes) * sizeof(F16Bits));
+      Dots::template multiply<Operand::Query, Queries, Groups>(
+          block + q8_key_offset(key, 0), work_.queries + at * IntAttentionScratch::kQueryBytes,
+          work_.starts + at, kv.next_keys, [&](std::size_t q, std::size_t g, const V& sums) CRIA_INLINE {
+            s[q][g] = fma(d[g], sums, s[q][g]);
+          });
+    }
+    CRIA_UNROLL
+    for (std::size_t q = 0; q < Queries; ++q) {
+      CRIA_UNROLL
+      for (std::size_t g = 0; g < Groups; ++g) s[q][g].store(scores[q] + key + g * kFloatLanes);
     }
   }
-  template <std::size_t Groups>
-  void score_groups(const Tile& kv, std::size_t b, std::size_t group, std::size_t n, std::size_t first,
-                    float (*scores)[kKeyTile]) {
-    const std::byte* const block = kv.keys + b * kQ8BlockBytes;
-    const std::size_t at = b * kQueryChunk + first, key = group * kFloatLanes;
-    V d[Groups];
-    CRIA_UNROLL
-    for (std::size_t g = 0; g < Groups; ++g)
-      d[g] = V::template load_as<Stored::F16>(block + (key + g * kFloatLanes) * sizeof(F16Bits));
-    multiply<kKeySteps, Groups>(n, block + q8_key_offset(key, 0),
-                                work_.queries + at * IntAttentionScratch::kQueryBytes, work_.starts + at,
-                                kv.next_keys, [&](std::size_t i, std::size_t g, const V& sums) CRIA_INLINE {
-                                  float* const s = scores[i] + key + g * kFloatLanes;
-                                  fma(d[g], sums, b == 0 ? V::broadcast(0) : V::load(s)).store(s);
-                                });
-  }
 
-  /// The tile's weights times the scales of a block of values, as operands.
-  struct Weights {
-    alignas(64) std::byte operands[kBlockQueries * kWeightBytes];
-    alignas(64) float scale[kBlockQueries];
-    std::int32_t starts[kBlockQueries];
-  };
-
-  /// Step by step for all queries: what one step gives arrives while it goes on with the others.
-  void encode_weights(const std::byte* scales, const BlockRanges& ranges, std::size_t n,
-                      const float (*weights)[kKeyTile], Weights& to) {
-    V d[kKeyGroups], scaled[kBlockQueries][kKeyGroups], lanes[kBlockQueries];
+  /// Where queries see parts of a tile, products that are zero outside come to lie in seen.
+  static void scale_weights(const std::byte* scales, const Step& step, float (*seen)[kKeyTile],
+                            ScaledWeights& w) {
+    w.rows = step.scores;
     CRIA_UNROLL
     for (std::size_t g = 0; g < kKeyGroups; ++g)
-      d[g] = V::template load_as<Stored::F16>(scales + g * kFloatLanes * sizeof(F16Bits));
-    for (V& v : lanes) v = V::broadcast(0);
-    for (std::size_t i = 0; i < n; ++i) {
-      scale_weights(weights[i], d, ranges.keys[i], scaled[i]);
-      CRIA_UNROLL
-      for (std::size_t g = 0; g < kKeyGroups; ++g) lanes[i] = max_magnitude(lanes[i], abs(scaled[i][g]));
+      w.d[g] = V::template load_as<Stored::F16>(scales + g * kFloatLanes * sizeof(F16Bits));
+    if (step.ranges.whole()) return;
+    for (std::size_t i = 0; i < step.n; ++i) {
+      for (std::size_t g = 0; g < kKeyGroups; ++g) w(i, g).store(seen[i] + g * kFloatLanes);
+      for (std::size_t k = 0; k < step.ranges.keys[i].begin; ++k) seen[i][k] = 0;
+      for (std::size_t k = step.ranges.keys[i].end; k < kKeyTile; ++k) seen[i][k] = 0;
     }
-    alignas(64) float largest[kBlockQueries], factor[kBlockQueries], sums[kBlockQueries];
-    for (std::size_t i = 0; i < kBlockQueries; i += 4)
-      V::max_magnitude4(lanes[i], lanes[i + 1], lanes[i + 2], lanes[i + 3], largest + i);
-    for (std::size_t i = 0; i < kBlockQueries; ++i) to.scale[i] = scale_of(largest[i], factor[i]);
-    for (std::size_t i = 0; i < n; ++i)
-      lanes[i] = Dots::template encode<kKeyTile>(scaled[i], factor[i], to.operands + i * kWeightBytes);
-    if (Dots::kSigned) return;
-    for (std::size_t i = 0; i < kBlockQueries; i += 4)
-      V::sum4(lanes[i], lanes[i + 1], lanes[i + 2], lanes[i + 3], sums + i);
-    for (std::size_t i = 0; i < kBlockQueries; ++i)
-      to.starts[i] = -kQ8Bias * static_cast<std::int32_t>(sums[i]);
-  }
-  /// A query's weights times the values' scales; of keys that it does not see, zeros.
-  static void scale_weights(const float* weights, const V (&d)[kKeyGroups], KeyRange keys,
-                            V (&scaled)[kKeyGroups]) {
-    CRIA_UNROLL
-    for (std::size_t g = 0; g < kKeyGroups; ++g) scaled[g] = V::load(weights + g * kFloatLanes) * d[g];
-    if (keys.begin == 0 && keys.end == kKeyTile) return;
-    alignas(64) float seen[kKeyTile] = {};
-    for (std::size_t g = 0; g < kKeyGroups; ++g) scaled[g].store(seen + g * kFloatLanes);
-    for (std::size_t k = 0; k < keys.begin; ++k) seen[k] = 0;
-    for (std::size_t k = keys.end; k < kKeyTile; ++k) seen[k] = 0;
-    for (std::size_t g = 0; g < kKeyGroups; ++g) scaled[g] = V::load(seen + g * kFloatLanes);
+    w.rows = seen;
+    for (V& d : w.d) d = V::broadcast(1);
   }
 
-  /// out[d] += weight·value for the dims of one block.
-  void accumulate(const Tile& kv, std::size_t b, const BlockRanges& ranges, std::size_t n, std::size_t first,
-                  const float (*scores)[kKeyTile]) {
-    const std::byte* const block = kv.values + b * kQ8BlockBytes;
-    Weights weights;
-    encode_weights(block, ranges, n, scores, weights);
-    for (std::size_t group = 0; group < 2; group += Dots::kGroups) {
-      float* const out = scratch_.out + first * stride_ + b * 32 + group * kFloatLanes;
-      multiply<kValueSteps, Dots::kGroups>(n, block + q8_value_offset(0, group * kFloatLanes),
-                                           weights.operands, weights.starts, kv.next_values,
-                                           [&](std::size_t i, std::size_t g, const V& sums) CRIA_INLINE {
-                                             if (ranges.keys[i].empty()) return;
-                                             float* const to = out + i * stride_ + g * kFloatLanes;
-                                             fma(V::broadcast(weights.scale[i]), sums, V::load(to)).store(to);
-                                           });
+  static void encode_weights(const ScaledWeights& w, std::size_t n, Weights& to) {
+    V lanes[kBlockQueries];
+    for (std::size_t i = 0; i < n; ++i) {
+      const V x[kKeyGroups] = {w(i, 0), w(i, 1), w(i, 2), w(i, 3)};
+      lanes[i] = Dots::template encode<Operand::Weights>(x, to.factor[i], to.operands + i * kWeightBytes);
     }
+    if constexpr (!kSigned<Operand::Weights>) {
+      alignas(64) float sums[kBlockQueries];
+      for (std::size_t i = n; i < kBlockQueries; ++i) lanes[i] = V::broadcast(0);
+      for (std::size_t i = 0; i < kBlockQueries; i += 4)
+        V::sum4(lanes[i], lanes[i + 1], lanes[i + 2], lanes[i + 3], sums + i);
+      for (std::size_t i = 0; i < kBlockQueries; ++i)
+        to.starts[i] = -kQ8Bias * static_cast<std::int32_t>(sums[i]);
+    }
+  }
+
+  /// Of the operands of kTogether blocks from `block` on (an odd one counts twice), and the factors to their integers.
+  void choose_scales(Step& step, std::size_t block) {
+    for (std::size_t j = 0; j < kTogether; ++j)
+      scale_weights(step.kv.values + std::min(block + j, value_blocks_ - 1) * kQ8BlockBytes, step,
+                    step.seen[j], step.scaled[j]);
+    using Lanes = typename Base::QueryLanes;
+    Lanes largest[kTogether] = {Lanes(step.n), Lanes(step.n)};
+    for (std::size_t i = 0; i < step.n; ++i) {
+      CRIA_UNROLL
+      for (std::size_t j = 0; j < kTogether; ++j) largest[j].lanes[i] = step.scaled[j].largest(i);
+    }
+    CRIA_UNROLL
+    for (std::size_t j = 0; j < kTogether; ++j) {
+      V factor;
+      scale_of(V::max_magnitudes(largest[j]), factor).store(step.weights[j].scale);
+      factor.store(step.weights[j].factor);
+    }
+  }
+  /// out[d] += weight·value
+  void add_values(Step& step) {
+    for (std::size_t b = 0; b < value_blocks_; b += kTogether) {
+      choose_scales(step, b);
+      for (std::size_t j = 0; j < kTogether && b + j < value_blocks_; ++j) {
+        encode_weights(step.scaled[j], step.n, step.weights[j]);
+        add_values(step.kv.values + (b + j) * kQ8BlockBytes, step.kv.next_values, step.weights[j],
+                   step.ranges, step.n, scratch_.out + step.first * stride_ + (b + j) * 32);
+      }
+    }
+  }
+  void add_values(const std::byte* block, std::size_t ahead, const Weights& weights,
+                  const BlockRanges& ranges, std::size_t n, float* out) {
+    for (std::size_t group = 0; group < 2; group += Dots::kGroups)
+      in_parts(n, [&](std::size_t i, auto number) CRIA_INLINE {
+        add_groups<number>(block + q8_value_offset(0, group * kFloatLanes), ahead, weights, i,
+                           ranges.whole() ? nullptr : ranges.keys + i,
+                           out + i * stride_ + group * kFloatLanes);
+      });
+  }
+  /// For queries from the i-th on; keys: what they see, null: all. Not inlined, as above.
+  template <std::size_t Queries>
+  [[gnu::noinline]] void add_groups(const std::byte* values, std::size_t ahead, const Weights& weights,
+                                    std::size_t i, const KeyRange* keys, float* out) const {
+    Dots::template multiply<Operand::Weights, Queries, Dots::kGroups>(
+        values, weights.operands + i * kWeightBytes, weights.starts + i, ahead,
+        [&](std::size_t q, std::size_t g, const V& sums) CRIA_INLINE {
+          if (keys != nullptr && keys[q].empty()) return;
+          float* const to = out + q * stride_ + g * kFloatLanes;
+          fma(V::broadcast(weights.scale[i + q]), sums, V::load(to)).store(to);
+        });
   }
 
   std::size_t key_blocks_, value_blocks_;

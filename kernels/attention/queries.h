@@ -5,15 +5,17 @@
 // arithmetic never depends on its neighbours: each has its own range of keys in a tile, and sees only those.
 #pragma once
 
+#include <bit>
 #include <cstddef>
+#include <cstdint>
 
 #include "kernels/attention/kv_layout.h"
 #include "kernels/rows/activate.h"
 
 namespace cria {
 
-/// Queries that share one walk over the keys: the outputs of so many stay in L2.
-inline constexpr std::size_t kQueryChunk = 96;
+/// Queries that share one walk over the keys, at most.
+inline constexpr std::size_t kQueryChunk = 192;
 
 /// Queries whose tile is worked on together, at most; the maxima and sums of four are folded at once.
 inline constexpr std::size_t kBlockQueries = 12;
@@ -21,18 +23,19 @@ inline constexpr std::size_t kBlockQueries = 12;
 /// Per-thread state of the queries, laid out in the caller's scratch; what a way needs besides lies behind it.
 struct AttentionScratch {
   float* out;                 ///< [kQueryChunk][value_dim rounded up], not yet divided by the sums
-  float *max, *sum, *factor;  ///< [kQueryChunk]; factor: what a product of query and key is multiplied by
+  float *max, *sum, *factor;  ///< [kSlots]; factor: what a product of query and key is multiplied by
   std::byte* work;
 
+  static constexpr std::size_t kSlots = kQueryChunk + kFloatLanes;  // whole vectors are read from any slot on
   static constexpr std::size_t padded_values(std::size_t value_dim) { return round_up(value_dim, 32); }
   static constexpr std::size_t bytes(std::size_t value_dim) {
-    return kQueryChunk * (padded_values(value_dim) + 3) * sizeof(float);
+    return (kQueryChunk * padded_values(value_dim) + 3 * kSlots) * sizeof(float);
   }
   AttentionScratch(std::byte* memory, std::size_t value_dim)
       : out(reinterpret_cast<float*>(memory)),
         max(out + kQueryChunk * padded_values(value_dim)),
-        sum(max + kQueryChunk),
-        factor(sum + kQueryChunk),
+        sum(max + kSlots),
+        factor(sum + kSlots),
         work(memory + bytes(value_dim)) {}
 };
 
@@ -45,6 +48,7 @@ struct KeyRange {
 /// The ranges of a block's queries, and what they have in common.
 struct BlockRanges {
   KeyRange keys[kBlockQueries], all{kKeyTile, 0}, common{0, kKeyTile};  // all: union, common: intersection
+  [[nodiscard]] bool whole() const { return common.begin == 0 && common.end == kKeyTile; }
   void set(std::size_t i, KeyRange range) {
     keys[i] = range;
     if (range.begin > common.begin) common.begin = range.begin;
@@ -53,6 +57,14 @@ struct BlockRanges {
     if (range.begin < all.begin) all.begin = range.begin;
     if (range.end > all.end) all.end = range.end;
   }
+};
+
+/// Queries that are worked on together in a tile, by slot, and what softmax knows of them.
+struct QueryBlock {
+  std::size_t first, n;
+  BlockRanges ranges;
+  alignas(64) float scale[kFloatLanes];    ///< what scores are still to be multiplied by
+  alignas(64) float maximum[kFloatLanes];  ///< the largest score up to and with this tile
 };
 
 /// The queries of one call: query i is head i % group of token token_begin + i / group.
@@ -87,6 +99,18 @@ class AttentionQueries {
     const std::size_t end = pos + 1 - start;
     return {first > start ? first - start : 0, end < kKeyTile ? end : kKeyTile};
   }
+  /// Of the block's queries.
+  void find_ranges(QueryBlock& block, std::size_t tile) const {
+    const std::size_t start = tile * kKeyTile, last = block.first + block.n - 1;
+    block.ranges = {};
+    // From slot to slot positions do not decrease, nor do first keys.
+    if (positions_[block.first] >= start + kKeyTile - 1 && first_key(positions_[last]) <= start) {
+      for (KeyRange& keys : block.ranges.keys) keys = {0, kKeyTile};
+      block.ranges.all = {0, kKeyTile};
+      return;
+    }
+    for (std::size_t i = 0; i < block.n; ++i) block.ranges.set(i, range(block.first + i, tile));
+  }
   [[nodiscard]] std::size_t page(std::size_t tile) const {
     return job_.pages == nullptr ? tile : job_.pages[tile];
   }
@@ -110,50 +134,58 @@ class AttentionQueries {
     for (std::size_t i = 0; i < n * stride_; ++i) scratch_.out[i] = 0;
   }
 
-  /// scores become weights; maxima, sums and outputs are brought to the new maxima. first: the slot of the first of n
-  /// queries.
-  void softmax_step(float (*scores)[kKeyTile], const KeyRange* keys, std::size_t n, std::size_t first) {
-    const V zero = V::broadcast(0);
-    float *const max_so_far = scratch_.max + first, *const sum = scratch_.sum + first;
-    V lanes[kBlockQueries];  // largest scores, then sums of weights
-    for (V& v : lanes) v = zero;
-    for (std::size_t i = 0; i < n; ++i) {
-      lanes[i] = V::broadcast(max_so_far[i]);
-      if (keys[i].empty()) continue;
-      float* s = scores[i];
-      const float factor = scratch_.factor[first + i];
-      if (job_.softcap != 0) cap(s, keys[i], factor);
-      const V scale = V::broadcast(job_.softcap == 0 ? factor : 1);
-      for (std::size_t k = 0; k < keys[i].begin; ++k) s[k] = -__builtin_inff();
-      for (std::size_t k = keys[i].end; k < kKeyTile; ++k) s[k] = -__builtin_inff();
-      for (std::size_t k = 0; k < kKeyTile; k += kFloatLanes) {
-        const V score = V::load(s + k) * scale;
-        score.store(s + k);
-        lanes[i] = max(lanes[i], score);
-      }
+  /// A vector for each query of a block, until all are folded.
+  struct QueryLanes {
+    V lanes[kBlockQueries];
+    explicit QueryLanes(std::size_t n) {  // zeros after the first n
+      for (std::size_t i = n; i < kBlockQueries; ++i) lanes[i] = V::broadcast(0);
     }
-    alignas(64) float new_max[kBlockQueries], shrink[kFloatLanes] = {}, added[kBlockQueries];
-    for (std::size_t i = 0; i < n; i += 4)
-      V::max4(lanes[i], lanes[i + 1], lanes[i + 2], lanes[i + 3], new_max + i);
-    for (std::size_t i = 0; i < n; ++i) {
-      lanes[i] = zero;
-      if (keys[i].empty()) continue;
-      const V shift = V::broadcast(new_max[i]);
+    [[gnu::always_inline]] V operator()(int i) const {
+      return static_cast<std::size_t>(i) < kBlockQueries ? lanes[i] : V::broadcast(0);
+    }
+  };
+  /// Scores are capped, if they are to be, and what nobody sees is hidden; then block.maximum is found.
+  void find_maxima(QueryBlock& block, float (*scores)[kKeyTile]) const {
+    const float* const factor = scratch_.factor + block.first;
+    for (std::size_t i = 0; i < block.n; ++i) block.scale[i] = job_.softcap == 0 ? factor[i] : 1;
+    if (job_.softcap != 0)
+      for (std::size_t i = 0; i < block.n; ++i) cap(scores[i], block.ranges.keys[i], factor[i]);
+    if (!block.ranges.whole()) hide(block, scores);
+    QueryLanes largest(block.n);
+    for (std::size_t i = 0; i < block.n; ++i) {
+      const V scale = V::broadcast(block.scale[i]);
+      V lane = V::broadcast(scratch_.max[block.first + i]);
+      if (!block.ranges.keys[i].empty()) {
+        CRIA_UNROLL
+        for (std::size_t k = 0; k < kKeyTile; k += kFloatLanes)
+          lane = max(lane, V::load(scores[i] + k) * scale);
+      }
+      largest.lanes[i] = lane;
+    }
+    V::maxima(largest).store(block.maximum);
+  }
+
+  /// scores become weights; sums and outputs are brought to the new maxima.
+  void weigh(const QueryBlock& block, float (*scores)[kKeyTile]) {
+    alignas(64) float shrink[kFloatLanes];
+    (V::load(scratch_.max + block.first) - V::load(block.maximum)).store(shrink);
+    QueryLanes sums(block.n);
+    for (std::size_t i = 0; i < block.n; ++i) {
+      V sum = V::broadcast(0);
+      if (block.ranges.keys[i].empty()) {
+        shrink[i] = 0;
+        sums.lanes[i] = sum;
+        continue;
+      }
+      const V scale = V::broadcast(block.scale[i]), shift = V::broadcast(block.maximum[i]);
       for (std::size_t k = 0; k < kKeyTile; k += kFloatLanes) {
-        const V weight = exp_down(V::load(scores[i] + k) - shift);
+        const V weight = exp_down(V::load(scores[i] + k) * scale - shift);
         weight.store(scores[i] + k);
-        lanes[i] = lanes[i] + weight;
+        sum = sum + weight;
       }
-      shrink[i] = max_so_far[i] - new_max[i];
-      max_so_far[i] = new_max[i];
+      sums.lanes[i] = sum;
     }
-    exp_down(V::load(shrink)).store(shrink);
-    for (std::size_t i = 0; i < n; i += 4)
-      V::sum4(lanes[i], lanes[i + 1], lanes[i + 2], lanes[i + 3], added + i);
-    for (std::size_t i = 0; i < n; ++i) {
-      sum[i] = sum[i] * shrink[i] + added[i];
-      if (shrink[i] != 1.0F) rescale(scratch_.out + (first + i) * stride_, shrink[i]);
-    }
+    update(block, exp_down(V::load(shrink)), V::sums(sums));
   }
 
   void finish(std::size_t query, std::size_t slot) {
@@ -174,6 +206,29 @@ class AttentionQueries {
   const float* rows_[kQueryChunk];      ///< likewise
 
  private:
+  /// Scores scaled, and those of keys out of range such that their weights are zero.
+  static void hide(QueryBlock& block, float (*scores)[kKeyTile]) {
+    for (std::size_t i = 0; i < block.n; ++i) {
+      for (std::size_t k = 0; k < kKeyTile; k += kFloatLanes)
+        (V::load(scores[i] + k) * V::broadcast(block.scale[i])).store(scores[i] + k);
+      block.scale[i] = 1;
+      for (std::size_t k = 0; k < block.ranges.keys[i].begin; ++k) scores[i][k] = -__builtin_inff();
+      for (std::size_t k = block.ranges.keys[i].end; k < kKeyTile; ++k) scores[i][k] = -__builtin_inff();
+    }
+  }
+  /// shrink: what sums and outputs are to be multiplied by; added: to the sums, then.
+  void update(const QueryBlock& block, const V& shrink, const V& added) {
+    float* const sum = scratch_.sum + block.first;
+    (V::load(sum) * shrink + added).store_partial(sum, block.n);
+    V::load(block.maximum).store_partial(scratch_.max + block.first, block.n);
+    alignas(64) float factor[kFloatLanes];
+    shrink.store(factor);
+    const std::uint32_t ones = less_bits(V::broadcast(0x1.fffffep-1F), shrink);  // none is larger
+    for (std::uint32_t left = ~ones & ((1U << block.n) - 1); left != 0; left &= left - 1) {
+      const auto i = static_cast<std::size_t>(std::countr_zero(left));
+      rescale(scratch_.out + (block.first + i) * stride_, factor[i]);
+    }
+  }
   /// Scores of the keys in range, scaled and capped; what lies outside is nobody's.
   void cap(float* s, KeyRange keys, float factor) const {
     const V scale = V::broadcast(factor);

@@ -2,6 +2,7 @@
 // kernels/README.md.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 
 #include "kernels/attention/int_tiles.h"
@@ -42,21 +43,24 @@ class Attention : AttentionQueries<Isa> {
   using Base = AttentionQueries<Isa>;
   using Base::job_, Base::scratch_, Base::kv_head_, Base::stride_, Base::out_groups_;
   using V = F32x16<Isa>;
-  static constexpr std::size_t kQueries = kMaxQueries;  // of a block
-  static_assert(kQueries <= kBlockQueries);
 
  public:
   Attention(const AttentionJob& job, std::size_t kv_head, std::size_t token_begin, std::byte* scratch)
       : Base(job, kv_head, token_begin, scratch), work_(scratch_.work, job.head_dim, job.value_dim) {}
 
-  /// Queries [begin, end), at most kQueryChunk.
+  /// Queries of a call of run: as many as use a converted tile while their outputs stay in L2.
+  static std::size_t chunk(const AttentionJob& job) {
+    return std::max(job.head_dim, job.value_dim) <= 128 ? kQueryChunk : kQueryChunk / 2;
+  }
+
+  /// Queries [begin, end), at most chunk().
   void run(std::size_t begin, std::size_t end) {
     const std::size_t n = end - begin;
     this->start(begin, n);
-    const std::size_t blocks = (n + kQueries - 1) / kQueries;
+    const std::size_t blocks = (n + kBlockQueries - 1) / kBlockQueries;
     const auto bound = [&](std::size_t b) { return n * b / blocks; };
     const std::size_t last_tile = this->position(end - 1) / kKeyTile;
-    BlockRanges ranges[kQueryChunk / kQueries];
+    BlockRanges ranges[kQueryChunk / kBlockQueries];
     for (std::size_t tile = this->first_key(this->position(begin)) / kKeyTile; tile <= last_tile; ++tile) {
       const bool shared = n > kDirectQueries;
       const KvTile kv = load_tile(tile, shared, this->position(end - 1) + 1 - tile * kKeyTile);
@@ -137,28 +141,38 @@ class Attention : AttentionQueries<Isa> {
     for (std::size_t i = 0; i < n; i += kFloatLanes)
       V::template load_as<Stored::F16>(from + i * sizeof(F16Bits)).store(to + i);
   }
-  void outer_product(const KvTile& kv, std::size_t n_queries, const OuterProduct& product, std::size_t begin,
-                     std::size_t end) {
-    if (kv.type == Stored::F16) {
-      cria::outer_product<Isa, Stored::F16>(n_queries, product, begin, end);
-    } else {
-      cria::outer_product<Isa, Stored::F32>(n_queries, product, begin, end);
+  /// For up to kBlockQueries queries, as many at a time as registers hold, as equally as can be.
+  static void outer_product(const KvTile& kv, std::size_t n_queries, OuterProduct product, std::size_t begin,
+                            std::size_t end) {
+    const std::size_t times = (n_queries + kMaxQueries - 1) / kMaxQueries;
+    for (std::size_t left = times; left > 0; --left) {
+      const std::size_t n = left == 1 ? n_queries : (n_queries + 1) / 2;
+      if (kv.type == Stored::F16) {
+        cria::outer_product<Isa, Stored::F16>(n, product, begin, end);
+      } else {
+        cria::outer_product<Isa, Stored::F32>(n, product, begin, end);
+      }
+      product.a += n;
+      product.c += n * product.c_stride;
+      n_queries -= n;
     }
   }
+  static_assert(kBlockQueries <= 2 * kMaxQueries);
 
-  /// Weights of a tile's keys for the queries in slots [first, last), at most kQueries.
+  /// Weights of a tile's keys for the queries in slots [first, last), at most kBlockQueries.
   void score(const KvTile& kv, std::size_t tile, std::size_t first, std::size_t last, BlockRanges& ranges) {
-    const std::size_t n = last - first;
-    ranges = {};
-    for (std::size_t i = 0; i < n; ++i) ranges.set(i, this->range(first + i, tile));
+    QueryBlock block{first, last - first, {}, {}, {}};
+    this->find_ranges(block, tile);
+    ranges = block.ranges;
     const KeyRange& all = ranges.all;
     if (all.empty()) return;
     float(*scores)[kKeyTile] = work_.scores + first;
     outer_product(
-        kv, n,
+        kv, block.n,
         {this->rows_ + first, job_.head_dim, kv.keys, kv.key_stride, scores[0], kKeyTile, true, kv.key_bytes},
         all.begin / kFloatLanes, (all.end + kFloatLanes - 1) / kFloatLanes);
-    this->softmax_step(scores, ranges.keys, n, first);
+    this->find_maxima(block, scores);
+    this->weigh(block, scores);
   }
 
   /// out[d] += weight·value, keys increasing for every query: those that
@@ -168,7 +182,7 @@ class Attention : AttentionQueries<Isa> {
     const KeyRange *const keys = ranges.keys, common = ranges.common;
     const auto add = [&](std::size_t i, std::size_t count, std::size_t from, std::size_t to) {
       if (from >= to) return;
-      const float* rows[kQueries];
+      const float* rows[kBlockQueries];
       for (std::size_t j = 0; j < count; ++j) rows[j] = weights[i + j] + from;
       outer_product(kv, count,
                     {rows, to - from, kv.values + from * kv.value_stride, kv.value_stride,
@@ -192,8 +206,9 @@ void attention_by(const AttentionJob& job, std::size_t kv_head, std::size_t toke
                   std::size_t token_end, std::byte* scratch) {
   const std::size_t queries = (token_end - token_begin) * (job.n_heads / job.n_kv_heads);
   Way work(job, kv_head, token_begin, scratch);
-  for (std::size_t begin = 0; begin < queries; begin += kQueryChunk)
-    work.run(begin, begin + kQueryChunk < queries ? begin + kQueryChunk : queries);
+  const std::size_t chunk = Way::chunk(job);
+  for (std::size_t begin = 0; begin < queries; begin += chunk)
+    work.run(begin, std::min(begin + chunk, queries));
 }
 
 /// KernelSet::attention.

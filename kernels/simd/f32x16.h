@@ -79,9 +79,13 @@ struct F32x16 {
     for (std::size_t i = 0; i < kParts; ++i) Ops::store_i8(p + i * Ops::kSize, part[i]);
   }
   void store_partial(float* p, std::size_t n) const {
-    alignas(64) float all[kFloatLanes];
-    store(all);
-    __builtin_memcpy(p, all, n * sizeof(float));
+    if constexpr (requires { Ops::store_partial(p, part[0], n); }) {
+      Ops::store_partial(p, part[0], n);
+    } else {
+      alignas(64) float all[kFloatLanes];
+      store(all);
+      __builtin_memcpy(p, all, n * sizeof(float));
+    }
   }
 
   [[gnu::always_inline]] friend F32x16 operator+(const F32x16& a, const F32x16& b) {
@@ -172,30 +176,30 @@ struct F32x16 {
   static void sum4(const F32x16& a, const F32x16& b, const F32x16& c, const F32x16& d, float* out) {
     fold4(add, a, b, c, d, out);
   }
-  /// Lane i: the sum of v(i), sixteen F32x16.
+  /// Lane i: the sum, largest lane or largest magnitude of v(i), sixteen F32x16.
   template <class F>
-  [[gnu::always_inline]] static F32x16 sums(F v) {
-    if constexpr (requires { Ops::sums([&](int i) { return v(i).part[0]; }); }) {
-      F32x16 r;
-      r.part[0] = Ops::sums([&](int i) { return v(i).part[0]; });
-      return r;
-    } else {
-      float all[kFloatLanes];
-      for (int i = 0; i < static_cast<int>(kFloatLanes); i += 4)
-        sum4(v(i), v(i + 1), v(i + 2), v(i + 3), all + i);
-      return load(all);
-    }
+  [[gnu::always_inline]] static F32x16 sums(const F& v) {
+    return fold16(add, v);
+  }
+  template <class F>
+  [[gnu::always_inline]] static F32x16 maxima(const F& v) {
+    return fold16(larger, v);
+  }
+  template <class F>
+  [[gnu::always_inline]] static F32x16 max_magnitudes(const F& v) {
+    return fold16(larger_magnitude, v);
   }
   static void max4(const F32x16& a, const F32x16& b, const F32x16& c, const F32x16& d, float* out) {
     fold4(larger, a, b, c, d, out);
   }
   static void max_magnitude4(const F32x16& a, const F32x16& b, const F32x16& c, const F32x16& d, float* out) {
-    fold4([](auto x, auto y) { return Ops::max_magnitude(x, y); }, a, b, c, d, out);
+    fold4(larger_magnitude, a, b, c, d, out);
   }
 
  private:
   static constexpr auto add = [](auto a, auto b) { return a + b; };
   static constexpr auto larger = [](auto a, auto b) { return Ops::max(a, b); };
+  static constexpr auto larger_magnitude = [](auto a, auto b) { return Ops::max_magnitude(a, b); };
   template <class F>
   [[gnu::always_inline]] static F32x16 each(F f) {
     F32x16 r;
@@ -214,6 +218,20 @@ struct F32x16 {
       float all[4];
       Ops::fold4([&](Batch a, Batch b) -> Batch { return op(a, b); }, part, part, part, part, all);
       return all[0];
+    }
+  }
+  template <class Op, class F>
+  [[gnu::always_inline]] static F32x16 fold16(Op op, const F& v) {
+    const auto of_batches = [&](Batch x, Batch y) -> Batch { return op(x, y); };
+    if constexpr (requires { Ops::fold16(of_batches, [&](int i) { return v(i).part[0]; }); }) {
+      F32x16 r;
+      r.part[0] = Ops::fold16(of_batches, [&](int i) { return v(i).part[0]; });
+      return r;
+    } else {
+      float all[kFloatLanes];
+      for (int i = 0; i < static_cast<int>(kFloatLanes); i += 4)
+        fold4(op, v(i), v(i + 1), v(i + 2), v(i + 3), all + i);
+      return load(all);
     }
   }
   template <class Op>

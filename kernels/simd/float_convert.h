@@ -34,7 +34,8 @@ namespace cria {
 ///   load_f16/i8   from kSize values at any alignment
 ///   store_f16/bf16      to the nearest, ties to even
 ///   sum4(a, b, c, d, p) p[i] = the sum of 16 lanes of the i-th, given as parts, by the tree of F32x16::sum
-///   sums(v)             (kSize = 16, optional) lane i: the sum of v(i), by the same tree
+///   fold16(op, v)       (kSize = 16, optional) lane i: the lanes of v(i) folded by op, by the same tree
+///   store_partial(p, x, n)   (kSize = 16, optional) the first n lanes
 ///   (kSize > 1) store_i8            of integers in -128…127; NaN is stored as 0
 template <class Isa>
 struct FloatOps;
@@ -204,11 +205,14 @@ struct FloatOps<Avx512> : XsimdFloatOps<Avx512> {
   }
   static Batch scale2(Batch x, Batch n) { return _mm512_scalef_ps(x, n); }
   static Batch swap_pairs(Batch x) { return _mm512_permute_ps(x, 0xB1); }
-  /// Lane i: the sum of v(i), sixteen at once.
-  template <class F>
-  static Batch sums(F v) {
-    const auto lanes = [](__m512 x, __m512 y, auto even, auto odd) -> __m512 {
-      return _mm512_add_ps(_mm512_shuffle_f32x4(x, y, even), _mm512_shuffle_f32x4(x, y, odd));
+  static void store_partial(float* p, Batch x, std::size_t n) {
+    _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1U << n) - 1), x);
+  }
+  /// Lane i: v(i) folded, of sixteen at once.
+  template <class Op, class F>
+  [[gnu::always_inline]] static Batch fold16(Op op, const F& v) {
+    const auto lanes = [&](__m512 x, __m512 y, auto even, auto odd) -> __m512 {
+      return op(_mm512_shuffle_f32x4(x, y, even), _mm512_shuffle_f32x4(x, y, odd));
     };
     const auto four = [&](int i) {  // of i, i + 4, i + 8 and i + 12: l[k] + l[k+8], then l[k] + l[k+4]
       constexpr std::integral_constant<int, 0x44> low;
@@ -219,11 +223,10 @@ struct FloatOps<Avx512> : XsimdFloatOps<Avx512> {
     };
     const auto two = [&](int i) {
       const __m512d a = _mm512_castps_pd(four(i)), b = _mm512_castps_pd(four(i + 1));
-      return _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)),
-                           _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+      return op(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
     };
     const __m512 a = two(0), b = two(2);
-    return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xDD));
+    return op(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xDD));
   }
   template <class Op>
   static void fold4(Op op, const Batch* a, const Batch* b, const Batch* c, const Batch* d, float* out) {

@@ -279,21 +279,37 @@ class ExactAttention {
   double sink_, score_error_ = 0;
 };
 
-TEST(Attention, IsASoftmaxOverTheKeys) {
-  for_each_case([](const Cache& cache, const Queries& queries) {
-    const AttentionShape& s = cache.shape;
-    const Buffer<float> got = run(scalar_kernels(), cache, queries, s.tokens);
-    for (std::size_t t = 0; t < s.tokens; ++t) {
-      for (std::size_t head = 0; head < s.heads; ++head) {
-        const ExactAttention exact(cache, queries, t, head);
-        for (std::size_t d = 0; d < s.value_dim; ++d) {
-          const double value = exact.value(d);
-          ASSERT_NEAR(got[(t * s.heads + head) * s.value_dim + d], value, exact.tolerance(d, value))
-              << "token " << t << " head " << head << " dim " << d;
-        }
+void expect_softmax(const KernelSet& kernels, const Cache& cache, const Queries& queries) {
+  const AttentionShape& s = cache.shape;
+  const Buffer<float> got = run(kernels, cache, queries, s.tokens);
+  for (std::size_t t = 0; t < s.tokens; ++t) {
+    for (std::size_t head = 0; head < s.heads; ++head) {
+      const ExactAttention exact(cache, queries, t, head);
+      for (std::size_t d = 0; d < s.value_dim; ++d) {
+        const double value = exact.value(d);
+        ASSERT_NEAR(got[(t * s.heads + head) * s.value_dim + d], value, exact.tolerance(d, value))
+            << "token " << t << " head " << head << " dim " << d;
       }
     }
-  });
+  }
+}
+
+TEST(Attention, IsASoftmaxOverTheKeys) {
+  for_each_case(
+      [](const Cache& cache, const Queries& queries) { expect_softmax(scalar_kernels(), cache, queries); });
+}
+
+TEST(Attention, AQueryOfZerosSeesItsKeysAlike) {  // its scale is zero, and what it does not see is hidden
+  for (const KvType type : kKvTypes) {
+    const AttentionShape shape{2, 1, 64, 64, 10, 70, 9};
+    const Cache cache(shape, type, scalar_kernels());
+    Queries queries(shape);
+    std::fill(queries.q.begin(), queries.q.end(), 0.0F);
+    for (const KernelSet* set : available_kernels()) {
+      SCOPED_TRACE(testing::Message() << set->isa << ", type " << static_cast<int>(type));
+      expect_softmax(*set, cache, queries);
+    }
+  }
 }
 
 }  // namespace
