@@ -20,7 +20,7 @@ constexpr bool in_pairs(PanelShape shape) {
 template <>
 struct GemmKernel<Avx512> {
   static constexpr std::size_t kTokens = 6;
-  static constexpr bool kSigned = false, kSumsInt16 = true;
+  static constexpr bool kSigned = false, kSumsInt16 = true, kHalfWeights = true;
   struct Session {
     explicit Session(PanelShape) {}
   };

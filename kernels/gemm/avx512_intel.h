@@ -180,7 +180,8 @@ template <>
 struct GemmKernel<Avx512Intel> {
   using Amd = GemmKernel<Avx512>;
   static constexpr std::size_t kTokens = 15, kFetchesPerPanel = kGemmRows / 16;
-  static constexpr bool kSigned = Amd::kSigned, kSumsInt16 = Amd::kSumsInt16;
+  static constexpr bool kSigned = Amd::kSigned, kSumsInt16 = Amd::kSumsInt16,
+                        kHalfWeights = Amd::kHalfWeights;
   using Session = Amd::Session;
 
   static constexpr PanelBytes bytes(const DecodeTraits& t, bool full) { return Amd::bytes(t, full); }

@@ -10,6 +10,12 @@
 
 namespace cria {
 
+/// Whether panels of unscaled weights hold their halves, beside twice the scales: then more sums fit in an int16.
+template <class Isa, DType type>
+constexpr bool halves_weights() {
+  return requires { requires GemmKernel<Isa>::kHalfWeights && LaneType<RowLanes<Isa>, type>::kEven; };
+}
+
 template <class Isa, DType type>
 constexpr PanelShape panel_shape() {
   using W = LaneType<RowLanes<Isa>, type>;
@@ -24,7 +30,9 @@ constexpr PanelShape panel_shape() {
   } else {
     constexpr int kMins = traits.has_min ? W::kScales : 0;
     constexpr PanelBytes kBytes = GemmKernel<Isa>::bytes(traits, W::kFull);
-    if constexpr (kBytes == PanelBytes::Weights) return {kBytes, 256, kBias, kMax, W::kScales, kMins};
+    constexpr int kUnit = halves_weights<Isa, type>() ? 2 : 1;
+    if constexpr (kBytes == PanelBytes::Weights)
+      return {kBytes, 256, kBias / kUnit, kMax / kUnit, W::kScales, kMins};
     constexpr bool kOneByte = kBytes == PanelBytes::Scaled || kBytes == PanelBytes::Halved;
     return {kBytes, 256, kOneByte ? GemmKernel<Isa>::scaled_zero(traits) : 0, 255, 0, kMins};
   }
@@ -42,6 +50,7 @@ class PanelPacker {
   static constexpr std::size_t kBlockValues = Format<type>::kBlockValues;
   static constexpr std::size_t kGroups = kBlockValues / Format<type>::kGroupValues;  ///< of a block
   static constexpr int kScaleVecs = W::kSuper && W::kScales == 16 ? 2 : 1;
+  static constexpr bool kHalved = halves_weights<Isa, type>() && kShape.bytes == PanelBytes::Weights;
   static constexpr int kBias = W::kZero;                ///< what the decoder added to the weights
   static constexpr std::size_t kWidth = 4 * V::kLanes;  ///< rows transposed together
 
@@ -93,7 +102,8 @@ class PanelPacker {
         Vec* const next[2] = {&q[0][2 * j + 1][i], &q[kDigits - 1][2 * j + 1][i]};
         put(w1, s, 2 * j + 1, next);
       });
-      for (int v = 0; v < kScaleVecs && kShape.scales != 0; ++v) scale[v][i] = s[v];
+      for (int v = 0; v < kScaleVecs && kShape.scales != 0; ++v)
+        scale[v][i] = kHalved ? V::add16(s[v], s[v]) : s[v];
       if constexpr (W::kSuper && kTraits.has_min) {
         Vec m[kScaleVecs];
         W::mins(at, offset, m);
@@ -135,7 +145,9 @@ class PanelPacker {
   /// sixteen of the block; s: the scales of the lanes.
   static void put(Vec w, const Vec* s, int sub, Vec* const (&out)[2]) {
     if constexpr (kShape.bytes == PanelBytes::Weights) {
-      *out[0] = kShape.zero == kBias ? w : V::sub8(w, V::splat8(kBias - kShape.zero));
+      constexpr int kOffset = kHalved ? kBias / 2 : kBias;
+      if constexpr (kHalved) w = V::template shr16<1>(w);  // of two even bytes
+      *out[0] = kShape.zero == kOffset ? w : V::sub8(w, V::splat8(kOffset - kShape.zero));
     } else {
       constexpr int kPerScale = W::kScales == 8 ? 2 : 1;
       constexpr int kOffset = kWords ? 128 : kBias;  // of w now

@@ -150,6 +150,7 @@ class Ahead {
 /// The micro-kernel of an instruction set, gemm/NAME.h:
 ///   kSigned                bytes are signed where they hold unscaled weights
 ///   kSumsInt16             wants to know the range of the bytes
+///   kHalfWeights                optional: wants halves of the weights, beside twice the scales, where a type has even ones only
 ///   bytes(traits)          how it wants the bytes of a Super256 type
 ///   run<shape>(slice, s, n, ahead) adds the products of n panels and the slice to s.acc, and fetches a part
 ///                          ahead for every kTokens tokens

@@ -227,6 +227,7 @@ struct LaneType<V, DType::IQ3_XXS> : LaneCodebook<V, LaneType<V, DType::IQ3_XXS>
   using RowPtr = typename V::RowPtr;
   using Book = Codebook<kIq3xxsGrid, kIq3xxsPlanes, kIq3xxsLevels>;
   static constexpr std::size_t kIndexVecs = 2;
+  static constexpr bool kEven = true;
   static constexpr float kScaleOfD = 0.25F;
   static void scales(RowPtr rows, std::size_t offset, Vec (&s)[1]) {
     s[0] = LaneType::odd_scales_of_tops(signs_scales(rows, offset, 0), signs_scales(rows, offset, 1));
