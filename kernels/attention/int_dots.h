@@ -9,7 +9,6 @@
 
 #include "kernels/attention/kv_layout.h"
 #include "kernels/simd/f32x16.h"
-#include "kernels/simd/row_lanes.h"
 
 namespace cria {
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/attention/int_dots.h"
+#include "kernels/simd/row_lanes.h"
 
 #if defined(__AVX512VNNI__) && defined(__AVX512VBMI__)
 namespace cria {
@@ -31,7 +32,7 @@ struct IntDots<Avx512> {
     alignas(64) static constexpr LowWordsAsBytes kBytes;
     const __m512i bytes = _mm512_load_si512(kBytes.at);
     const V scale = V::broadcast(factor);
-    V lanes;
+    V lanes = V::broadcast(0);
     unroll<kOperandValues<kind> / 32>([&](auto i) CRIA_INLINE {
       const __m512i r0 = _mm512_castps_si512(operand_bits(x[2 * i], scale).part[0]),
                     r1 = _mm512_castps_si512(operand_bits(x[2 * i + 1], scale).part[0]);

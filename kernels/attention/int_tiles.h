@@ -7,12 +7,13 @@
 #include "kernels/attention/int_dots.h"
 #include "kernels/attention/int_dots_avx512.h"
 #include "kernels/attention/queries.h"
+#include "kernels/simd/row_lanes.h"
 
 namespace cria {
 
 /// Per-thread work memory behind AttentionScratch.
 struct IntAttentionScratch {
-  static constexpr std::size_t kChunk = 48;           ///< queries under way, at most
+  static constexpr std::size_t kChunk = 96;           ///< queries under way, at most
   static constexpr std::size_t kQueryBytes = 2 * 32;  ///< an operand of 32 dims
   std::byte* queries;                                 ///< [blocks of dims][kChunk] operands
   std::byte* values;                                  ///< a tile of latent values
@@ -47,8 +48,8 @@ class IntAttention : AttentionQueries<Isa> {
         value_blocks_(IntAttentionScratch::blocks(job.value_dim)),
         work_(scratch_.work, job.head_dim, job.value_dim) {}
 
-  /// Queries of a call of run: the operands and outputs of so many stay in L1.
-  static std::size_t chunk(const AttentionJob& /*job*/) { return kChunk; }
+  /// Queries of a call of run: the operands and outputs of so many stay in L1, or they share what is made of a latent tile.
+  static std::size_t chunk(const AttentionJob& job) { return job.v == nullptr ? kChunk : kChunk / 2; }
 
   /// Queries [begin, end), at most chunk().
   void run(std::size_t begin, std::size_t end) {
@@ -96,10 +97,11 @@ class IntAttention : AttentionQueries<Isa> {
                            max_magnitude(magnitude(2), magnitude(3)));
     }
   };
-  /// The same as operands, and what they are to be multiplied by.
+  /// The same as operands.
   struct Weights {
     alignas(64) std::byte operands[kBlockQueries * kWeightBytes];
-    alignas(64) float factor[kFloatLanes], scale[kFloatLanes];
+    alignas(64) float factor[kFloatLanes];  ///< by query: what makes integers of them,
+    alignas(64) float scale[kFloatLanes];   ///< and of integers what they were
     std::int32_t starts[kFloatLanes];
   };
 

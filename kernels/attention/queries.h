@@ -17,23 +17,26 @@ namespace cria {
 /// Queries that share one walk over the keys, at most.
 inline constexpr std::size_t kQueryChunk = 192;
 
-/// Queries whose tile is worked on together, at most; the maxima and sums of four are folded at once.
+/// Queries whose tile is worked on together, at most: their maxima, sums and scales are one vector.
 inline constexpr std::size_t kBlockQueries = 12;
+static_assert(kBlockQueries <= kFloatLanes && kQueryChunk % (2 * kBlockQueries) == 0);
 
 /// Per-thread state of the queries, laid out in the caller's scratch; what a way needs besides lies behind it.
 struct AttentionScratch {
-  float* out;                 ///< [kQueryChunk][value_dim rounded up], not yet divided by the sums
+  float* out;                 ///< [most()][value_dim rounded up], not yet divided by the sums
   float *max, *sum, *factor;  ///< [kSlots]; factor: what a product of query and key is multiplied by
   std::byte* work;
 
   static constexpr std::size_t kSlots = kQueryChunk + kFloatLanes;  // whole vectors are read from any slot on
   static constexpr std::size_t padded_values(std::size_t value_dim) { return round_up(value_dim, 32); }
+  /// Queries of a walk: the outputs of so many stay in L2.
+  static constexpr std::size_t most(std::size_t dim) { return dim <= 128 ? kQueryChunk : kQueryChunk / 2; }
   static constexpr std::size_t bytes(std::size_t value_dim) {
-    return (kQueryChunk * padded_values(value_dim) + 3 * kSlots) * sizeof(float);
+    return (most(value_dim) * padded_values(value_dim) + 3 * kSlots) * sizeof(float);
   }
   AttentionScratch(std::byte* memory, std::size_t value_dim)
       : out(reinterpret_cast<float*>(memory)),
-        max(out + kQueryChunk * padded_values(value_dim)),
+        max(out + most(value_dim) * padded_values(value_dim)),
         sum(max + kSlots),
         factor(sum + kSlots),
         work(memory + bytes(value_dim)) {}

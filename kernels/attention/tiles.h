@@ -48,9 +48,9 @@ class Attention : AttentionQueries<Isa> {
   Attention(const AttentionJob& job, std::size_t kv_head, std::size_t token_begin, std::byte* scratch)
       : Base(job, kv_head, token_begin, scratch), work_(scratch_.work, job.head_dim, job.value_dim) {}
 
-  /// Queries of a call of run: as many as use a converted tile while their outputs stay in L2.
+  /// Queries of a call of run, which share a converted tile.
   static std::size_t chunk(const AttentionJob& job) {
-    return std::max(job.head_dim, job.value_dim) <= 128 ? kQueryChunk : kQueryChunk / 2;
+    return AttentionScratch::most(std::max(job.head_dim, job.value_dim));
   }
 
   /// Queries [begin, end), at most chunk().

@@ -19,7 +19,7 @@ inline constexpr std::size_t kGemmPad = 32;
 
 /// How the bytes of a panel stand for the weights.
 enum class PanelBytes : std::uint8_t {
-  Weights,  ///< q + zero
+  Weights,  ///< q + zero (or q/2 + zero beside twice the scales, GemmKernel::kHalfWeights)
   Scaled,   ///< q*scale + zero: no scales are left to apply
   Halved,   ///< (q*scale + zero)/2 where q, scale and zero are odd
   Digits,   ///< q*scale = lo + 256*hi, two signed bytes in two panels

@@ -172,11 +172,17 @@ struct F32x16 {
   [[nodiscard]] float sum() const { return fold(add); }
   /// Largest lane by the same tree.
   [[nodiscard]] float max_lane() const { return fold(larger); }
-  /// out[i] = sum or largest lane of the i-th of four.
+  /// out[i] = the sum, largest lane or largest magnitude of the i-th of four.
   static void sum4(const F32x16& a, const F32x16& b, const F32x16& c, const F32x16& d, float* out) {
     fold4(add, a, b, c, d, out);
   }
-  /// Lane i: the sum, largest lane or largest magnitude of v(i), sixteen F32x16.
+  static void max4(const F32x16& a, const F32x16& b, const F32x16& c, const F32x16& d, float* out) {
+    fold4(larger, a, b, c, d, out);
+  }
+  static void max_magnitude4(const F32x16& a, const F32x16& b, const F32x16& c, const F32x16& d, float* out) {
+    fold4(larger_magnitude, a, b, c, d, out);
+  }
+  /// Lane i: the same of v(i), for sixteen.
   template <class F>
   [[gnu::always_inline]] static F32x16 sums(const F& v) {
     return fold16(add, v);
@@ -188,12 +194,6 @@ struct F32x16 {
   template <class F>
   [[gnu::always_inline]] static F32x16 max_magnitudes(const F& v) {
     return fold16(larger_magnitude, v);
-  }
-  static void max4(const F32x16& a, const F32x16& b, const F32x16& c, const F32x16& d, float* out) {
-    fold4(larger, a, b, c, d, out);
-  }
-  static void max_magnitude4(const F32x16& a, const F32x16& b, const F32x16& c, const F32x16& d, float* out) {
-    fold4(larger_magnitude, a, b, c, d, out);
   }
 
  private:

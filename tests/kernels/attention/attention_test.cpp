@@ -300,14 +300,18 @@ TEST(Attention, IsASoftmaxOverTheKeys) {
 }
 
 TEST(Attention, AQueryOfZerosSeesItsKeysAlike) {  // its scale is zero, and what it does not see is hidden
-  for (const KvType type : kKvTypes) {
-    const AttentionShape shape{2, 1, 64, 64, 10, 70, 9};
-    const Cache cache(shape, type, scalar_kernels());
-    Queries queries(shape);
-    std::fill(queries.q.begin(), queries.q.end(), 0.0F);
-    for (const KernelSet* set : available_kernels()) {
-      SCOPED_TRACE(testing::Message() << set->isa << ", type " << static_cast<int>(type));
-      expect_softmax(*set, cache, queries);
+  const AttentionShape shapes[] = {{2, 1, 64, 64, 10, 70, 9}, {3, 1, 40, 72, 100, 5, 0, 0, 1.5F, true}};
+  for (const AttentionShape& shape : shapes) {
+    for (const KvType type : kKvTypes) {
+      const Cache cache(shape, type, scalar_kernels());
+      Queries queries(shape);
+      std::fill(queries.q.begin(), queries.q.end(), 0.0F);
+      const Buffer<float> expected = run(scalar_kernels(), cache, queries, 1);
+      for (const KernelSet* set : available_kernels()) {
+        SCOPED_TRACE(testing::Message() << set->isa << ", type " << static_cast<int>(type));
+        expect_softmax(*set, cache, queries);
+        EXPECT_TRUE(run(*set, cache, queries, 24) == expected);
+      }
     }
   }
 }
