@@ -54,6 +54,7 @@ struct IntDots<Avx512> {
   template <Operand kind, std::size_t Queries, std::size_t Groups, class Put>
   [[gnu::always_inline]] static void multiply(const std::byte* bytes, const std::byte* a,
                                               const std::int32_t* start, std::size_t ahead, Put put) {
+    constexpr std::size_t kOperand = 2 * kOperandValues<kind>;
     __m512i high[Queries][Groups], low[Queries][Groups];
     each(high, [](std::size_t) CRIA_INLINE { return _mm512_setzero_si512(); });
     const auto begin = [&](std::size_t q) CRIA_INLINE {
@@ -61,14 +62,15 @@ struct IntDots<Avx512> {
     };
     if constexpr (kind == Operand::Query && Queries > 4) {  // one after the other: the caller keeps sums, too
       steps<kind, Groups>(bytes, [&](const auto& row, auto at) CRIA_INLINE {
-        unroll<Queries>([&](auto q) CRIA_INLINE { add_dots<kind>(high[q], row, a + q * 64 + at + 32); });
+        unroll<Queries>([&](auto q)
+                            CRIA_INLINE { add_dots<kind>(high[q], row, a + q * kOperand + at + 32); });
       });
       each(low, begin);
       add_shifted(low, high);
       steps<kind, Groups>(
           bytes,
           [&](const auto& row, auto at) CRIA_INLINE {
-            unroll<Queries>([&](auto q) CRIA_INLINE { add_dots<kind>(low[q], row, a + q * 64 + at); });
+            unroll<Queries>([&](auto q) CRIA_INLINE { add_dots<kind>(low[q], row, a + q * kOperand + at); });
           },
           ahead);
     } else {
@@ -77,7 +79,7 @@ struct IntDots<Avx512> {
           bytes,
           [&](const auto& row, auto at) CRIA_INLINE {
             unroll<Queries>([&](auto q) CRIA_INLINE {
-              const std::byte* const p = a + q * 2 * kOperandValues<kind> + at;
+              const std::byte* const p = a + q * kOperand + at;
               add_dots<kind>(low[q], row, p);
               add_dots<kind>(high[q], row, p + 32);
             });

@@ -203,14 +203,14 @@ class IntAttention : AttentionQueries<Isa> {
   void score(Step& step) {
     const std::size_t end = (step.ranges.all.end + kFloatLanes - 1) / kFloatLanes;
     std::size_t group = step.ranges.all.begin / kFloatLanes;
-    for (; group + Dots::kGroups <= end; group += Dots::kGroups)
-      in_parts(step.n, [&](std::size_t i, auto number) CRIA_INLINE {
-        score_groups<Dots::kGroups, number>(step.kv, group, step.first + i, step.scores + i);
-      });
-    for (; group < end; ++group)
-      in_parts(step.n, [&](std::size_t i, auto number) CRIA_INLINE {
-        score_groups<1, number>(step.kv, group, step.first + i, step.scores + i);
-      });
+    const auto score = [&](auto groups) CRIA_INLINE {
+      for (; group + groups <= end; group += groups)
+        in_parts(step.n, [&](std::size_t i, auto number) CRIA_INLINE {
+          score_groups<groups, number>(step.kv, group, step.first + i, step.scores + i);
+        });
+    };
+    score(std::integral_constant<std::size_t, Dots::kGroups>{});
+    if constexpr (Dots::kGroups > 1) score(std::integral_constant<std::size_t, 1>{});
   }
   /// Not inlined: in the middle of a large function GCC 12 keeps sums in memory.
   template <std::size_t Groups, std::size_t Queries>
@@ -261,18 +261,16 @@ class IntAttention : AttentionQueries<Isa> {
   }
 
   static void encode_weights(const ScaledWeights& w, std::size_t n, Weights& to) {
-    V lanes[kBlockQueries];
+    typename Base::QueryLanes sums(n);
     for (std::size_t i = 0; i < n; ++i) {
       const V x[kKeyGroups] = {w(i, 0), w(i, 1), w(i, 2), w(i, 3)};
-      lanes[i] = Dots::template encode<Operand::Weights>(x, to.factor[i], to.operands + i * kWeightBytes);
+      sums.lanes[i] =
+          Dots::template encode<Operand::Weights>(x, to.factor[i], to.operands + i * kWeightBytes);
     }
     if constexpr (!kSigned<Operand::Weights>) {
-      alignas(64) float sums[kBlockQueries];
-      for (std::size_t i = n; i < kBlockQueries; ++i) lanes[i] = V::broadcast(0);
-      for (std::size_t i = 0; i < kBlockQueries; i += 4)
-        V::sum4(lanes[i], lanes[i + 1], lanes[i + 2], lanes[i + 3], sums + i);
-      for (std::size_t i = 0; i < kBlockQueries; ++i)
-        to.starts[i] = -kQ8Bias * static_cast<std::int32_t>(sums[i]);
+      alignas(64) float sum[kFloatLanes];
+      V::sums(sums).store(sum);
+      for (std::size_t i = 0; i < n; ++i) to.starts[i] = -kQ8Bias * static_cast<std::int32_t>(sum[i]);
     }
   }
 

@@ -161,7 +161,9 @@ class Attention : AttentionQueries<Isa> {
 
   /// Weights of a tile's keys for the queries in slots [first, last), at most kBlockQueries.
   void score(const KvTile& kv, std::size_t tile, std::size_t first, std::size_t last, BlockRanges& ranges) {
-    QueryBlock block{first, last - first, {}, {}, {}};
+    QueryBlock block;
+    block.first = first;
+    block.n = last - first;
     this->find_ranges(block, tile);
     ranges = block.ranges;
     const KeyRange& all = ranges.all;

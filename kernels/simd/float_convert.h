@@ -33,7 +33,7 @@ namespace cria {
 ///   low_bf16, high_bf16(x)   the bfloat16 in the low (high) half of each lane's bits
 ///   load_f16/i8   from kSize values at any alignment
 ///   store_f16/bf16      to the nearest, ties to even
-///   sum4(a, b, c, d, p) p[i] = the sum of 16 lanes of the i-th, given as parts, by the tree of F32x16::sum
+///   (kSize > 1) fold4(op, a, b, c, d, p)   p[i] = the 16 lanes of the i-th, given as parts, folded by the tree of F32x16::sum
 ///   fold16(op, v)       (kSize = 16, optional) lane i: the lanes of v(i) folded by op, by the same tree
 ///   store_partial(p, x, n)   (kSize = 16, optional) the first n lanes
 ///   (kSize > 1) store_i8            of integers in -128…127; NaN is stored as 0
