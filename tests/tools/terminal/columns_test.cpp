@@ -4,6 +4,7 @@
 #include <pty.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <sstream>
 #include <stdexcept>
 #include <thread>
@@ -90,11 +91,15 @@ TEST(Columns, TablesFit) {
 }
 
 TEST(Columns, MessagesFit) {
+  // The demo model under a short name: a path is not broken, wherever this project's folder may lie.
+  const TempDirectory directory;
+  const std::string demo = directory.path("demo.gguf");
+  std::filesystem::create_symlink(kDemo, demo);
   for (const unsigned short columns : kWidths) {
     expect_fits(columns, {"rnu"});
     expect_fits(columns, {"run", "-m", "no-such-model-at-all", "-p", "a"});
     expect_fits(columns, {"bench", "--synthetic", "0.5b:Q9_Z"});
-    expect_fits(columns, {"run", "-v", "-p", "The", "-n", "1", "--temp", "0"});
+    expect_fits(columns, {"run", "-m", demo, "-v", "-p", "The", "-n", "1", "--temp", "0"});
   }
 }
 
