@@ -4,6 +4,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -17,18 +18,17 @@ namespace cria {
 OutputFile::OutputFile(std::string path, std::uint64_t bytes) : path_(std::move(path)) {
   find_target();
   require_space(bytes);
-  const int fd = open_temporary();
-  file_ = fd < 0 ? nullptr : ::fdopen(fd, "wb");
-  if (file_ == nullptr) fail();
+  file_ = open_temporary();
+  if (file_ < 0) fail();
   // The disk keeps its space for the whole file from now on, if it knows how to.
-  if (bytes != 0 && ::fallocate(fd, 0, 0, static_cast<off_t>(bytes)) != 0 && errno == ENOSPC) fail();
+  if (bytes != 0 && ::fallocate(file_, 0, 0, static_cast<off_t>(bytes)) != 0 && errno == ENOSPC) fail();
 }
 
 OutputFile::~OutputFile() { discard(); }
 
 void OutputFile::discard() noexcept {
-  if (file_ == nullptr) return;
-  std::fclose(std::exchange(file_, nullptr));
+  if (file_ < 0) return;
+  ::close(std::exchange(file_, -1));
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
@@ -76,20 +76,37 @@ int OutputFile::open_temporary() {
 }
 
 void OutputFile::write(const void* data, std::size_t size) {
-  if (size != 0 && std::fwrite(data, 1, size, file_) != size) fail();
+  const auto* bytes = static_cast<const std::byte*>(data);
+  while (size > 0) {
+    const std::size_t n = std::min(size, kPiece - piece_.size());
+    piece_.insert(piece_.end(), bytes, bytes + n);
+    if (piece_.size() == kPiece) write_out();
+    bytes += n;
+    size -= n;
+  }
+}
+
+void OutputFile::write_out() {
+  for (std::size_t done = 0; done < piece_.size();) {
+    const ssize_t n = ::write(file_, piece_.data() + done, piece_.size() - done);
+    if (n < 0 && errno != EINTR) fail();
+    done += n < 0 ? 0 : static_cast<std::size_t>(n);
+  }
+  piece_.clear();
 }
 
 void OutputFile::finish() {
-  if (std::fflush(file_) != 0 || ::fsync(::fileno(file_)) != 0) fail();
+  write_out();
+  if (::fsync(file_) != 0) fail();
   if (temporary_.empty()) give_name();
   if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail();
-  std::fclose(std::exchange(file_, nullptr));
+  ::close(std::exchange(file_, -1));
 }
 
 // A link cannot replace a file, so the nameless one is linked under a name beside it first.
 void OutputFile::give_name() {
   const std::string name = target_ + ".part-" + std::to_string(::getpid());
-  const std::string open_file = "/proc/self/fd/" + std::to_string(::fileno(file_));
+  const std::string open_file = "/proc/self/fd/" + std::to_string(file_);
   ::unlink(name.c_str());
   if (::linkat(AT_FDCWD, open_file.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0) fail();
   temporary_ = name;

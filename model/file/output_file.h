@@ -3,9 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace cria {
 
@@ -13,8 +13,13 @@ namespace cria {
 /// the system has no such files), which finish() puts in the target's place. Without finish() it is gone with
 /// the object, and the target stays as it was. A target that is a symbolic link keeps the link and replaces
 /// its file.
+///
+/// The system gets the bytes in pieces of kPiece at multiples of kPiece, because Linux keeps what it is given as a whole
+/// in its page cache as a whole: so whoever maps the file soon after gets huge pages (measured: bench/README.md).
 class OutputFile {
  public:
+  static constexpr std::size_t kPiece = std::size_t{2} << 20;  ///< a huge page
+
   /// bytes: size of the whole file, if known: reserved on the disk. Throws Error if the disk has not so much
   /// space, and for a target that cannot be replaced (a directory, a device, a pipe).
   explicit OutputFile(std::string path, std::uint64_t bytes = 0);
@@ -34,13 +39,15 @@ class OutputFile {
   void find_target();
   void require_space(std::uint64_t bytes) const;
   int open_temporary();
+  void write_out();
   void give_name();
   void discard() noexcept;
   [[noreturn]] void fail();
 
   std::string path_, target_, directory_;
   std::string temporary_;  // "" while the file has no name
-  std::FILE* file_ = nullptr;
+  int file_ = -1;
+  std::vector<std::byte> piece_;  // what is not written yet: less than kPiece
 };
 
 }  // namespace cria

@@ -61,6 +61,22 @@ TEST_F(OutputFileTest, ReplacesItsTargetWhenItIsFinished) {
   EXPECT_EQ(entries(), 1U);
 }
 
+TEST_F(OutputFileTest, WritesOfAnySizeFollowOneAnother) {
+  std::string want;
+  {
+    OutputFile file(path("a"), 3 * OutputFile::kPiece);
+    for (const std::size_t size : {std::size_t{0}, std::size_t{1}, OutputFile::kPiece - 1, OutputFile::kPiece,
+                                   std::size_t{7}, OutputFile::kPiece - 7}) {
+      const std::string bytes(size, static_cast<char>('a' + want.size() % 23));
+      file.write(bytes);
+      want += bytes;
+    }
+    file.finish();
+  }
+  EXPECT_EQ(want.size(), 3 * OutputFile::kPiece);
+  EXPECT_TRUE(content(path("a")) == want);  // EXPECT_EQ would print them
+}
+
 TEST_F(OutputFileTest, LeavesNothingIfItIsNotFinished) {
   write(path("a"), "old");
   {
