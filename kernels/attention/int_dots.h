@@ -23,9 +23,9 @@ inline constexpr std::size_t kOperandValues = kind == Operand::Query ? 32 : kKey
 /// Members:
 ///   kQueries, kGroups  queries and groups of 16 columns whose sums stay in registers
 ///   kSigned<kind>  the bytes are brought back to their sign, and sums begin with 0
-///   encode<kind>(x, factor, to)  n = kOperandValues<kind> values as integers r = round(x*factor), |r| <= kOperandSteps, in
-///                  2n bytes, in the form that multiply wants; returns lanes whose sum is Σr (kSigned: nothing of use).
-///                  Where factor is NaN the integers are any
+///   encode<kind>(x, factors, to)  n = kOperandValues<kind> values, sixteen a vector, as integers r = round(x*factor),
+///                  |r| <= kOperandSteps, in 2n bytes, in the form that multiply wants; returns lanes whose sum is Σr
+///                  (kSigned: nothing of use). Where x or factor is NaN the integers are any
 ///   multiply<kind, Queries, Groups>(bytes, a, start, ahead, put)  bytes: [Groups][n/4][16 columns][4]; a: Queries
 ///                  operands, one behind the other; put(query, group, V) receives start[query] + Σ r·byte (kSigned:
 ///                  Σ r·(byte - kQ8Bias)), as floats. bytes + ahead will be wanted soon
@@ -35,7 +35,7 @@ struct IntDots;
 /// r in the low half of every lane's bits.
 template <class V>
 [[gnu::always_inline]] inline V operand_bits(const V& x, const V& factor) {
-  return x * factor + V::broadcast(kRoundMagic);
+  return fma(x, factor, V::broadcast(kRoundMagic));
 }
 
 template <>
@@ -46,10 +46,10 @@ struct IntDots<ScalarIsa> {
   static constexpr bool kSigned = true;
 
   template <Operand kind>
-  static V encode(const V* x, float factor, std::byte* to) {
+  static V encode(const V* x, const V* factors, std::byte* to) {
     constexpr std::size_t n = kOperandValues<kind>;
     for (std::size_t i = 0; i < n; i += kFloatLanes) {
-      const V bits = operand_bits(x[i / kFloatLanes], V::broadcast(factor));
+      const V bits = operand_bits(x[i / kFloatLanes], factors[i / kFloatLanes]);
       for (std::size_t j = 0; j < kFloatLanes; ++j) {
         const auto r = static_cast<std::int16_t>(std::bit_cast<std::uint32_t>(bits.part[j]) & 0xFFFF);
         std::memcpy(to + (i + j) * sizeof r, &r, sizeof r);
@@ -87,12 +87,11 @@ struct IntDots<Avx2> {
   static constexpr bool kSigned = false;
 
   template <Operand kind>
-  static V encode(const V* x, float factor, std::byte* to) {
+  static V encode(const V* x, const V* factors, std::byte* to) {
     constexpr std::size_t n = kOperandValues<kind>;
-    const V scale = V::broadcast(factor);
     __m256i sums = _mm256_setzero_si256();
     for (std::size_t i = 0; i < n; i += kFloatLanes) {
-      const V bits = operand_bits(x[i / kFloatLanes], scale);
+      const V bits = operand_bits(x[i / kFloatLanes], factors[i / kFloatLanes]);
       const auto low = [&](std::size_t part) {
         return _mm256_srai_epi32(_mm256_slli_epi32(_mm256_castps_si256(bits.part[part]), 16), 16);
       };
@@ -160,11 +159,11 @@ struct IntDots<Neon> {
   static constexpr bool kSigned = true;
 
   template <Operand kind>
-  static V encode(const V* x, float factor, std::byte* to) {
+  static V encode(const V* x, const V* factors, std::byte* to) {
     constexpr std::size_t n = kOperandValues<kind>;
     auto* const out = reinterpret_cast<std::int8_t*>(to);
     for (std::size_t i = 0; i < n; i += kFloatLanes) {
-      const V bits = operand_bits(x[i / kFloatLanes], V::broadcast(factor));
+      const V bits = operand_bits(x[i / kFloatLanes], factors[i / kFloatLanes]);
       const auto words = [&](std::size_t part) { return vmovn_s32(vreinterpretq_s32_f32(bits.part[part])); };
       const int16x8_t first = vcombine_s16(words(0), words(1)), second = vcombine_s16(words(2), words(3));
       const int16x8_t half = vdupq_n_s16(128);

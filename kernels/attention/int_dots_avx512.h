@@ -28,14 +28,13 @@ struct IntDots<Avx512> {
   static constexpr bool kSigned = kind == Operand::Weights;
 
   template <Operand kind>
-  static V encode(const V* x, float factor, std::byte* to) {
+  static V encode(const V* x, const V* factors, std::byte* to) {
     alignas(64) static constexpr LowWordsAsBytes kBytes;
     const __m512i bytes = _mm512_load_si512(kBytes.at);
-    const V scale = V::broadcast(factor);
     V lanes = V::broadcast(0);
     unroll<kOperandValues<kind> / 32>([&](auto i) CRIA_INLINE {
-      const __m512i r0 = _mm512_castps_si512(operand_bits(x[2 * i], scale).part[0]),
-                    r1 = _mm512_castps_si512(operand_bits(x[2 * i + 1], scale).part[0]);
+      const __m512i r0 = _mm512_castps_si512(operand_bits(x[2 * i], factors[2 * i]).part[0]),
+                    r1 = _mm512_castps_si512(operand_bits(x[2 * i + 1], factors[2 * i + 1]).part[0]);
       __m512i both = _mm512_permutex2var_epi8(r0, bytes, r1);
       if constexpr (kind == Operand::Query) {
         const __m512i half = _mm512_set1_epi32(128);  // for the upper bytes: the lower ones are signed

@@ -18,16 +18,21 @@ struct IntAttentionScratch {
   std::byte* queries;                                 ///< [blocks of dims][kChunk] operands
   std::byte* values;                                  ///< a tile of latent values
   std::int32_t* starts;                               ///< [blocks of dims][kChunk]: of the queries' sums
+  float*
+      steps;  ///< [blocks of values][kKeyTile]: the tile's scales over the largest of a block, times kOperandSteps
+  float* units;  ///< [blocks of values]: the largest over kOperandSteps
 
   static constexpr std::size_t blocks(std::size_t dim) { return (dim + 31) / 32; }
   static constexpr std::size_t bytes(std::size_t head_dim, std::size_t value_dim) {
     return blocks(head_dim) * kChunk * (kQueryBytes + sizeof(std::int32_t)) +
-           blocks(value_dim) * kQ8BlockBytes;
+           blocks(value_dim) * (kQ8BlockBytes + (kKeyTile + 1) * sizeof(float));
   }
   IntAttentionScratch(std::byte* memory, std::size_t head_dim, std::size_t value_dim)
       : queries(memory),
         values(queries + blocks(head_dim) * kChunk * kQueryBytes),
-        starts(reinterpret_cast<std::int32_t*>(values + blocks(value_dim) * kQ8BlockBytes)) {}
+        starts(reinterpret_cast<std::int32_t*>(values + blocks(value_dim) * kQ8BlockBytes)),
+        steps(reinterpret_cast<float*>(starts + blocks(head_dim) * kChunk)),
+        units(steps + blocks(value_dim) * kKeyTile) {}
 };
 
 template <class Isa>
@@ -35,6 +40,7 @@ class IntAttention : AttentionQueries<Isa> {
   using Base = AttentionQueries<Isa>;
   using Base::job_, Base::scratch_, Base::kv_head_, Base::stride_;
   using V = F32x16<Isa>;
+  using Lanes = typename Base::QueryLanes;
   using Dots = IntDots<Isa>;
   static constexpr std::size_t kWeightBytes = 2 * kKeyTile;  // an operand of a tile's weights
   static constexpr std::size_t kKeyGroups = kKeyTile / kFloatLanes, kChunk = IntAttentionScratch::kChunk;
@@ -68,7 +74,7 @@ class IntAttention : AttentionQueries<Isa> {
         if (step.ranges.all.empty()) continue;
         score(step);
         this->find_maxima(step, step.scores);
-        this->weigh(step, step.scores);
+        weigh(step);
         add_values(step);
       }
     }
@@ -82,26 +88,13 @@ class IntAttention : AttentionQueries<Isa> {
     std::size_t next_keys, next_values;
   };
 
-  static constexpr std::size_t kTogether = 2;  // blocks of 32 dims whose weights are rounded together
+  static constexpr std::size_t kTogether =
+      2;  // blocks of values that meet weights which are still in registers
 
-  /// The tile's weights times the scales of a block of values: rows[i][k]·d.
-  struct ScaledWeights {
-    const float (*rows)[kKeyTile];
-    V d[kKeyGroups];
-    [[nodiscard]] V operator()(std::size_t i, std::size_t g) const {
-      return V::load(rows[i] + g * kFloatLanes) * d[g];
-    }
-    [[nodiscard]] V largest(std::size_t i) const {
-      const auto magnitude = [&](std::size_t g) { return abs((*this)(i, g)); };
-      return max_magnitude(max_magnitude(magnitude(0), magnitude(1)),
-                           max_magnitude(magnitude(2), magnitude(3)));
-    }
-  };
-  /// The same as operands.
+  /// Weights of a tile as integers.
   struct Weights {
     alignas(64) std::byte operands[kBlockQueries * kWeightBytes];
-    alignas(64) float factor[kFloatLanes];  ///< by query: what makes integers of them,
-    alignas(64) float scale[kFloatLanes];   ///< and of integers what they were
+    alignas(64) float scale[kFloatLanes];  ///< by query: what one is worth
     std::int32_t starts[kFloatLanes];
   };
 
@@ -109,9 +102,8 @@ class IntAttention : AttentionQueries<Isa> {
   struct Step : QueryBlock {
     Tile kv;
     alignas(64) float scores[kBlockQueries][kKeyTile];  ///< then weights
-    ScaledWeights scaled[kTogether];                    ///< of the blocks of values under way
-    Weights weights[kTogether];
-    alignas(64) float seen[kTogether][kBlockQueries][kKeyTile];
+    alignas(64) float growth[kFloatLanes];  ///< by query: e^(the tile's largest score - the largest so far)
+    Weights weights;                        ///< for the block of values under way
   };
 
   /// amax/kOperandSteps, and in factor its inverse. All zero or too small: both 0. NaN or infinity: NaN.
@@ -140,9 +132,10 @@ class IntAttention : AttentionQueries<Isa> {
       const std::size_t left = job_.head_dim - 32 * b;
       __builtin_memcpy(values, q + 32 * b, (left < 32 ? left : 32) * sizeof(float));
       const V x[2] = {V::load(values), V::load(values + kFloatLanes)};
+      const V steps[2] = {V::broadcast(factor[0]), V::broadcast(factor[0])};
       const std::size_t at = b * kChunk + slot;
       const V sums = Dots::template encode<Operand::Query>(
-          x, factor[0], work_.queries + at * IntAttentionScratch::kQueryBytes);
+          x, steps, work_.queries + at * IntAttentionScratch::kQueryBytes);
       if constexpr (!kSigned<Operand::Query>)
         work_.starts[at] = -kQ8Bias * static_cast<std::int32_t>(sums.sum());
     }
@@ -160,7 +153,28 @@ class IntAttention : AttentionQueries<Isa> {
       for (std::size_t b = 0; b < value_blocks_; ++b)
         transpose_block(kv.keys + b * kQ8BlockBytes, work_.values + b * kQ8BlockBytes);
     }
+    for (std::size_t b = 0; b < value_blocks_; ++b) divide_scales(kv.values + b * kQ8BlockBytes, b);
     return kv;
+  }
+
+  static V scale_group(const std::byte* block, std::size_t group) {
+    return V::template load_as<Stored::F16>(block + group * kFloatLanes * sizeof(F16Bits));
+  }
+  static V largest(const V (&d)[kKeyGroups]) {
+    return max_magnitude(max_magnitude(abs(d[0]), abs(d[1])), max_magnitude(abs(d[2]), abs(d[3])));
+  }
+  /// steps and units of a block of values, for queries that see all of its keys.
+  void divide_scales(const std::byte* block, std::size_t b) {
+    const V d[kKeyGroups] = {scale_group(block, 0), scale_group(block, 1), scale_group(block, 2),
+                             scale_group(block, 3)};
+    alignas(64) float lanes[4], unit[kFloatLanes];
+    const V lane = largest(d);
+    V::max_magnitude4(lane, lane, lane, lane, lanes);
+    V factor;
+    scale_of(V::broadcast(lanes[0]), factor).store(unit);
+    work_.units[b] = unit[0];
+    for (std::size_t g = 0; g < kKeyGroups; ++g)
+      (d[g] * factor).store(work_.steps + b * kKeyTile + g * kFloatLanes);
   }
 
   /// A block of keys as one of values: four keys' four dims are sixteen bytes in both.
@@ -243,64 +257,88 @@ class IntAttention : AttentionQueries<Isa> {
     }
   }
 
-  /// Where queries see parts of a tile, products that are zero outside come to lie in seen.
-  static void scale_weights(const std::byte* scales, const Step& step, float (*seen)[kKeyTile],
-                            ScaledWeights& w) {
-    w.rows = step.scores;
-    CRIA_UNROLL
-    for (std::size_t g = 0; g < kKeyGroups; ++g)
-      w.d[g] = V::template load_as<Stored::F16>(scales + g * kFloatLanes * sizeof(F16Bits));
-    if (step.ranges.whole()) return;
+  /// scores become weights beside the tile's largest score; sums and outputs are brought to the new maxima.
+  void weigh(Step& step) {
+    Lanes sums(step.n);
     for (std::size_t i = 0; i < step.n; ++i) {
-      for (std::size_t g = 0; g < kKeyGroups; ++g) w(i, g).store(seen[i] + g * kFloatLanes);
-      for (std::size_t k = 0; k < step.ranges.keys[i].begin; ++k) seen[i][k] = 0;
-      for (std::size_t k = step.ranges.keys[i].end; k < kKeyTile; ++k) seen[i][k] = 0;
+      V sum = V::broadcast(0);
+      if (!step.ranges.keys[i].empty()) {
+        float* const scores = step.scores[i];
+        const V scale = V::broadcast(step.scale[i]), shift = V::broadcast(step.tile_maximum[i]);
+        CRIA_UNROLL
+        for (std::size_t k = 0; k < kKeyTile; k += kFloatLanes) {
+          const V weight = exp_weight(V::load(scores + k) * scale - shift);
+          weight.store(scores + k);
+          sum = sum + weight;
+        }
+      }
+      sums.lanes[i] = sum;
     }
-    w.rows = seen;
-    for (V& d : w.d) d = V::broadcast(1);
+    const V growth = this->growth(step);
+    growth.store(step.growth);
+    this->update(step, V::sums(sums) * growth);
   }
 
-  static void encode_weights(const ScaledWeights& w, std::size_t n, Weights& to) {
-    typename Base::QueryLanes sums(n);
-    for (std::size_t i = 0; i < n; ++i) {
-      const V x[kKeyGroups] = {w(i, 0), w(i, 1), w(i, 2), w(i, 3)};
+  /// The weights times the steps of keys, as integers; steps(i): of query i.
+  template <class Steps>
+  static void encode_weights(Step& step, Steps steps) {
+    Lanes sums(step.n);
+    for (std::size_t i = 0; i < step.n; ++i) {
+      V weights[kKeyGroups], factors[kKeyGroups];
+      CRIA_UNROLL
+      for (std::size_t g = 0; g < kKeyGroups; ++g) {
+        weights[g] = V::load(step.scores[i] + g * kFloatLanes);
+        factors[g] = V::load(steps(i) + g * kFloatLanes);
+      }
       sums.lanes[i] =
-          Dots::template encode<Operand::Weights>(x, to.factor[i], to.operands + i * kWeightBytes);
+          Dots::template encode<Operand::Weights>(weights, factors, step.weights.operands + i * kWeightBytes);
     }
     if constexpr (!kSigned<Operand::Weights>) {
       alignas(64) float sum[kFloatLanes];
       V::sums(sums).store(sum);
-      for (std::size_t i = 0; i < n; ++i) to.starts[i] = -kQ8Bias * static_cast<std::int32_t>(sum[i]);
+      for (std::size_t i = 0; i < step.n; ++i)
+        step.weights.starts[i] = -kQ8Bias * static_cast<std::int32_t>(sum[i]);
     }
   }
-
-  /// Of the operands of kTogether blocks from `block` on (an odd one counts twice), and the factors to their integers.
-  void choose_scales(Step& step, std::size_t block) {
-    for (std::size_t j = 0; j < kTogether; ++j)
-      scale_weights(step.kv.values + std::min(block + j, value_blocks_ - 1) * kQ8BlockBytes, step,
-                    step.seen[j], step.scaled[j]);
-    using Lanes = typename Base::QueryLanes;
-    Lanes largest[kTogether] = {Lanes(step.n), Lanes(step.n)};
+  void encode_weights(Step& step, std::size_t block) const {
+    V unit = V::broadcast(work_.units[block]);
+    if (step.ranges.whole()) {
+      encode_weights(step, [&](std::size_t) { return work_.steps + block * kKeyTile; });
+    } else {
+      unit = encode_seen(step, step.kv.values + block * kQ8BlockBytes);
+    }
+    (V::load(step.growth) * unit).store(step.weights.scale);
+  }
+  /// The same where queries see parts of a tile: each has a largest scale of its own. Returns what the integers of weights
+  /// are worth, by query.
+  static V encode_seen(Step& step, const std::byte* block) {
+    alignas(64) float seen[kBlockQueries][kKeyTile], factor[kFloatLanes];
+    Lanes lanes(step.n);
     for (std::size_t i = 0; i < step.n; ++i) {
-      CRIA_UNROLL
-      for (std::size_t j = 0; j < kTogether; ++j) largest[j].lanes[i] = step.scaled[j].largest(i);
+      const KeyRange keys = step.ranges.keys[i];
+      for (std::size_t g = 0; g < kKeyGroups; ++g) scale_group(block, g).store(seen[i] + g * kFloatLanes);
+      for (std::size_t k = 0; k < keys.begin; ++k) seen[i][k] = 0;
+      for (std::size_t k = keys.end; k < kKeyTile; ++k) seen[i][k] = 0;
+      const V d[kKeyGroups] = {V::load(seen[i]), V::load(seen[i] + kFloatLanes),
+                               V::load(seen[i] + 2 * kFloatLanes), V::load(seen[i] + 3 * kFloatLanes)};
+      lanes.lanes[i] = largest(d);
     }
-    CRIA_UNROLL
-    for (std::size_t j = 0; j < kTogether; ++j) {
-      V factor;
-      scale_of(V::max_magnitudes(largest[j]), factor).store(step.weights[j].scale);
-      factor.store(step.weights[j].factor);
+    V factors;
+    const V unit = scale_of(V::max_magnitudes(lanes), factors);
+    factors.store(factor);
+    for (std::size_t i = 0; i < step.n; ++i) {
+      for (std::size_t k = 0; k < kKeyTile; k += kFloatLanes)
+        (V::load(seen[i] + k) * V::broadcast(factor[i])).store(seen[i] + k);
     }
+    encode_weights(step, [&](std::size_t i) -> const float* { return seen[i]; });
+    return unit;
   }
   /// out[d] += weight·value
   void add_values(Step& step) {
-    for (std::size_t b = 0; b < value_blocks_; b += kTogether) {
-      choose_scales(step, b);
-      for (std::size_t j = 0; j < kTogether && b + j < value_blocks_; ++j) {
-        encode_weights(step.scaled[j], step.n, step.weights[j]);
-        add_values(step.kv.values + (b + j) * kQ8BlockBytes, step.kv.next_values, step.weights[j],
-                   step.ranges, step.n, scratch_.out + step.first * stride_ + (b + j) * 32);
-      }
+    for (std::size_t b = 0; b < value_blocks_; ++b) {
+      encode_weights(step, b);
+      add_values(step.kv.values + b * kQ8BlockBytes, step.kv.next_values, step.weights, step.ranges, step.n,
+                 scratch_.out + step.first * stride_ + b * 32);
     }
   }
   void add_values(const std::byte* block, std::size_t ahead, const Weights& weights,

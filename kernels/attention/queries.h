@@ -66,8 +66,9 @@ struct BlockRanges {
 struct QueryBlock {
   std::size_t first, n;
   BlockRanges ranges;
-  alignas(64) float scale[kFloatLanes];    ///< what scores are still to be multiplied by
-  alignas(64) float maximum[kFloatLanes];  ///< the largest score up to and with this tile
+  alignas(64) float scale[kFloatLanes];         ///< what scores are still to be multiplied by
+  alignas(64) float tile_maximum[kFloatLanes];  ///< the largest score of this tile,
+  alignas(64) float maximum[kFloatLanes];       ///< and up to and with it
 };
 
 /// The queries of one call: query i is head i % group of token token_begin + i / group.
@@ -147,7 +148,7 @@ class AttentionQueries {
       return static_cast<std::size_t>(i) < kBlockQueries ? lanes[i] : V::broadcast(0);
     }
   };
-  /// Scores are capped, if they are to be, and what nobody sees is hidden; then block.maximum is found.
+  /// Scores are capped, if they are to be, and what nobody sees is hidden; then the block's maxima are found.
   void find_maxima(QueryBlock& block, float (*scores)[kKeyTile]) const {
     const float* const factor = scratch_.factor + block.first;
     for (std::size_t i = 0; i < block.n; ++i) block.scale[i] = job_.softcap == 0 ? factor[i] : 1;
@@ -157,7 +158,7 @@ class AttentionQueries {
     QueryLanes largest(block.n);
     for (std::size_t i = 0; i < block.n; ++i) {
       const V scale = V::broadcast(block.scale[i]);
-      V lane = V::broadcast(scratch_.max[block.first + i]);
+      V lane = V::broadcast(-__builtin_inff());
       if (!block.ranges.keys[i].empty()) {
         CRIA_UNROLL
         for (std::size_t k = 0; k < kKeyTile; k += kFloatLanes)
@@ -165,18 +166,17 @@ class AttentionQueries {
       }
       largest.lanes[i] = lane;
     }
-    V::maxima(largest).store(block.maximum);
+    const V maximum = V::maxima(largest);
+    maximum.store(block.tile_maximum);
+    max(V::load(scratch_.max + block.first), maximum).store(block.maximum);
   }
 
   /// scores become weights; sums and outputs are brought to the new maxima.
   void weigh(const QueryBlock& block, float (*scores)[kKeyTile]) {
-    alignas(64) float shrink[kFloatLanes];
-    (V::load(scratch_.max + block.first) - V::load(block.maximum)).store(shrink);
     QueryLanes sums(block.n);
     for (std::size_t i = 0; i < block.n; ++i) {
       V sum = V::broadcast(0);
       if (block.ranges.keys[i].empty()) {
-        shrink[i] = 0;
         sums.lanes[i] = sum;
         continue;
       }
@@ -188,7 +188,27 @@ class AttentionQueries {
       }
       sums.lanes[i] = sum;
     }
-    update(block, exp_down(V::load(shrink)), V::sums(sums));
+    update(block, V::sums(sums));
+  }
+
+  /// By query: e^(the tile's largest score - the largest so far). 1 where nothing is seen.
+  [[nodiscard]] V growth(const QueryBlock& block) const {
+    return exp_down(seen(block, V::load(block.tile_maximum) - V::load(block.maximum)));
+  }
+
+  /// Sums and outputs are brought to the new maxima. added: to the sums, then.
+  void update(const QueryBlock& block, const V& added) {
+    const V shrink = exp_down(seen(block, V::load(scratch_.max + block.first) - V::load(block.maximum)));
+    float* const sum = scratch_.sum + block.first;
+    (V::load(sum) * shrink + added).store_partial(sum, block.n);
+    V::load(block.maximum).store_partial(scratch_.max + block.first, block.n);
+    alignas(64) float factor[kFloatLanes];
+    shrink.store(factor);
+    const std::uint32_t ones = less_bits(V::broadcast(0x1.fffffep-1F), shrink);  // none is larger
+    for (std::uint32_t left = ~ones & ((1U << block.n) - 1); left != 0; left &= left - 1) {
+      const auto i = static_cast<std::size_t>(std::countr_zero(left));
+      rescale(scratch_.out + (block.first + i) * stride_, factor[i]);
+    }
   }
 
   void finish(std::size_t query, std::size_t slot) {
@@ -219,18 +239,14 @@ class AttentionQueries {
       for (std::size_t k = block.ranges.keys[i].end; k < kKeyTile; ++k) scores[i][k] = -__builtin_inff();
     }
   }
-  /// shrink: what sums and outputs are to be multiplied by; added: to the sums, then.
-  void update(const QueryBlock& block, const V& shrink, const V& added) {
-    float* const sum = scratch_.sum + block.first;
-    (V::load(sum) * shrink + added).store_partial(sum, block.n);
-    V::load(block.maximum).store_partial(scratch_.max + block.first, block.n);
-    alignas(64) float factor[kFloatLanes];
-    shrink.store(factor);
-    const std::uint32_t ones = less_bits(V::broadcast(0x1.fffffep-1F), shrink);  // none is larger
-    for (std::uint32_t left = ~ones & ((1U << block.n) - 1); left != 0; left &= left - 1) {
-      const auto i = static_cast<std::size_t>(std::countr_zero(left));
-      rescale(scratch_.out + (block.first + i) * stride_, factor[i]);
-    }
+  /// x, but 0 where a query sees nothing of the tile.
+  [[nodiscard]] static V seen(const QueryBlock& block, const V& x) {
+    if (block.ranges.whole()) return x;
+    alignas(64) float lanes[kFloatLanes];
+    x.store(lanes);
+    for (std::size_t i = 0; i < block.n; ++i)
+      if (block.ranges.keys[i].empty()) lanes[i] = 0;
+    return V::load(lanes);
   }
   /// Scores of the keys in range, scaled and capped; what lies outside is nobody's.
   void cap(float* s, KeyRange keys, float factor) const {

@@ -168,6 +168,11 @@ struct F32x16 {
     });
   }
 
+  /// 2^n for integers n of -126 … 127; bits: n + kRoundMagic.
+  [[gnu::always_inline]] friend F32x16 pow2(const F32x16& bits) {
+    return each([&](std::size_t i) { return Ops::pow2(bits.part[i]); });
+  }
+
   /// l[i] += l[i+8], then l[i+4], l[i+2], l[i+1].
   [[nodiscard]] float sum() const { return fold(add); }
   /// Largest lane by the same tree.

@@ -204,6 +204,10 @@ struct FloatOps<Avx512> : XsimdFloatOps<Avx512> {
     return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x);
   }
   static Batch scale2(Batch x, Batch n) { return _mm512_scalef_ps(x, n); }
+  static Batch pow2(Batch t) {
+    const __m512i shifted = _mm512_slli_epi32(_mm512_castps_si512(t), 23);
+    return _mm512_castsi512_ps(_mm512_add_epi32(shifted, _mm512_set1_epi32(0x3F800000)));
+  }
   static Batch swap_pairs(Batch x) { return _mm512_permute_ps(x, 0xB1); }
   static void store_partial(float* p, Batch x, std::size_t n) {
     _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1U << n) - 1), x);

@@ -43,6 +43,23 @@ template <class Isa>
   return scale2_down(exp_of_rest(clamped, n), n, bits);
 }
 
+/// e^x for x <= 0, or hardly above, or NaN, with half as many multiplications: relative error 2e-7 above 1e-9 and 5e-7
+/// everywhere above e^-87, which is what all below become.
+///
+/// x = n*ln2 + r as above, ln2 in one piece; e^r of degree 5, the best for the relative error.
+template <class Isa>
+[[gnu::always_inline]] inline F32x16<Isa> exp_weight(const F32x16<Isa>& x) {
+  using V = F32x16<Isa>;
+  const auto c = [](float v) { return V::broadcast(v); };
+  const V clamped = max(c(-87.0F), x), bits = fma(clamped, c(1.44269502F), c(kRoundMagic));
+  const V r = fma(bits - c(kRoundMagic), c(-0.693147182F), clamped);
+  V e = fma(c(0.00831252523F), r, c(0.0418901145F));
+  e = fma(e, r, c(0.166671142F));
+  e = fma(e, r, c(0.499992311F));
+  e = fma(e, r, c(1.0F));
+  return fma(e, r, c(1.0F)) * pow2(bits);
+}
+
 /// exp of one number, through the same instructions.
 template <class Isa>
 inline float exp_one(float x) {

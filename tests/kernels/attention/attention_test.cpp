@@ -60,7 +60,8 @@ struct Cache {
   std::size_t k_bytes, v_bytes;
   Buffer<std::byte> k, v;
 
-  Cache(const AttentionShape& s, KvType kv_type, const KernelSet& kernels)
+  /// Every 50th position's values are `outlier` times as large as the others.
+  Cache(const AttentionShape& s, KvType kv_type, const KernelSet& kernels, float outlier = 1)
       : shape(s),
         type(kv_type),
         k_bytes(key_head_bytes(type, s.head_dim, s.first_pos + s.tokens)),
@@ -73,6 +74,9 @@ struct Cache {
     Buffer<float> keys(n * s.kv_heads * s.head_dim), values(n * s.kv_heads * s.value_dim);
     fill_random(keys.data(), keys.size(), 11);
     fill_random(values.data(), values.size(), 12);
+    const std::size_t row = s.kv_heads * s.value_dim;
+    for (std::size_t pos = 7; pos < n; pos += 50)
+      for (std::size_t i = 0; i < row; ++i) values[pos * row + i] *= outlier;
     for (std::size_t pos = 0; pos < n;) {  // in uneven chunks
       const std::size_t count = std::min<std::size_t>(n - pos, pos % 5 == 0 ? 1 : 37);
       KvStoreJob job{};
@@ -249,26 +253,31 @@ class ExactAttention {
     return out;
   }
 
-  /// Scores up to about 10 carry head_dim roundings: 1e-5 of every weight, values are of order 1. To that a Q8_0 cache
+  /// Scores up to about 10 carry head_dim roundings: 1e-5 of every weight; most values are of order 1. To that a Q8_0 cache
   /// adds what is rounded to integers:
   /// - a query, by half a step of amax/32512 in every dim. A score is wrong by at most e = step/2·Σ|key|·scale (a soft
   ///   cap makes it no larger), a weight over the sum of weights by a factor within exp(±2e), the sum of weights times
   ///   values by (exp(2e) - 1)·Σ weight·|value - sum|, in which a sink is a key of value 0;
-  /// - weights times their values' scales, d = |value|/|byte|, by half a step of their maximum in the tile/32512.
+  /// - weights times their values' scales, d = |value|/|byte|, by half a step of the tile's largest weight times its
+  ///   largest scale/32512.
   [[nodiscard]] double tolerance(std::size_t d, double exact) const {
-    double spread = sink_ * std::abs(exact), rounded = 0, largest = 0, bytes = 0;
+    double spread = sink_ * std::abs(exact), size = 0, rounded = 0, weight = 0, scale = 0, bytes = 0;
     for (std::size_t i = 0; i < weight_.size(); ++i) {
       const std::size_t key = first_ + i;
-      spread += weight_[i] * std::abs(cache_.value(kv_head_, key, d) - exact);
+      const double value = cache_.value(kv_head_, key, d);
+      spread += weight_[i] * std::abs(value - exact);
+      size += weight_[i] * std::abs(value);
       if (cache_.type != KvType::Q8_0) continue;
-      const auto [scale, byte] = cache_.q8_value(kv_head_, key, d);
-      largest = std::max(largest, weight_[i] * scale);
+      const auto [step, byte] = cache_.q8_value(kv_head_, key, d);
+      weight = std::max(weight, weight_[i]);
+      scale = std::max(scale, step);
       bytes += std::abs(byte);
       if ((key + 1) % kKeyTile != 0 && i + 1 < weight_.size()) continue;
-      rounded += largest / kSteps / 2 * bytes;
-      largest = bytes = 0;
+      rounded += weight * scale / kSteps / 2 * bytes;
+      weight = scale = bytes = 0;
     }
-    return cache_.type == KvType::Q8_0 ? 4e-5 + std::expm1(2 * score_error_) * spread + rounded : 4e-5;
+    const double base = 4e-5 * std::max(1.0, size);
+    return cache_.type == KvType::Q8_0 ? base + std::expm1(2 * score_error_) * spread + rounded : base;
   }
 
  private:
@@ -297,6 +306,43 @@ void expect_softmax(const KernelSet& kernels, const Cache& cache, const Queries&
 TEST(Attention, IsASoftmaxOverTheKeys) {
   for_each_case(
       [](const Cache& cache, const Queries& queries) { expect_softmax(scalar_kernels(), cache, queries); });
+}
+
+TEST(Attention, ValuesMayDifferInSize) {
+  const AttentionShape shapes[] = {{8, 2, 64, 64, 100, 130, 0}, {3, 1, 40, 72, 100, 9, 30}};
+  for (const AttentionShape& shape : shapes) {
+    for (const float outlier : {1e-6F, 1e3F}) {
+      for (const KvType type : kKvTypes) {
+        const Cache cache(shape, type, scalar_kernels(), outlier);
+        const Queries queries(shape);
+        SCOPED_TRACE(testing::Message() << shape << ", type " << static_cast<int>(type) << ", " << outlier);
+        expect_softmax(scalar_kernels(), cache, queries);
+        const Buffer<float> expected = run(scalar_kernels(), cache, queries, 1);
+        for (const KernelSet* set : available_kernels())
+          EXPECT_TRUE(run(*set, cache, queries, 24) == expected) << set->isa;
+      }
+    }
+  }
+}
+
+TEST(Attention, WhatIsNoNumberStaysSoAndConcernsNobodyElse) {
+  const AttentionShape shape{4, 2, 64, 64, 100, 30, 0};
+  const std::size_t row = shape.heads * shape.value_dim, token = 11, head = 2;
+  for (const KvType type : kKvTypes) {
+    const Cache cache(shape, type, scalar_kernels());
+    Queries queries(shape);
+    const Buffer<float> expected = run(scalar_kernels(), cache, queries, 30);
+    queries.q[(token * shape.heads + head) * shape.head_dim + 5] = std::numeric_limits<float>::quiet_NaN();
+    for (const KernelSet* set : available_kernels()) {
+      const Buffer<float> got = run(*set, cache, queries, 30);
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        if (i / row == token && i % row / shape.value_dim == head)
+          ASSERT_TRUE(std::isnan(got[i])) << set->isa;
+        else
+          ASSERT_EQ(got[i], expected[i]) << set->isa;
+      }
+    }
+  }
 }
 
 TEST(Attention, AQueryOfZerosSeesItsKeysAlike) {  // its scale is zero, and what it does not see is hidden

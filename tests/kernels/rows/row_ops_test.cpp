@@ -118,6 +118,24 @@ TEST(Exp, Extremes) {
   EXPECT_NEAR(exp_one<ScalarIsa>(-100.0F), std::exp(-100.0), 0x1p-149);  // a subnormal, to the nearest
 }
 
+TEST(Exp, OfWeightsIsClose) {
+  const auto exp_of = [](float x) {
+    float out[kFloatLanes];
+    exp_weight(F32x16<ScalarIsa>::broadcast(x)).store(out);
+    return out[0];
+  };
+  double near = 0, far = 0;
+  for (float x = 0; x > -87; x -= 0.00137F) {
+    const double exact = std::exp(static_cast<double>(x)), error = std::abs(exp_of(x) - exact) / exact;
+    (x > -20 ? near : far) = std::max(x > -20 ? near : far, error);
+  }
+  EXPECT_LT(near, 2.5e-7);
+  EXPECT_LT(far, 5e-7);
+  EXPECT_EQ(exp_of(0), 1);
+  for (const float x : {-100.0F, -kInf}) EXPECT_NEAR(exp_of(x), 0, 2e-38);
+  EXPECT_TRUE(std::isnan(exp_of(std::numeric_limits<float>::quiet_NaN())));
+}
+
 TEST(Rope, SameBitsOnEveryIsaAndARotation) {
   for (const bool half_split : {false, true}) {
     for (const std::size_t head_dim : {2, 8, 40, 64, 80, 128}) {
