@@ -2,10 +2,12 @@
 // values, are rounded to sixteen bits. Contract: attention.h; numerics: kernels/README.md.
 #pragma once
 
-#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 
 #include "kernels/attention/int_dots.h"
 #include "kernels/attention/int_dots_avx512.h"
+#include "kernels/attention/int_weights.h"
 #include "kernels/attention/queries.h"
 #include "kernels/simd/row_lanes.h"
 
@@ -18,21 +20,18 @@ struct IntAttentionScratch {
   std::byte* queries;                                 ///< [blocks of dims][kChunk] operands
   std::byte* values;                                  ///< a tile of latent values
   std::int32_t* starts;                               ///< [blocks of dims][kChunk]: of the queries' sums
-  float*
-      steps;  ///< [blocks of values][kKeyTile]: the tile's scales over the largest of a block, times kOperandSteps
-  float* units;  ///< [blocks of values]: the largest over kOperandSteps
+  std::byte* weights;                                 ///< of IntWeights
 
   static constexpr std::size_t blocks(std::size_t dim) { return (dim + 31) / 32; }
   static constexpr std::size_t bytes(std::size_t head_dim, std::size_t value_dim) {
     return blocks(head_dim) * kChunk * (kQueryBytes + sizeof(std::int32_t)) +
-           blocks(value_dim) * (kQ8BlockBytes + (kKeyTile + 1) * sizeof(float));
+           blocks(value_dim) * kQ8BlockBytes + IntWeights<ScalarIsa>::scratch_bytes(blocks(value_dim));
   }
   IntAttentionScratch(std::byte* memory, std::size_t head_dim, std::size_t value_dim)
       : queries(memory),
         values(queries + blocks(head_dim) * kChunk * kQueryBytes),
         starts(reinterpret_cast<std::int32_t*>(values + blocks(value_dim) * kQ8BlockBytes)),
-        steps(reinterpret_cast<float*>(starts + blocks(head_dim) * kChunk)),
-        units(steps + blocks(value_dim) * kKeyTile) {}
+        weights(reinterpret_cast<std::byte*>(starts + blocks(head_dim) * kChunk)) {}
 };
 
 template <class Isa>
@@ -40,10 +39,10 @@ class IntAttention : AttentionQueries<Isa> {
   using Base = AttentionQueries<Isa>;
   using Base::job_, Base::scratch_, Base::kv_head_, Base::stride_;
   using V = F32x16<Isa>;
-  using Lanes = typename Base::QueryLanes;
+  using Lanes = QueryLanes<Isa>;
   using Dots = IntDots<Isa>;
-  static constexpr std::size_t kWeightBytes = 2 * kKeyTile;  // an operand of a tile's weights
-  static constexpr std::size_t kKeyGroups = kKeyTile / kFloatLanes, kChunk = IntAttentionScratch::kChunk;
+  using Weights = typename IntWeights<Isa>::Operands;
+  static constexpr std::size_t kWeightBytes = IntWeights<Isa>::kBytes, kChunk = IntAttentionScratch::kChunk;
   template <Operand kind>
   static constexpr bool kSigned = Dots::template kSigned<kind>;
 
@@ -52,7 +51,8 @@ class IntAttention : AttentionQueries<Isa> {
       : Base(job, kv_head, token_begin, scratch),
         key_blocks_(IntAttentionScratch::blocks(job.head_dim)),
         value_blocks_(IntAttentionScratch::blocks(job.value_dim)),
-        work_(scratch_.work, job.head_dim, job.value_dim) {}
+        work_(scratch_.work, job.head_dim, job.value_dim),
+        weights_(work_.weights, value_blocks_) {}
 
   /// Queries of a call of run: the operands and outputs of so many stay in L1, or they share what is made of a latent tile.
   static std::size_t chunk(const AttentionJob& job) { return job.v == nullptr ? kChunk : kChunk / 2; }
@@ -88,16 +88,6 @@ class IntAttention : AttentionQueries<Isa> {
     std::size_t next_keys, next_values;
   };
 
-  static constexpr std::size_t kTogether =
-      2;  // blocks of values that meet weights which are still in registers
-
-  /// Weights of a tile as integers.
-  struct Weights {
-    alignas(64) std::byte operands[kBlockQueries * kWeightBytes];
-    alignas(64) float scale[kFloatLanes];  ///< by query: what one is worth
-    std::int32_t starts[kFloatLanes];
-  };
-
   /// A block of queries that meets a tile.
   struct Step : QueryBlock {
     Tile kv;
@@ -105,14 +95,6 @@ class IntAttention : AttentionQueries<Isa> {
     alignas(64) float growth[kFloatLanes];  ///< by query: e^(the tile's largest score - the largest so far)
     Weights weights;                        ///< for the block of values under way
   };
-
-  /// amax/kOperandSteps, and in factor its inverse. All zero or too small: both 0. NaN or infinity: NaN.
-  static V scale_of(const V& largest, V& factor) {
-    const V amax = largest + (largest - largest), steps = V::broadcast(kOperandSteps), zero = V::broadcast(0);
-    const V inverse = steps / amax, most = V::broadcast(__FLT_MAX__);
-    factor = select_less(most, inverse, zero, inverse);
-    return select_less(most, inverse, zero, amax) / steps;
-  }
 
   void encode_query(std::size_t slot) {
     const float* const q = this->rows_[slot];
@@ -124,7 +106,7 @@ class IntAttention : AttentionQueries<Isa> {
     alignas(64) float lanes[4], scale[kFloatLanes], factor[kFloatLanes];
     V::max_magnitude4(largest, largest, largest, largest, lanes);
     V factors;
-    scale_of(V::broadcast(lanes[0]), factors).store(scale);
+    operand_scale(V::broadcast(lanes[0]), factors).store(scale);
     factors.store(factor);
     scratch_.factor[slot] = scale[0] * job_.scale;
     for (std::size_t b = 0; b < key_blocks_; ++b) {
@@ -153,28 +135,8 @@ class IntAttention : AttentionQueries<Isa> {
       for (std::size_t b = 0; b < value_blocks_; ++b)
         transpose_block(kv.keys + b * kQ8BlockBytes, work_.values + b * kQ8BlockBytes);
     }
-    for (std::size_t b = 0; b < value_blocks_; ++b) divide_scales(kv.values + b * kQ8BlockBytes, b);
+    for (std::size_t b = 0; b < value_blocks_; ++b) weights_.divide_scales(kv.values + b * kQ8BlockBytes, b);
     return kv;
-  }
-
-  static V scale_group(const std::byte* block, std::size_t group) {
-    return V::template load_as<Stored::F16>(block + group * kFloatLanes * sizeof(F16Bits));
-  }
-  static V largest(const V (&d)[kKeyGroups]) {
-    return max_magnitude(max_magnitude(abs(d[0]), abs(d[1])), max_magnitude(abs(d[2]), abs(d[3])));
-  }
-  /// steps and units of a block of values, for queries that see all of its keys.
-  void divide_scales(const std::byte* block, std::size_t b) {
-    const V d[kKeyGroups] = {scale_group(block, 0), scale_group(block, 1), scale_group(block, 2),
-                             scale_group(block, 3)};
-    alignas(64) float lanes[4], unit[kFloatLanes];
-    const V lane = largest(d);
-    V::max_magnitude4(lane, lane, lane, lane, lanes);
-    V factor;
-    scale_of(V::broadcast(lanes[0]), factor).store(unit);
-    work_.units[b] = unit[0];
-    for (std::size_t g = 0; g < kKeyGroups; ++g)
-      (d[g] * factor).store(work_.steps + b * kKeyTile + g * kFloatLanes);
   }
 
   /// A block of keys as one of values: four keys' four dims are sixteen bytes in both.
@@ -264,7 +226,9 @@ class IntAttention : AttentionQueries<Isa> {
       V sum = V::broadcast(0);
       if (!step.ranges.keys[i].empty()) {
         float* const scores = step.scores[i];
-        const V scale = V::broadcast(step.scale[i]), shift = V::broadcast(step.tile_maximum[i]);
+        // Beside a score of -infinity, not that itself: the weight is nothing then, not NaN.
+        const V scale = V::broadcast(step.scale[i]),
+                shift = max(V::broadcast(-__FLT_MAX__), V::broadcast(step.tile_maximum[i]));
         CRIA_UNROLL
         for (std::size_t k = 0; k < kKeyTile; k += kFloatLanes) {
           const V weight = exp_weight(V::load(scores + k) * scale - shift);
@@ -279,65 +243,12 @@ class IntAttention : AttentionQueries<Isa> {
     this->update(step, V::sums(sums) * growth);
   }
 
-  /// The weights times the steps of keys, as integers; steps(i): of query i.
-  template <class Steps>
-  static void encode_weights(Step& step, Steps steps) {
-    Lanes sums(step.n);
-    for (std::size_t i = 0; i < step.n; ++i) {
-      V weights[kKeyGroups], factors[kKeyGroups];
-      CRIA_UNROLL
-      for (std::size_t g = 0; g < kKeyGroups; ++g) {
-        weights[g] = V::load(step.scores[i] + g * kFloatLanes);
-        factors[g] = V::load(steps(i) + g * kFloatLanes);
-      }
-      sums.lanes[i] =
-          Dots::template encode<Operand::Weights>(weights, factors, step.weights.operands + i * kWeightBytes);
-    }
-    if constexpr (!kSigned<Operand::Weights>) {
-      alignas(64) float sum[kFloatLanes];
-      V::sums(sums).store(sum);
-      for (std::size_t i = 0; i < step.n; ++i)
-        step.weights.starts[i] = -kQ8Bias * static_cast<std::int32_t>(sum[i]);
-    }
-  }
-  void encode_weights(Step& step, std::size_t block) const {
-    V unit = V::broadcast(work_.units[block]);
-    if (step.ranges.whole()) {
-      encode_weights(step, [&](std::size_t) { return work_.steps + block * kKeyTile; });
-    } else {
-      unit = encode_seen(step, step.kv.values + block * kQ8BlockBytes);
-    }
-    (V::load(step.growth) * unit).store(step.weights.scale);
-  }
-  /// The same where queries see parts of a tile: each has a largest scale of its own. Returns what the integers of weights
-  /// are worth, by query.
-  static V encode_seen(Step& step, const std::byte* block) {
-    alignas(64) float seen[kBlockQueries][kKeyTile], factor[kFloatLanes];
-    Lanes lanes(step.n);
-    for (std::size_t i = 0; i < step.n; ++i) {
-      const KeyRange keys = step.ranges.keys[i];
-      for (std::size_t g = 0; g < kKeyGroups; ++g) scale_group(block, g).store(seen[i] + g * kFloatLanes);
-      for (std::size_t k = 0; k < keys.begin; ++k) seen[i][k] = 0;
-      for (std::size_t k = keys.end; k < kKeyTile; ++k) seen[i][k] = 0;
-      const V d[kKeyGroups] = {V::load(seen[i]), V::load(seen[i] + kFloatLanes),
-                               V::load(seen[i] + 2 * kFloatLanes), V::load(seen[i] + 3 * kFloatLanes)};
-      lanes.lanes[i] = largest(d);
-    }
-    V factors;
-    const V unit = scale_of(V::max_magnitudes(lanes), factors);
-    factors.store(factor);
-    for (std::size_t i = 0; i < step.n; ++i) {
-      for (std::size_t k = 0; k < kKeyTile; k += kFloatLanes)
-        (V::load(seen[i] + k) * V::broadcast(factor[i])).store(seen[i] + k);
-    }
-    encode_weights(step, [&](std::size_t i) -> const float* { return seen[i]; });
-    return unit;
-  }
   /// out[d] += weight·value
   void add_values(Step& step) {
     for (std::size_t b = 0; b < value_blocks_; ++b) {
-      encode_weights(step, b);
-      add_values(step.kv.values + b * kQ8BlockBytes, step.kv.next_values, step.weights, step.ranges, step.n,
+      const std::byte* const block = step.kv.values + b * kQ8BlockBytes;
+      weights_.encode(step, step.scores, V::load(step.growth), block, b, step.weights);
+      add_values(block, step.kv.next_values, step.weights, step.ranges, step.n,
                  scratch_.out + step.first * stride_ + b * 32);
     }
   }
@@ -355,7 +266,7 @@ class IntAttention : AttentionQueries<Isa> {
   [[gnu::noinline]] void add_groups(const std::byte* values, std::size_t ahead, const Weights& weights,
                                     std::size_t i, const KeyRange* keys, float* out) const {
     Dots::template multiply<Operand::Weights, Queries, Dots::kGroups>(
-        values, weights.operands + i * kWeightBytes, weights.starts + i, ahead,
+        values, weights.bytes + i * kWeightBytes, weights.starts + i, ahead,
         [&](std::size_t q, std::size_t g, const V& sums) CRIA_INLINE {
           if (keys != nullptr && keys[q].empty()) return;
           float* const to = out + q * stride_ + g * kFloatLanes;
@@ -365,6 +276,7 @@ class IntAttention : AttentionQueries<Isa> {
 
   std::size_t key_blocks_, value_blocks_;
   IntAttentionScratch work_;
+  IntWeights<Isa> weights_;
 };
 
 }  // namespace cria

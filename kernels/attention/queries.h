@@ -71,6 +71,19 @@ struct QueryBlock {
   alignas(64) float maximum[kFloatLanes];       ///< and up to and with it
 };
 
+/// A vector for each query of a block, until all are folded.
+template <class Isa>
+struct QueryLanes {
+  using V = F32x16<Isa>;
+  V lanes[kBlockQueries];
+  explicit QueryLanes(std::size_t n) {  // zeros after the first n
+    for (std::size_t i = n; i < kBlockQueries; ++i) lanes[i] = V::broadcast(0);
+  }
+  [[gnu::always_inline]] V operator()(int i) const {
+    return static_cast<std::size_t>(i) < kBlockQueries ? lanes[i] : V::broadcast(0);
+  }
+};
+
 /// The queries of one call: query i is head i % group of token token_begin + i / group.
 template <class Isa>
 class AttentionQueries {
@@ -138,16 +151,8 @@ class AttentionQueries {
     for (std::size_t i = 0; i < n * stride_; ++i) scratch_.out[i] = 0;
   }
 
-  /// A vector for each query of a block, until all are folded.
-  struct QueryLanes {
-    V lanes[kBlockQueries];
-    explicit QueryLanes(std::size_t n) {  // zeros after the first n
-      for (std::size_t i = n; i < kBlockQueries; ++i) lanes[i] = V::broadcast(0);
-    }
-    [[gnu::always_inline]] V operator()(int i) const {
-      return static_cast<std::size_t>(i) < kBlockQueries ? lanes[i] : V::broadcast(0);
-    }
-  };
+  using Lanes = QueryLanes<Isa>;
+
   /// Scores are capped, if they are to be, and what nobody sees is hidden; then the block's maxima are found.
   void find_maxima(QueryBlock& block, float (*scores)[kKeyTile]) const {
     const float* const factor = scratch_.factor + block.first;
@@ -155,7 +160,7 @@ class AttentionQueries {
     if (job_.softcap != 0)
       for (std::size_t i = 0; i < block.n; ++i) cap(scores[i], block.ranges.keys[i], factor[i]);
     if (!block.ranges.whole()) hide(block, scores);
-    QueryLanes largest(block.n);
+    Lanes largest(block.n);
     for (std::size_t i = 0; i < block.n; ++i) {
       const V scale = V::broadcast(block.scale[i]);
       V lane = V::broadcast(-__builtin_inff());
@@ -168,12 +173,12 @@ class AttentionQueries {
     }
     const V maximum = V::maxima(largest);
     maximum.store(block.tile_maximum);
-    max(V::load(scratch_.max + block.first), maximum).store(block.maximum);
+    max(maximum, V::load(scratch_.max + block.first)).store(block.maximum);  // of which NaN stays
   }
 
   /// scores become weights; sums and outputs are brought to the new maxima.
   void weigh(const QueryBlock& block, float (*scores)[kKeyTile]) {
-    QueryLanes sums(block.n);
+    Lanes sums(block.n);
     for (std::size_t i = 0; i < block.n; ++i) {
       V sum = V::broadcast(0);
       if (block.ranges.keys[i].empty()) {

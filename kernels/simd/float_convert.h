@@ -27,7 +27,7 @@ namespace cria {
 ///   select_less(a, b, x, y)  a < b ? x : y, lane by lane (y if a or b is NaN)
 ///   less_bits(a, b)     bit i: lane i of a is less than lane i of b
 ///   max_magnitude(a, b) the larger of two numbers without sign; NaN counts as larger than infinity
-///   scale2(x, n)        x * 2^n, rounded once, for integers |n| <= 252; a set without it has
+///   scale2(x, n)        (optional) x * 2^n, rounded once, for integers |n| <= 252
 ///   pow2(t)             2^n where t = n + 1.5*2^23 and -126 <= n <= 127
 ///   swap_pairs(x)       lanes 2i and 2i+1 exchanged (kSize > 1)
 ///   low_bf16, high_bf16(x)   the bfloat16 in the low (high) half of each lane's bits

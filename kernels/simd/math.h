@@ -43,10 +43,11 @@ template <class Isa>
   return scale2_down(exp_of_rest(clamped, n), n, bits);
 }
 
-/// e^x for x <= 0, or hardly above, or NaN, with half as many multiplications: relative error 2e-7 above 1e-9 and 5e-7
-/// everywhere above e^-87, which is what all below become.
+/// e^x for x <= 0 or NaN by three quarters of the multiplications: relative error below 2.5e-7 for x > -20, 5e-7 for
+/// x > -87; below that, e^-87.
 ///
-/// x = n*ln2 + r as above, ln2 in one piece; e^r of degree 5, the best for the relative error.
+/// x = n*ln2 + r as above, ln2 in one piece; e^r of degree 5, its last four
+/// coefficients the best for the relative error.
 template <class Isa>
 [[gnu::always_inline]] inline F32x16<Isa> exp_weight(const F32x16<Isa>& x) {
   using V = F32x16<Isa>;

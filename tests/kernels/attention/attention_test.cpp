@@ -253,28 +253,35 @@ class ExactAttention {
     return out;
   }
 
+  /// Σ weight·|value| of all keys but that one.
+  [[nodiscard]] double size_without(std::size_t key, std::size_t d) const {
+    double size = 0;
+    for (std::size_t i = 0; i < weight_.size(); ++i)
+      if (first_ + i != key) size += weight_[i] * std::abs(cache_.value(kv_head_, first_ + i, d));
+    return size;
+  }
+
   /// Scores up to about 10 carry head_dim roundings: 1e-5 of every weight; most values are of order 1. To that a Q8_0 cache
   /// adds what is rounded to integers:
   /// - a query, by half a step of amax/32512 in every dim. A score is wrong by at most e = step/2·Σ|key|·scale (a soft
   ///   cap makes it no larger), a weight over the sum of weights by a factor within exp(±2e), the sum of weights times
   ///   values by (exp(2e) - 1)·Σ weight·|value - sum|, in which a sink is a key of value 0;
-  /// - weights times their values' scales, d = |value|/|byte|, by half a step of the tile's largest weight times its
-  ///   largest scale/32512.
+  /// - weights times their values' scales, d = |value|/|byte|, by half a step of at most 16 times their maximum in the
+  ///   tile/32512.
   [[nodiscard]] double tolerance(std::size_t d, double exact) const {
-    double spread = sink_ * std::abs(exact), size = 0, rounded = 0, weight = 0, scale = 0, bytes = 0;
+    double spread = sink_ * std::abs(exact), size = 0, rounded = 0, largest = 0, bytes = 0;
     for (std::size_t i = 0; i < weight_.size(); ++i) {
       const std::size_t key = first_ + i;
       const double value = cache_.value(kv_head_, key, d);
       spread += weight_[i] * std::abs(value - exact);
       size += weight_[i] * std::abs(value);
       if (cache_.type != KvType::Q8_0) continue;
-      const auto [step, byte] = cache_.q8_value(kv_head_, key, d);
-      weight = std::max(weight, weight_[i]);
-      scale = std::max(scale, step);
+      const auto [scale, byte] = cache_.q8_value(kv_head_, key, d);
+      largest = std::max(largest, weight_[i] * scale);
       bytes += std::abs(byte);
       if ((key + 1) % kKeyTile != 0 && i + 1 < weight_.size()) continue;
-      rounded += weight * scale / kSteps / 2 * bytes;
-      weight = scale = bytes = 0;
+      rounded += 16 * largest / kSteps / 2 * bytes;
+      largest = bytes = 0;
     }
     const double base = 4e-5 * std::max(1.0, size);
     return cache_.type == KvType::Q8_0 ? base + std::expm1(2 * score_error_) * spread + rounded : base;
@@ -325,6 +332,28 @@ TEST(Attention, ValuesMayDifferInSize) {
   }
 }
 
+TEST(Attention, MuchWeightOfLittleValueHidesNobody) {  // as the first key of a text often has
+  AttentionShape shape{1, 1, 64, 64, 120, 9, 0};
+  for (const float outlier : {3e-2F, 1e-3F, 0.0F}) {
+    const Cache cache(shape, KvType::Q8_0, scalar_kernels(), outlier);
+    Queries queries(shape);
+    for (std::size_t i = 0; i < queries.q.size(); ++i)  // key 7 outweighs the others by about e^9
+      queries.q[i] = static_cast<float>(1.1 * cache.key(0, 7, i % shape.head_dim));
+    const Buffer<float> got = run(scalar_kernels(), cache, queries, shape.tokens);
+    for (std::size_t t = 0; t < shape.tokens; ++t) {
+      const ExactAttention exact(cache, queries, t, 0);
+      for (std::size_t d = 0; d < shape.value_dim; ++d) {
+        const double value = exact.value(d), rest = exact.size_without(7, d);
+        ASSERT_NEAR(got[t * shape.value_dim + d], value, std::abs(value) * 5e-4 + rest * 5e-3 + 1e-8)
+            << outlier << ", rest " << rest;
+      }
+    }
+    for (const KernelSet* set : available_kernels())
+      EXPECT_TRUE(run(*set, cache, queries, shape.tokens) == got && run(*set, cache, queries, 1) == got)
+          << set->isa;
+  }
+}
+
 TEST(Attention, WhatIsNoNumberStaysSoAndConcernsNobodyElse) {
   const AttentionShape shape{4, 2, 64, 64, 100, 30, 0};
   const std::size_t row = shape.heads * shape.value_dim, token = 11, head = 2;
@@ -340,6 +369,47 @@ TEST(Attention, WhatIsNoNumberStaysSoAndConcernsNobodyElse) {
           ASSERT_TRUE(std::isnan(got[i])) << set->isa;
         else
           ASSERT_EQ(got[i], expected[i]) << set->isa;
+      }
+    }
+  }
+}
+
+TEST(Attention, ASinkThatIsNoNumberStaysSo) {
+  const AttentionShape shape{4, 2, 64, 64, 58, 20, 7, 0, 0, true};
+  for (const KvType type : kKvTypes) {
+    const Cache cache(shape, type, scalar_kernels());
+    Queries queries(shape);
+    queries.sinks[1] = std::numeric_limits<float>::quiet_NaN();
+    for (const KernelSet* set : available_kernels()) {
+      for (const std::size_t tokens_per_call : {1, 20}) {
+        const Buffer<float> got = run(*set, cache, queries, tokens_per_call);
+        for (std::size_t i = 0; i < got.size(); ++i)
+          ASSERT_EQ(std::isnan(got[i]), i / shape.value_dim % shape.heads == 1) << set->isa;
+      }
+    }
+  }
+}
+
+TEST(Attention, ABadScaleConcernsOnlyThoseWhoSeeIt) {
+  const AttentionShape shape{2, 1, 64, 64, 100, 40, 30};
+  constexpr std::size_t kBad = 110;  // a position
+  const Queries queries(shape);
+  Cache cache(shape, KvType::Q8_0, scalar_kernels());
+  const Buffer<float> whole = run(scalar_kernels(), cache, queries, 40);
+  const std::size_t row = value_row_bytes(KvType::Q8_0, shape.value_dim), slot = kBad % kKeyTile;
+  std::byte* const scale = cache.v.data() + (kBad - slot) * row + slot * sizeof(F16Bits);  // of dims 0 to 31
+  for (const std::uint16_t bits : {0x7C00, 0x7E00}) {                                      // infinity, NaN
+    std::memcpy(scale, &bits, sizeof bits);
+    for (const KernelSet* set : available_kernels()) {
+      for (const std::size_t tokens_per_call : {1, 40}) {
+        const Buffer<float> got = run(*set, cache, queries, tokens_per_call);
+        for (std::size_t i = 0; i < got.size(); ++i) {
+          const std::size_t pos = shape.first_pos + i / (shape.heads * shape.value_dim);
+          if (pos >= kBad && shape.first_key(pos) <= kBad && i % shape.value_dim < 32)
+            ASSERT_TRUE(std::isnan(got[i])) << set->isa;
+          else
+            ASSERT_EQ(got[i], whole[i]) << set->isa;
+        }
       }
     }
   }
