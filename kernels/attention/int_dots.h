@@ -25,8 +25,7 @@ inline constexpr std::size_t kOperandValues = kind == Operand::Query ? 32 : kKey
 ///   kSigned<kind>  the bytes are brought back to their sign, and sums begin with 0
 ///   encode<kind>(x, factors, to)  n = kOperandValues<kind> values, sixteen a vector, as integers r = round(x*factor),
 ///                  |r| <= kOperandSteps, in 2n bytes, in the form that multiply wants; returns lanes whose sum is Σr
-///                  (kSigned: nothing of use). Where a product is NaN or
-///                  larger the integers are any
+///                  (kSigned: nothing of use). Where a product is larger or NaN the integers are any
 ///   multiply<kind, Queries, Groups>(bytes, a, start, ahead, put)  bytes: [Groups][n/4][16 columns][4]; a: Queries
 ///                  operands, one behind the other; put(query, group, V) receives start[query] + Σ r·byte (kSigned:
 ///                  Σ r·(byte - kQ8Bias)), as floats. bytes + ahead will be wanted soon

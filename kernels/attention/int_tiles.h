@@ -103,10 +103,9 @@ class IntAttention : AttentionQueries<Isa> {
       largest = max_magnitude(
           largest,
           abs(load_group<Isa>(q + i, job_.head_dim - i < kFloatLanes ? job_.head_dim - i : kFloatLanes)));
-    alignas(64) float lanes[4], scale[kFloatLanes], factor[kFloatLanes];
-    V::max_magnitude4(largest, largest, largest, largest, lanes);
+    alignas(64) float scale[kFloatLanes], factor[kFloatLanes];
     V factors;
-    operand_scale(V::broadcast(lanes[0]), factors).store(scale);
+    operand_scale(V::broadcast(largest.max_magnitude_lane()), factors).store(scale);
     factors.store(factor);
     scratch_.factor[slot] = scale[0] * job_.scale;
     for (std::size_t b = 0; b < key_blocks_; ++b) {
@@ -221,26 +220,13 @@ class IntAttention : AttentionQueries<Isa> {
 
   /// scores become weights beside the tile's largest score; sums and outputs are brought to the new maxima.
   void weigh(Step& step) {
-    Lanes sums(step.n);
-    for (std::size_t i = 0; i < step.n; ++i) {
-      V sum = V::broadcast(0);
-      if (!step.ranges.keys[i].empty()) {
-        float* const scores = step.scores[i];
-        // Beside a score of -infinity, not that itself: the weight is nothing then, not NaN.
-        const V scale = V::broadcast(step.scale[i]),
-                shift = max(V::broadcast(-__FLT_MAX__), V::broadcast(step.tile_maximum[i]));
-        CRIA_UNROLL
-        for (std::size_t k = 0; k < kKeyTile; k += kFloatLanes) {
-          const V weight = exp_weight(V::load(scores + k) * scale - shift);
-          weight.store(scores + k);
-          sum = sum + weight;
-        }
-      }
-      sums.lanes[i] = sum;
-    }
+    // Beside a score of -infinity, not that itself: the weight is nothing then, not NaN.
+    const V shift = max(V::broadcast(-__FLT_MAX__), V::load(step.tile_maximum));
+    const V sums =
+        Base::weigh(step, step.scores, shift, [](const V& x) CRIA_INLINE { return exp_weight(x); });
     const V growth = this->growth(step);
     growth.store(step.growth);
-    this->update(step, V::sums(sums) * growth);
+    this->update(step, sums * growth);
   }
 
   /// out[d] += weight·value

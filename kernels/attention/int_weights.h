@@ -51,14 +51,12 @@ class IntWeights {
   void divide_scales(const std::byte* values, std::size_t block) {
     V d[kGroups];
     for (std::size_t g = 0; g < kGroups; ++g) d[g] = scales(values, g);
-    const V lane = largest(d), low = least(d), negative = V::broadcast(0) - low;
-    alignas(64) float high[4], lowest[4], unit[kFloatLanes];
-    V::max_magnitude4(lane, lane, lane, lane, high);
-    V::max4(negative, negative, negative, negative, lowest);
+    const float highest = largest(d).max_magnitude_lane(), lowest = -(V::broadcast(0) - least(d)).max_lane();
+    alignas(64) float unit[kFloatLanes];
     V factor;
-    operand_scale(V::broadcast(high[0]), factor).store(unit);
+    operand_scale(V::broadcast(highest), factor).store(unit);
     units_[block] = unit[0];
-    uneven_[block] = is_uneven(-lowest[0], high[0]) ? 1 : 0;
+    uneven_[block] = is_uneven(lowest, highest) ? 1 : 0;
     for (std::size_t g = 0; g < kGroups; ++g)
       (d[g] * factor).store(steps_ + block * kKeyTile + g * kFloatLanes);
   }

@@ -176,24 +176,27 @@ class AttentionQueries {
     max(maximum, V::load(scratch_.max + block.first)).store(block.maximum);  // of which NaN stays
   }
 
-  /// scores become weights; sums and outputs are brought to the new maxima.
-  void weigh(const QueryBlock& block, float (*scores)[kKeyTile]) {
+  /// scores become weights, e^(score - the query's shift) by exp; returns their sums, by query.
+  template <class Exp>
+  [[gnu::always_inline]] static V weigh(const QueryBlock& block, float (*scores)[kKeyTile], const V& shift,
+                                        Exp exp) {
+    alignas(64) float shifts[kFloatLanes];
+    shift.store(shifts);
     Lanes sums(block.n);
     for (std::size_t i = 0; i < block.n; ++i) {
       V sum = V::broadcast(0);
-      if (block.ranges.keys[i].empty()) {
-        sums.lanes[i] = sum;
-        continue;
-      }
-      const V scale = V::broadcast(block.scale[i]), shift = V::broadcast(block.maximum[i]);
-      for (std::size_t k = 0; k < kKeyTile; k += kFloatLanes) {
-        const V weight = exp_down(V::load(scores[i] + k) * scale - shift);
-        weight.store(scores[i] + k);
-        sum = sum + weight;
+      if (!block.ranges.keys[i].empty()) {
+        const V scale = V::broadcast(block.scale[i]), own = V::broadcast(shifts[i]);
+        CRIA_UNROLL
+        for (std::size_t k = 0; k < kKeyTile; k += kFloatLanes) {
+          const V weight = exp(V::load(scores[i] + k) * scale - own);
+          weight.store(scores[i] + k);
+          sum = sum + weight;
+        }
       }
       sums.lanes[i] = sum;
     }
-    update(block, V::sums(sums));
+    return V::sums(sums);
   }
 
   /// By query: e^(the tile's largest score - the largest so far). 1 where nothing is seen.

@@ -174,7 +174,8 @@ class Attention : AttentionQueries<Isa> {
         {this->rows_ + first, job_.head_dim, kv.keys, kv.key_stride, scores[0], kKeyTile, true, kv.key_bytes},
         all.begin / kFloatLanes, (all.end + kFloatLanes - 1) / kFloatLanes);
     this->find_maxima(block, scores);
-    this->weigh(block, scores);
+    this->update(block, this->weigh(block, scores, V::load(block.maximum),
+                                    [](const V& x) CRIA_INLINE { return exp_down(x); }));
   }
 
   /// out[d] += weight·value, keys increasing for every query: those that

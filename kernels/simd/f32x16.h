@@ -175,8 +175,9 @@ struct F32x16 {
 
   /// l[i] += l[i+8], then l[i+4], l[i+2], l[i+1].
   [[nodiscard]] float sum() const { return fold(add); }
-  /// Largest lane by the same tree.
+  /// Largest lane, or magnitude of lanes without sign, by the same tree.
   [[nodiscard]] float max_lane() const { return fold(larger); }
+  [[nodiscard]] float max_magnitude_lane() const { return fold(larger_magnitude); }
   /// out[i] = the sum, largest lane or largest magnitude of the i-th of four.
   static void sum4(const F32x16& a, const F32x16& b, const F32x16& c, const F32x16& d, float* out) {
     fold4(add, a, b, c, d, out);

@@ -46,8 +46,8 @@ template <class Isa>
 /// e^x for x <= 0 or NaN by three quarters of the multiplications: relative error below 2.5e-7 for x > -20, 5e-7 for
 /// x > -87; below that, e^-87.
 ///
-/// x = n*ln2 + r as above, ln2 in one piece; e^r of degree 5, its last four
-/// coefficients the best for the relative error.
+/// x = n*ln2 + r as above, ln2 in one piece; e^r of degree 5, its last four coefficients the best for
+/// the relative error.
 template <class Isa>
 [[gnu::always_inline]] inline F32x16<Isa> exp_weight(const F32x16<Isa>& x) {
   using V = F32x16<Isa>;
