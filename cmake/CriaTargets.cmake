@@ -32,6 +32,15 @@ function(cria_unity target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${CRIA_UNITY} UNITY_BUILD_BATCH_SIZE 12)
 endfunction()
 
+# cria_cold(TARGET): the target's own speed matters little, what it spends its time on is the rooms; so it is compiled quickly.
+# With sanitizers -O0 takes half the time of -O1.
+function(cria_cold target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=address" AND NOT CRIA_FUZZ)
+    target_compile_options(${target} PRIVATE -O0)
+  endif()
+endfunction()
+
 # cria_test(NAME LIBS rooms... SOURCES files...) makes one GoogleTest program, its cases known to ctest.
 function(cria_test name)
   cmake_parse_arguments(arg "" "" "LIBS;SOURCES" ${ARGN})
@@ -40,13 +49,12 @@ function(cria_test name)
   target_compile_definitions(${name} PRIVATE CRIA_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data"
                                              CRIA_DATA="${PROJECT_SOURCE_DIR}/data")
   cria_unity(${name})
-  # What tests spend their time on is the library.
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  cria_cold(${name})
   set(limit 300)
   if(CMAKE_CXX_FLAGS MATCHES "-fsanitize")
     set(limit 1500)  # everything is tens of times slower
     target_compile_definitions(${name} PRIVATE CRIA_TEST_SANITIZED)
     target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)  # as in tools/
   endif()
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT ${limit})
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES PROPERTIES TIMEOUT ${limit})
 endfunction()

@@ -18,6 +18,7 @@ namespace cria {
 
 OutputFile::OutputFile(std::string path, std::uint64_t bytes) : path_(std::move(path)) {
   find_target();
+  piece_.reserve(kPiece);
   require_space(bytes);
   file_ = open_temporary();
   if (file_ < 0) fail();

@@ -4,9 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
+#include <map>
 #include <random>
 #include <vector>
 
@@ -14,14 +17,22 @@
 
 namespace cria {
 
-/// The types of the list whose class satisfies a predicate, by id.
+/// Every type that a file may name, by id.
+inline const std::vector<DType>& all_types() {
+  static const std::vector<DType> all = [] {
+    std::vector<DType> types;
+    for (std::uint32_t id = 0; id < 0x1000; ++id)
+      if (const DTypeInfo* const info = find_dtype(id)) types.push_back(info->id);
+    return types;
+  }();
+  return all;
+}
+/// The types whose class satisfies a predicate, by id.
 template <class Predicate>
 std::vector<DType> types_where(Predicate predicate) {
   std::vector<DType> types;
-  for (std::uint32_t id = 0; id < 0x10000; ++id) {
-    const DTypeInfo* const info = find_dtype(id);
-    if (info != nullptr && predicate(info->dot)) types.push_back(info->id);
-  }
+  std::ranges::copy_if(all_types(), std::back_inserter(types),
+                       [&](DType type) { return predicate(dtype_info(type).dot); });
   return types;
 }
 
@@ -65,6 +76,13 @@ class Buffer {
   std::vector<T> memory_;
   std::size_t n_, first_ = 0;
 };
+
+/// Scratch of just so many bytes, kept for the next call of the same size: it is megabytes, which sanitizers take long to give
+/// and to take back. It holds what the kernel before left.
+inline Buffer<std::byte>& kept_buffer(std::size_t bytes) {
+  static std::map<std::size_t, Buffer<std::byte>> by_size;
+  return by_size.try_emplace(bytes, bytes).first->second;
+}
 
 /// Normal numbers from a seed, the same on every machine as far as the tests need.
 inline void fill_random(float* p, std::size_t n, std::uint32_t seed, float deviation = 1.0F) {

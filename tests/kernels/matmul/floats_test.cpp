@@ -101,7 +101,7 @@ void expect_prescribed(DType type, std::size_t rows, std::size_t cols, std::size
     }
   Buffer<std::byte> bytes(w.bytes.size(), 2);  // two bytes off any alignment that floats would like
   std::memcpy(bytes.data(), w.bytes.data(), w.bytes.size());
-  Buffer<std::byte> scratch(matmul_scratch_bytes(cols));
+  Buffer<std::byte>& scratch = kept_buffer(matmul_scratch_bytes(cols));
   for (const KernelSet* set : available_kernels()) {
     Buffer<float> out = copy_at(base, 0);
     const MatMulKernel kernel = set->matmul(type);

@@ -86,7 +86,7 @@ void expect_equal(DType type, ProductShape s, bool at_end, bool residual, Fill f
   Buffer<float> expected(s.tokens * (s.rows + 5)), base(expected.size());
   fill_random(base.data(), base.size(), 3);
   std::copy(base.begin(), base.end(), expected.begin());
-  Buffer<std::byte> scratch(matmul_scratch_bytes(cols));
+  Buffer<std::byte>& scratch = kept_buffer(matmul_scratch_bytes(cols));
   const auto run = [&](const MatMulKernel& kernel, Buffer<float>& out, const std::byte* laid_out = nullptr) {
     MatMulJob job{weights.data(), row_bytes,  s.rows,     cols,
                   &in.acts,       out.data(), s.rows + 5, residual ? out.data() : nullptr};
