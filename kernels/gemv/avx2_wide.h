@@ -102,7 +102,8 @@ class Avx2WideGemv {
 
  public:
   using Lanes = RowLanes<Avx2>;
-  static constexpr bool kLongStreams = !requires { W::kNeighbours; };
+  static constexpr Reading kReading = requires { W::kNeighbours; }
+  ? Reading::InOrder : Reading::Streams;
 
   static void run(const std::byte* const (&rows)[kRowGroup], const std::byte* ahead, const Activations& x,
                   std::size_t token, __m256 (&acc)[1]) {
@@ -124,7 +125,7 @@ class Avx2WideGemv {
     __m256i sums[kRowGroup], mins[kRowGroup];
     const auto row = [&](std::size_t r) CRIA_INLINE {
       const std::byte* const p = rows[r] + offset;
-      if constexpr (!kLongStreams) {
+      if constexpr (kReading == Reading::InOrder) {
         fetch_far<sizeof(Block), 1>(ahead + r * sizeof(Block), 0);
         fetch_near<sizeof(Block)>(p);
       }

@@ -1,6 +1,4 @@
-// How products of few tokens read weights. Several rows are read side by side: neighbours, each where no prefetcher expects
-// it, while in memory they follow one another, so that they are fetched in the order in which they lie; or rows far apart,
-// which the processor's prefetchers follow by themselves.
+// How products of few tokens read weights: several rows side by side, in one of the ways that Reading lists.
 #pragma once
 
 #include <algorithm>
@@ -9,6 +7,13 @@
 #include "kernels/simd/row_lanes.h"
 
 namespace cria {
+
+/// Which rows are read side by side, and who fetches them (measured: bench/README.md).
+enum class Reading {
+  InOrder,  ///< neighbours, each where no prefetcher expects it: what follows in memory is fetched, in its order
+  Streams,  ///< rows far apart (RowGroups): long streams, which the processor's prefetchers follow by themselves
+  FetchedStreams,  ///< the same, for processors that want the last step into the first-level cache from us (fetch_stream())
+};
 
 /// Rows that are multiplied side by side: n from `row` on, `apart` from each other.
 struct RowsTogether {
@@ -71,6 +76,13 @@ CRIA_INLINE inline void fetch_far(const std::byte* p, int part) {
 template <std::size_t Bytes>
 CRIA_INLINE inline void fetch_near(const std::byte* block) {
   for (std::size_t at = 0; at < Bytes; at += 64) __builtin_prefetch(block + 2 * Bytes + at, 0, 3);
+}
+
+/// What a row read as a stream wants soon: as much as its block at `block`, so far ahead that it comes in time.
+template <std::size_t Bytes>
+CRIA_INLINE inline void fetch_stream(const std::byte* block) {
+  constexpr std::size_t kAhead = 1024;  // 512: within the noise
+  for (std::size_t at = 0; at < Bytes; at += 64) __builtin_prefetch(block + kAhead + at, 0, 3);
 }
 
 }  // namespace cria

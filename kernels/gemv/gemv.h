@@ -14,8 +14,14 @@
 
 namespace cria {
 
+/// How lanes read the rows of T tokens. Several tokens wait for arithmetic, and weights are fetched meanwhile.
+template <class V, int T>
+constexpr Reading reading_of() {
+  return V::kLongStreams && T == 1 ? Reading::Streams : Reading::InOrder;
+}
+
 /// Walks the blocks of 8 rows for T tokens.
-template <class Isa, DType type, int T>
+template <class Isa, DType type, int T, Reading reading = reading_of<RowLanes<Isa>, T>()>
 class Gemv {
   using V = RowLanes<Isa>;
   using W = LaneType<V, type>;
@@ -38,8 +44,7 @@ class Gemv {
  public:
   using Lanes = V;
   using Rows = const std::byte* [kRowGroup];
-  /// See gemv_tokens(). Several tokens wait for arithmetic, and weights are fetched meanwhile.
-  static constexpr bool kLongStreams = V::kLongStreams && T == 1;
+  static constexpr Reading kReading = reading;
 
   /// acc[t] lane r = the product of row r and token first + t. ahead: as
   /// much as the eight rows, fetched meanwhile.
@@ -68,7 +73,9 @@ class Gemv {
   static void block(const Rows& rows, std::size_t offset, const std::byte* ahead, const Activations& x,
                     const std::int8_t* const (&tokens)[T], std::size_t first, std::size_t b,
                     Float8 (&acc)[T]) {
-    if constexpr (!kLongStreams) fetch_far<kRowGroup * W::kBytes, 1>(ahead, 0);
+    if constexpr (reading == Reading::InOrder) fetch_far<kRowGroup * W::kBytes, 1>(ahead, 0);
+    if constexpr (reading == Reading::FetchedStreams)
+      for (const std::byte* row : rows) fetch_stream<W::kBytes>(row + offset);
     Vec sums[T][kGroups][V::kPacks];
     for (std::size_t k = 0; k < V::kPacks; ++k) {
       W::weights(rows + k, offset, [&](int j, Vec w0, Vec w1) CRIA_INLINE {
@@ -153,9 +160,12 @@ class Gemv {
       }
       const auto add = [&](int j, Vec w0, Vec w1, auto sign) CRIA_INLINE {
         constexpr std::size_t kPack = kRowGroup * W::kBytes / V::kPacks;
-        if constexpr (!kLongStreams) {
+        const bool own = static_cast<std::size_t>(j) % V::kPacks == k;  // each row once
+        if constexpr (reading == Reading::InOrder) {
           fetch_far<kPack, 8>(ahead + k * kPack, j);
-          if (static_cast<std::size_t>(j) % V::kPacks == k) fetch_near<W::kBytes>(rows[j] + offset);
+          if (own) fetch_near<W::kBytes>(rows[j] + offset);
+        } else if constexpr (reading == Reading::FetchedStreams) {
+          if (own) fetch_stream<W::kBytes>(rows[j] + offset);
         }
         for (int t = 0; t < T; ++t) {
           const std::int8_t* q = values[t] + 32 * j;
@@ -209,13 +219,14 @@ class Gemv {
 template <class Isa, DType type>
 struct OneToken;
 
-/// Rows [row_begin, row_end) of a job for tokens [first, first + T) by a Gemv; kLongStreams: its rows are spread.
+/// Rows [row_begin, row_end) of a job for tokens [first, first + T) by a Gemv.
 template <class Kernel, int T>
 CRIA_FLATTEN void gemv_tokens(const MatMulJob& job, std::size_t row_begin, std::size_t row_end,
                               std::size_t first) {
   using V = typename Kernel::Lanes;
   const std::byte* const end = job.weights + row_end * job.row_bytes;
-  const RowGroups groups(row_begin, row_end, kRowGroup, Kernel::kLongStreams ? job.row_bytes : 0);
+  const RowGroups groups(row_begin, row_end, kRowGroup,
+                         Kernel::kReading == Reading::InOrder ? 0 : job.row_bytes);
   for (std::size_t group = 0; group < groups.size(); ++group) {
     const auto [r, n, apart] = groups[group];
     const std::byte* rows[kRowGroup];

@@ -158,11 +158,11 @@ CRIA_INLINE inline __m256i sum_halves(const __m512i (&v)[4]) {
 }
 
 /// A product of one token that goes from super-block to super-block, each of kBytes a row, by Kernel::super_block().
-template <class Kernel, std::size_t kBytes>
+template <class Kernel, std::size_t kBytes, Reading reading>
 class SuperBlocks {
  public:
   using Lanes = RowLanes<Avx512>;
-  static constexpr bool kLongStreams = Lanes::kLongStreams;
+  static constexpr Reading kReading = reading;
 
   /// As Gemv::run() for one token.
   static void run(const std::byte* const (&rows)[kRowGroup], const std::byte* ahead, const Activations& x,
@@ -178,9 +178,10 @@ class SuperBlocks {
   }
 };
 
-template <DType type>
-class WideGemv : public SuperBlocks<WideGemv<type>, sizeof(typename WideType<type>::Block)> {
-  friend class SuperBlocks<WideGemv, sizeof(typename WideType<type>::Block)>;
+template <DType type, Reading reading = Reading::InOrder>
+class WideGemv
+    : public SuperBlocks<WideGemv<type, reading>, sizeof(typename WideType<type>::Block), reading> {
+  friend class SuperBlocks<WideGemv, sizeof(typename WideType<type>::Block), reading>;
   using W = WideType<type>;
   using Block = typename W::Block;
   static constexpr bool kMins = Format<type>::kTraits.has_min;
@@ -200,9 +201,14 @@ class WideGemv : public SuperBlocks<WideGemv<type>, sizeof(typename WideType<typ
     };
     __m512i pairs[4], mins[4];
     unroll<4>([&](auto i) CRIA_INLINE {
-      fetch_far<kRowGroup * sizeof(Block), 4>(ahead, i);
-      fetch_near<sizeof(Block)>(rows[2 * i] + offset);
-      fetch_near<sizeof(Block)>(rows[2 * i + 1] + offset);
+      if constexpr (reading == Reading::InOrder) {
+        fetch_far<kRowGroup * sizeof(Block), 4>(ahead, i);
+        fetch_near<sizeof(Block)>(rows[2 * i] + offset);
+        fetch_near<sizeof(Block)>(rows[2 * i + 1] + offset);
+      } else {
+        fetch_stream<sizeof(Block)>(rows[2 * i] + offset);
+        fetch_stream<sizeof(Block)>(rows[2 * i + 1] + offset);
+      }
       const __m512i first = row(2 * i);
       pairs[i] = add_neighbours(first, row(2 * i + 1));
       if constexpr (kMins) {
@@ -227,11 +233,15 @@ struct LanesOfSeveral<Avx512> {
 
 template <DType type>
 struct OneToken<Avx512, type> {
-  using Type = Gemv<Avx512Parts<2>, type, 1>;
+  template <Reading reading>
+  using Reads = Gemv<Avx512Parts<2>, type, 1, reading>;
+  using Type = Reads<Reading::InOrder>;
 };
 template <DType type>
 requires(is_wide(type)) struct OneToken<Avx512, type> {
-  using Type = WideGemv<type>;
+  template <Reading reading>
+  using Reads = WideGemv<type, reading>;
+  using Type = Reads<Reading::InOrder>;
 };
 
 }  // namespace cria

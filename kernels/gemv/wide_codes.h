@@ -180,9 +180,10 @@ template <DType type>
 class CodedRows;
 
 template <DType type>
-class CodedGemv : public SuperBlocks<CodedGemv<type>, LaneType<RowLanes<Avx512>, type>::kBytes> {
+class CodedGemv
+    : public SuperBlocks<CodedGemv<type>, LaneType<RowLanes<Avx512>, type>::kBytes, Reading::InOrder> {
   static constexpr std::size_t kBytes = LaneType<RowLanes<Avx512>, type>::kBytes;
-  friend class SuperBlocks<CodedGemv, kBytes>;
+  friend class SuperBlocks<CodedGemv, kBytes, Reading::InOrder>;
   using Pair = CodedRows<type>;
   using Bytes = DigitBytes<typename Pair::Book>;
 

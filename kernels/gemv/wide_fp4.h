@@ -7,15 +7,16 @@
 
 namespace cria {
 
+template <Reading reading>
 class Mxfp4Gemv {
-  using Blocks = Gemv<Avx512Parts<2>, DType::MXFP4, 1>;
+  using Blocks = Gemv<Avx512Parts<2>, DType::MXFP4, 1, reading>;
   static constexpr std::size_t kStep = 4;  ///< blocks
   static constexpr std::size_t kStepBytes = kStep * sizeof(BlockMXFP4), kStepValues = kStep * 32;
   using Four = __m512i[4];
 
  public:
   using Lanes = RowLanes<Avx512>;
-  static constexpr bool kLongStreams = Lanes::kLongStreams;
+  static constexpr Reading kReading = reading;
 
   /// As Gemv::run() for one token.
   static void run(const std::byte* const (&rows)[kRowGroup], const std::byte* ahead, const Activations& x,
@@ -41,8 +42,13 @@ class Mxfp4Gemv {
     unroll<2>([&](auto half) CRIA_INLINE {
       Four raw, pairs;
       unroll<2>([&](auto i) CRIA_INLINE {
-        fetch_far<kRowGroup * kStepBytes, 4>(ahead, 2 * half + i);
         const std::byte* const* const row = rows + 4 * half + 2 * i;
+        if constexpr (reading == Reading::InOrder) {
+          fetch_far<kRowGroup * kStepBytes, 4>(ahead, 2 * half + i);
+        } else {
+          fetch_stream<kStepBytes>(row[0] + offset);
+          fetch_stream<kStepBytes>(row[1] + offset);
+        }
         const __m512i first = x.products(row[0] + offset, raw[2 * i]);
         const __m512i second = x.products(row[1] + offset, raw[2 * i + 1]);
         pairs[i] = _mm512_dpwssd_epi32(_mm512_setzero_si512(), _mm512_packs_epi32(first, second), ones);
@@ -123,7 +129,9 @@ class Mxfp4Gemv {
 
 template <>
 struct OneToken<Avx512, DType::MXFP4> {
-  using Type = Mxfp4Gemv;
+  template <Reading reading>
+  using Reads = Mxfp4Gemv<reading>;
+  using Type = Reads<Reading::InOrder>;
 };
 
 }  // namespace cria

@@ -2,7 +2,7 @@
 // token where avx512intel_gemv.cpp says so; all else is avx512vnni's.
 #include "kernels/gemm/avx512_intel.h"
 #include "kernels/gemm/gemm.h"
-#include "kernels/isa/instruction_set.h"
+#include "kernels/isa/avx512_variant.h"
 #include "kernels/matmul/integers.h"
 
 namespace cria {
@@ -39,11 +39,9 @@ MatMulFn few_kernel<Avx512Intel>(DType type) {
 
 namespace {
 
-KernelSet others() { return runs_here<Avx512Bf16>() ? kernels_of<Avx512Bf16>() : kernels_of<Avx512>(); }
-
 MatMulKernel matmul(DType type) {
   MatMulKernel kernel = int_matmul<Avx512Intel>(type);
-  if (kernel.run == nullptr) return others().matmul(type);
+  if (kernel.run == nullptr) return avx512_kernels().matmul(type);
   kernel.lay_out = with_dtype(type, [](auto t) {
     if constexpr (has_own_gemm<t>())
       return layout_of<GemmKernel<Avx512Intel>, panel_shape<Avx512Intel, t>()>();
@@ -56,10 +54,7 @@ MatMulKernel matmul(DType type) {
 
 template <>
 KernelSet kernels_of<Avx512Intel>() noexcept {
-  KernelSet set = others();
-  set.isa = Avx512Intel::name;
-  set.matmul = matmul;
-  return set;
+  return avx512_variant(Avx512Intel::name, matmul);
 }
 
 template <>
