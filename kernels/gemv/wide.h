@@ -178,6 +178,28 @@ class SuperBlocks {
   }
 };
 
+/// A product of one token that goes on by kStep blocks of 32 a row, by Kernel::step(), and in lanes where fewer are left.
+template <class Kernel, DType type, std::size_t kStep, Reading reading>
+class BlockSteps {
+ public:
+  using Lanes = RowLanes<Avx512>;
+  static constexpr Reading kReading = reading;
+
+  /// As Gemv::run() for one token.
+  static void run(const std::byte* const (&rows)[kRowGroup], const std::byte* ahead, const Activations& x,
+                  std::size_t token, __m256 (&acc)[1]) {
+    constexpr std::size_t kBytes = kStep * sizeof(typename Format<type>::Block);
+    acc[0] = _mm256_setzero_ps();
+    const std::size_t n_blocks = x.cols / 32, n_steps = n_blocks / kStep;
+    const std::int8_t* const q = x.q + token * x.q_stride();
+    const float* const d = x.d + token * n_blocks;
+    for (std::size_t i = 0; i < n_steps; ++i)
+      Kernel::step(rows, i * kBytes, ahead + i * kRowGroup * kBytes, q + i * kStep * 32, d + i * kStep,
+                   acc[0]);
+    Gemv<Avx512Parts<2>, type, 1, reading>::add_blocks(rows, ahead, x, token, n_steps * kStep, n_blocks, acc);
+  }
+};
+
 template <DType type, Reading reading = Reading::InOrder>
 class WideGemv
     : public SuperBlocks<WideGemv<type, reading>, sizeof(typename WideType<type>::Block), reading> {

@@ -8,30 +8,11 @@
 namespace cria {
 
 template <Reading reading>
-class Mxfp4Gemv {
-  using Blocks = Gemv<Avx512Parts<2>, DType::MXFP4, 1, reading>;
-  static constexpr std::size_t kStep = 4;  ///< blocks
-  static constexpr std::size_t kStepBytes = kStep * sizeof(BlockMXFP4), kStepValues = kStep * 32;
+class Mxfp4Gemv : public BlockSteps<Mxfp4Gemv<reading>, DType::MXFP4, 4, reading> {
+  friend class BlockSteps<Mxfp4Gemv, DType::MXFP4, 4, reading>;
+  static constexpr std::size_t kStepBytes = 4 * sizeof(BlockMXFP4);
   using Four = __m512i[4];
 
- public:
-  using Lanes = RowLanes<Avx512>;
-  static constexpr Reading kReading = reading;
-
-  /// As Gemv::run() for one token.
-  static void run(const std::byte* const (&rows)[kRowGroup], const std::byte* ahead, const Activations& x,
-                  std::size_t token, __m256 (&acc)[1]) {
-    acc[0] = _mm256_setzero_ps();
-    const std::size_t n_blocks = x.cols / 32, n_steps = n_blocks / kStep;
-    const std::int8_t* const q = x.q + token * x.q_stride();
-    const float* const d = x.d + token * n_blocks;
-    for (std::size_t i = 0; i < n_steps; ++i)
-      step(rows, i * kStepBytes, ahead + i * kRowGroup * kStepBytes, q + i * kStepValues, d + i * kStep,
-           acc[0]);
-    Blocks::add_blocks(rows, ahead, x, token, n_steps * kStep, n_blocks, acc);
-  }
-
- private:
   CRIA_INLINE static void step(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
                                const std::byte* ahead, const std::int8_t* q, const float* d, __m256& acc) {
     const Values x(q);

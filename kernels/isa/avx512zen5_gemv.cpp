@@ -4,6 +4,7 @@
 #include "kernels/gemv/wide_codes_iq3.h"
 #include "kernels/gemv/wide_fp4.h"
 #include "kernels/gemv/wide_k.h"
+#include "kernels/gemv/wide_q8.h"
 #include "kernels/matmul/integers.h"
 
 namespace cria {
