@@ -71,8 +71,8 @@ struct KvStoreJob;    // kernels/attention/kv_layout.h
 
 /// Every kernel of one instruction set.
 struct KernelSet {
-  std::string_view
-      isa;  ///< "scalar", "avx2", "avxvnni", "avx512vnni", "avx512intel", "avx512zen5", "amx", "neon"
+  /// "scalar", "avx2", "avxvnni", "avx512vnni", "avx512intel", "avx512zen5", "amx", "neon"
+  std::string_view isa;
   MatMulKernel (*matmul)(DType type);
 
   /// How weights of a type are made; null: no encoder.

@@ -102,8 +102,8 @@ class Avx2WideGemv {
 
  public:
   using Lanes = RowLanes<Avx2>;
-  static constexpr Reading kReading = requires { W::kNeighbours; }
-  ? Reading::InOrder : Reading::Streams;
+  static constexpr bool kNeighbours = requires { W::kNeighbours; };
+  static constexpr Reading kReading = kNeighbours ? Reading::InOrder : Reading::Streams;
 
   static void run(const std::byte* const (&rows)[kRowGroup], const std::byte* ahead, const Activations& x,
                   std::size_t token, __m256 (&acc)[1]) {

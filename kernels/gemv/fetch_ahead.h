@@ -81,7 +81,7 @@ CRIA_INLINE inline void fetch_near(const std::byte* block) {
 /// What a row read as a stream wants soon: as much as its block at `block`, so far ahead that it comes in time.
 template <std::size_t Bytes>
 CRIA_INLINE inline void fetch_stream(const std::byte* block) {
-  constexpr std::size_t kAhead = 1024;  // 512: within the noise
+  constexpr std::size_t kAhead = 1024;  // 512 and 1536 are slower (bench/README.md)
   for (std::size_t at = 0; at < Bytes; at += 64) __builtin_prefetch(block + kAhead + at, 0, 3);
 }
 

@@ -21,7 +21,7 @@ namespace cria {
 inline const std::vector<DType>& all_types() {
   static const std::vector<DType> all = [] {
     std::vector<DType> types;
-    for (std::uint32_t id = 0; id < 0x1000; ++id)
+    for (std::uint32_t id = 0; id < 0x10000; ++id)
       if (const DTypeInfo* const info = find_dtype(id)) types.push_back(info->id);
     return types;
   }();
