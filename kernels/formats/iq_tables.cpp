@@ -380,14 +380,30 @@ constexpr std::array<Entry, N> expand(const std::array<std::uint16_t, N>& codes,
   return entries;
 }
 
-template <std::size_t N>
+template <int bits, std::size_t N>
 constexpr CodePlanes<N> split(const std::array<std::uint16_t, N>& codes) {
   CodePlanes<N> planes{};
   for (std::size_t i = 0; i < N; ++i) {
-    planes.low[i] = static_cast<std::uint8_t>(codes[i] & 255);
-    planes.high[i] = static_cast<std::uint8_t>(codes[i] >> 8);
+    planes.low[i] = static_cast<std::uint8_t>(codes[i] & ((1U << bits) - 1));
+    planes.high[i] = static_cast<std::uint8_t>(codes[i] >> bits);
   }
   return planes;
+}
+
+// Throws (does not compile) where a window changes twice.
+constexpr HighWindows windows(const std::array<std::uint8_t, 2048>& high) {
+  HighWindows out{};
+  for (std::size_t w = 0; w < 128; ++w) {
+    const std::size_t begin = 16 * w, end = begin + 16;
+    std::size_t change = begin;
+    while (change < end && high[change] == high[begin]) ++change;
+    for (std::size_t i = change; i < end; ++i)
+      if (high[i] != high[end - 1]) throw "a third code";
+    out.first[w] = high[begin];
+    out.second[w] = high[end - 1];
+    out.change[w] = static_cast<std::uint8_t>(change % 256);
+  }
+  return out;
 }
 
 }  // namespace
@@ -401,10 +417,12 @@ constinit const std::array<std::uint32_t, 256> kIq3xxsGrid =
 constinit const std::array<std::uint32_t, 512> kIq3sGrid = expand<std::uint32_t>(kIq3sCodes, 3, kIq3sLevels);
 constinit const std::array<std::uint64_t, 2048> kIq1Grid = expand<std::uint64_t>(kIq1AllCodes, 2, kIq1Levels);
 
-constinit const CodePlanes<256> kIq2xxsPlanes = split(kIq2xxsCodes);
-constinit const CodePlanes<512> kIq2xsPlanes = split(kIq2xsCodes);
-constinit const CodePlanes<1024> kIq2sPlanes = split(kIq2sCodes);
-constinit const CodePlanes<256> kIq3xxsPlanes = split(kIq3xxsCodes);
-constinit const CodePlanes<512> kIq3sPlanes = split(kIq3sCodes);
-constinit const CodePlanes<2048> kIq1Planes = split(kIq1AllCodes);
+constinit const CodePlanes<256> kIq2xxsPlanes = split<8>(kIq2xxsCodes);
+constinit const CodePlanes<512> kIq2xsPlanes = split<8>(kIq2xsCodes);
+constinit const CodePlanes<1024> kIq2sPlanes = split<8>(kIq2sCodes);
+constinit const CodePlanes<256> kIq3xxsPlanes = split<6>(kIq3xxsCodes);
+constinit const CodePlanes<512> kIq3sPlanes = split<6>(kIq3sCodes);
+constinit const CodePlanes<2048> kIq1Planes = split<8>(kIq1AllCodes);
+constinit const HighWindows kIq1High = windows(split<8>(kIq1AllCodes).high);
+
 }  // namespace cria

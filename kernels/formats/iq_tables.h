@@ -16,9 +16,9 @@ extern const std::array<std::uint32_t, 256> kIq3xxsGrid;  ///< magnitudes 4, 12,
 extern const std::array<std::uint32_t, 512> kIq3sGrid;    ///< magnitudes 1, 3, 5 … 15
 extern const std::array<std::uint64_t, 2048> kIq1Grid;    ///< -8, 0, 8 as int8: eight times the format's grid
 
-/// A codebook as the codes that it is made of, in two planes: digit g of entry i is the g-th two bits (groups
-/// of eight) or three bits (groups of four) of low[i] + 256*high[i] and names one of the levels below. For
-/// lookups by byte permutations.
+/// A codebook as the codes that it is made of, in two planes for lookups by byte permutations. A digit names one of the levels
+/// below. Groups of eight: digits of two bits, the first four of entry i in low[i], the lowest first, the others in high[i].
+/// Groups of four: digits of three bits, two and two.
 template <std::size_t N>
 struct CodePlanes {
   alignas(64) std::array<std::uint8_t, N> low, high;
@@ -29,6 +29,13 @@ extern const CodePlanes<1024> kIq2sPlanes;
 extern const CodePlanes<256> kIq3xxsPlanes;
 extern const CodePlanes<512> kIq3sPlanes;
 extern const CodePlanes<2048> kIq1Planes;
+
+/// IQ1's high plane by windows of sixteen entries, in which it changes once at most, since codes are in order: first[w], and
+/// second[w] from the entry on whose low byte is change[w].
+struct HighWindows {
+  alignas(64) std::array<std::uint8_t, 128> first, second, change;
+};
+extern const HighWindows kIq1High;
 
 inline constexpr std::array<std::int8_t, 3> kIq2Levels = {8, 25, 43};
 inline constexpr std::array<std::int8_t, 8> kIq3xxsLevels = {4, 12, 20, 28, 36, 44, 52, 62};

@@ -1,11 +1,7 @@
-// Products of one token on AVX-512 for codebook types, a row's 256 columns at a time: the codes of its 32 or 64 entries are
-// looked up by permutations, and their digits become bytes by two more, so that nothing is loaded entry by entry.
-//
-// Quadword q of a block's codes has those of columns 32q … 32q + 31 (IQ3: of two registers, sixteen columns each). Shifts
-// within quadwords give register j of four the digits of columns 32q + 8j … 32q + 8j + 7: activations come in that order. So
-// all sums of a quadword share the scales of its 32 columns, one or two. What does not fill a register (indices of two bits a
-// column, signs) is decoded for two rows together: lane l has columns 64l … 64l + 63, in its low half of the first row, in its
-// high half of the second.
+// Products of one token on AVX-512 for codebook types. The entries of two rows' blocks (IQ3: of one's) are looked up together,
+// 64 in a register: their codes by permutations, then value j of each by one more, which takes two or three digits of a code at
+// once. So nothing is loaded entry by entry, and a register holds value j of entries 0 … 31 of both rows (IQ3: of entries 0 … 63):
+// activations come in that order. Four neighbours in it share their scale, or two and two.
 #pragma once
 
 #include "kernels/gemv/wide.h"
@@ -24,61 +20,105 @@ CRIA_INLINE inline __m512i load_bytes(const std::array<std::uint8_t, 64>& bytes)
   return _mm512_load_si512(bytes.data());
 }
 
-/// The bytes that digits of two bits (eight in a code) or three (four in a code) stand for.
+/// The codes of 64 entries in planes.
+struct EntryCodes {
+  __m512i low, high;
+};
+
+/// Values of entries whose codes have digits of two bits (eight in two bytes) or three (two in each byte).
 template <class Book>
 struct DigitBytes {
-  static constexpr bool kTwoBits = Book::levels.size() <= 4;
-  static constexpr std::size_t kRegisters =
-      kTwoBits ? 1 : 2;  ///< of codes: all of a quadword's, or the halves
-  template <std::size_t j>
-  CRIA_INLINE static __m512i of(const __m512i* codes) {
-    const __m512i digits = _mm512_multishift_epi64_epi8(load_bytes(kShifts<j>), codes[j * kRegisters / 4]);
-    return _mm512_permutexvar_epi8(digits,
-                                   _mm512_load_si512(RowLanes<Avx512>::kRepeated<Book::levels>.data()));
+  static constexpr int kBits = Book::levels.size() <= 4 ? 2 : 3;
+  static constexpr int kValues = kBits == 2 ? 8 : 4;  ///< of an entry
+  /// Value j of each.
+  template <int j>
+  CRIA_INLINE static __m512i of(const EntryCodes& codes) {
+    constexpr int kDigit = j % (kValues / 2);
+    const __m512i code = j < kValues / 2 ? codes.low : codes.high;
+    // A permutation sees six bits. What a shift brings in from the next byte is above them.
+    const __m512i seen = kDigit == 3 ? _mm512_srli_epi16(code, 2) : code;
+    return _mm512_permutexvar_epi8(seen, load_bytes(kLevels < kDigit == 3 ? 2 : kDigit >));
   }
 
  private:
-  template <std::size_t j>
-  alignas(64) static constexpr auto kShifts = bytes_by([](std::size_t i) {
-    return kTwoBits ? 16 * j + 2 * (i % 8) : 16 * (2 * (j % 2) + i % 8 / 4) + 3 * (i % 4);
+  /// What digit d of six bits stands for.
+  template <int d>
+  alignas(64) static constexpr auto kLevels = bytes_by([](std::size_t i) {
+    const std::size_t digit = i >> kBits * d & ((1U << kBits) - 1);
+    return digit < Book::levels.size() ? Book::levels[digit] : std::int8_t{0};
   });
 };
 
-/// The activations of a super-block in the order of the digits, and their negatives.
-class QuadwordValues {
+/// The activations of a super-block: register j has those that meet value j of the entries.
+template <int n>
+class EntryValues {
  public:
-  CRIA_INLINE explicit QuadwordValues(const std::int8_t* p) {
+  CRIA_INLINE explicit EntryValues(const std::int8_t* p) {
     __m512i in[4];
     unroll<4>([&](auto k) CRIA_INLINE { in[k] = _mm512_loadu_si512(p + 64 * k); });
-    unroll<4>([&](auto j) CRIA_INLINE {
-      const __m512i from = _mm512_setr_epi64(j, 4 + j, 8 + j, 12 + j, 0, 0, 0, 0);
-      const __m512i low = _mm512_permutex2var_epi64(in[0], from, in[1]),
-                    high = _mm512_permutex2var_epi64(in[2], from, in[3]);
-      q_[j] = _mm512_inserti64x4(low, _mm512_castsi512_si256(high), 1);
-      negative_[j] = _mm512_sub_epi8(_mm512_setzero_si512(), q_[j]);
+    constexpr int kEach = n / 2;  // values in a register below, of the entries of two
+    unroll<2>([&](auto i) CRIA_INLINE {
+      const __m512i from = load_bytes(kFrom<kEach * i>);
+      const __m512i first = _mm512_permutex2var_epi8(in[0], from, in[1]),
+                    second = _mm512_permutex2var_epi8(in[2], from, in[3]);
+      unroll<kEach>([&](auto j) CRIA_INLINE {
+        q_[kEach * i + j] = _mm512_permutex2var_epi64(first, _mm512_load_si512(kPart<j>.data()), second);
+      });
     });
+    unroll<n>([&](auto j) CRIA_INLINE { negative_[j] = _mm512_sub_epi8(_mm512_setzero_si512(), q_[j]); });
   }
-  /// sum + the products with w.
-  template <std::size_t j>
-  [[nodiscard]] CRIA_INLINE __m512i dot(__m512i sum, __m512i w) const {
-    return _mm512_dpbusd_epi32(sum, w, q_[j]);
-  }
-  /// The same with -w where `negative` says so.
-  template <std::size_t j>
-  [[nodiscard]] CRIA_INLINE __m512i dot(__m512i sum, __m512i w, __mmask64 negative) const {
-    return _mm512_dpbusd_epi32(sum, w, _mm512_mask_blend_epi8(negative, q_[j], negative_[j]));
+  [[nodiscard]] CRIA_INLINE __m512i operator[](int j) const { return q_[j]; }
+  /// Negative where bit j of an entry's signs is set.
+  template <int j>
+  [[nodiscard]] CRIA_INLINE __m512i with_signs(__m512i signs) const {
+    return _mm512_mask_blend_epi8(_mm512_test_epi8_mask(signs, _mm512_set1_epi8(static_cast<char>(1U << j))),
+                                  q_[j], negative_[j]);
   }
 
  private:
-  __m512i q_[4], negative_[4];
+  static constexpr std::size_t kEntries = 128 / n;  // in two registers
+  /// Values first, first + 1 … of the entries of two registers, one after the other.
+  template <int first>
+  alignas(64) static constexpr auto kFrom = bytes_by([](std::size_t i) {
+    return i % kEntries * n + first + i / kEntries;
+  });
+  /// Part j of one, then of the other register; all of that again where it does not fill a register.
+  template <std::size_t j>
+  alignas(64) static constexpr auto kPart = [] {
+    std::array<std::uint64_t, 8> from{};
+    constexpr std::size_t kPer = kEntries / 8;
+    for (std::size_t i = 0; i < 8; ++i) from[i] = i / kPer % 2 * 8 + j * kPer + i % kPer;
+    return from;
+  }();
+  __m512i q_[n], negative_[n];
 };
 
-CRIA_INLINE inline __m512i load32(const std::byte* p) {  ///< above are any
-  return _mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+CRIA_INLINE inline __m256i load32(const std::byte* p) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
 }
-/// Four times eight bytes of each of two rows to the lanes.
-CRIA_INLINE inline __m512i to_lanes(__m512i a, __m512i b) {
-  return _mm512_permutex2var_epi64(a, _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11), b);
+/// 32 bytes of each of two rows.
+CRIA_INLINE inline __m512i load32(const std::byte* a, const std::byte* b) {
+  return _mm512_inserti64x4(_mm512_castsi256_si512(load32(a)), load32(b), 1);
+}
+/// 16 bytes of each.
+CRIA_INLINE inline __m256i load16(const std::byte* a, const std::byte* b) {
+  const auto load = [](const std::byte* p)
+                        CRIA_INLINE { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); };
+  return _mm256_inserti128_si256(_mm256_castsi128_si256(load(a)), load(b), 1);
+}
+/// Eight bytes of each.
+CRIA_INLINE inline __m128i load8(const std::byte* a, const std::byte* b) {
+  return _mm_set_epi64x(load_bits<std::int64_t>(b), load_bits<std::int64_t>(a));
+}
+/// Eight bytes of each, four times.
+CRIA_INLINE inline __m512i repeat8(const std::byte* a, const std::byte* b) {
+  return _mm512_mask_set1_epi64(_mm512_set1_epi64(load_bits<std::int64_t>(a)), 0xF0,
+                                load_bits<std::int64_t>(b));
+}
+/// Nibble i at the bottom of byte i; what is above may be anything.
+CRIA_INLINE inline __m512i spread_nibbles(__m256i bytes) {
+  const __m512i words = _mm512_cvtepu8_epi16(bytes);
+  return _mm512_or_si512(words, _mm512_slli_epi16(words, 4));
 }
 /// 2s + 1 for an s of so many bits, where 2s lies in bits 1 … of each int32.
 template <int bits>
@@ -86,96 +126,57 @@ CRIA_INLINE inline __m512i odd_scales(__m512i twice) {
   constexpr int kMask = (2 << bits) - 2, kAndOr = 0xEA;  // (a & b) | c
   return _mm512_ternarylogic_epi32(twice, _mm512_set1_epi32(kMask), _mm512_set1_epi32(1), kAndOr);
 }
+/// The same of int16.
+template <int bits>
+CRIA_INLINE inline __m512i odd_scales16(__m512i twice) {
+  constexpr int kMask = (2 << bits) - 2, kAndOr = 0xEA;
+  return _mm512_ternarylogic_epi32(twice, _mm512_set1_epi16(kMask), _mm512_set1_epi16(1), kAndOr);
+}
 
-/// What the types' pairs of rows share. Scales are 2s + 1 for an s of four bits, in both int32 of a quadword.
-class CodedPair {
- public:
-  using Values = QuadwordValues;
-  /// What the sums of row r's registers 2h and 2h + 1 begin with.
-  template <std::size_t h>
-  [[nodiscard]] CRIA_INLINE __m512i begin(std::size_t /*r*/, const Values& /*x*/) const {
-    return _mm512_setzero_si512();
-  }
-  /// sum + the products of its register j.
-  template <std::size_t j>
-  [[nodiscard]] CRIA_INLINE __m512i dot(std::size_t r, const Values& x, __m512i sum, __m512i w) const {
-    return x.dot<j>(sum, w, _mm512_bitshuffle_epi64_mask(signs_[r], load_bytes(kSignBits<j>)));
-  }
+/// Signs of eight values from four times seven bits in each int32.
+CRIA_INLINE inline __m512i signs_of_sevens(__m512i sevens) {
+  return _mm512_permutex2var_epi8(_mm512_load_si512(kEvenSigns.data()), sevens,
+                                  _mm512_load_si512(kEvenSigns.data() + 64));
+}
+CRIA_INLINE inline __m512i signs_of_dwords(__m512i signs_scales) {
+  alignas(64) static constexpr auto kSevens =
+      bytes_by([](std::size_t i) { return 32 * (i % 8 / 4) + 7 * (i % 4); });
+  return signs_of_sevens(_mm512_multishift_epi64_epi8(load_bytes(kSevens), signs_scales));
+}
 
- protected:
-  /// Signs of each row in the order of columns.
-  CRIA_INLINE void take_signs(const std::byte* a, const std::byte* b) {
-    signs_[0] = _mm512_cvtepu32_epi64(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(a)));
-    signs_[1] = _mm512_cvtepu32_epi64(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(b)));
-  }
-  /// In the lanes, seven bits for each eight; what is above may be anything.
-  CRIA_INLINE void take_sevens(__m512i sevens) {
-    const __m512i signs = _mm512_permutex2var_epi8(_mm512_load_si512(kEvenSigns.data()), sevens,
-                                                   _mm512_load_si512(kEvenSigns.data() + 64));
-    signs_[0] = _mm512_unpacklo_epi32(signs, signs);
-    signs_[1] = _mm512_unpackhi_epi32(signs, signs);
-  }
-  /// In the lanes, int32 with four times seven bits and an s. scales: of the first row, of the second.
-  CRIA_INLINE void take_signs_scales(__m512i signs_scales, __m512i (&first)[1], __m512i (&second)[1]) {
-    take_sevens(_mm512_multishift_epi64_epi8(load_bytes(kSevens), signs_scales));
-    const __m512i scales = odd_scales<4>(_mm512_srli_epi32(signs_scales, 27));
-    first[0] = _mm512_unpacklo_epi32(scales, scales);
-    second[0] = _mm512_unpackhi_epi32(scales, scales);
-  }
-  /// The low and the high nibbles of eight bytes, one for each quadword.
-  CRIA_INLINE static void scales_of_nibbles(const std::byte* p, __m512i (&scales)[2]) {
-    const __m512i bytes = _mm512_maskz_permutexvar_epi8(0x1111'1111'1111'1111, load_bytes(kQuadword),
-                                                        _mm512_set1_epi64(load_bits<std::int64_t>(p)));
-    scales[0] = odd_scales<4>(_mm512_add_epi32(bytes, bytes));
-    scales[1] = odd_scales<4>(_mm512_srli_epi32(bytes, 3));
-  }
-
- private:
-  __m512i signs_[2];  // [row]: in each quadword's low int32, those of its columns
-
-  template <std::size_t j>
-  alignas(64) static constexpr auto kSignBits = bytes_by([](std::size_t i) { return 8 * j + i % 8; });
-  alignas(64) static constexpr auto kQuadword = bytes_by([](std::size_t i) { return i / 8; });
-  alignas(64) static constexpr auto kSevens = bytes_by([](std::size_t i) {
-    return 32 * (i % 8 / 4) + 7 * (i % 4);
-  });
-};
-
-/// Indices in the lanes: the low byte of each, and what is above it in one more.
+/// Indices of 64 entries: the low byte of each, and what is above it in the lowest bits of one more.
 struct CodedIndices {
   __m512i low, high;
 };
-/// The codes that two registers of indices name, in the order of the lanes' low halves and of their high halves.
+/// The codes that two registers of indices name, which share the loads of the tables.
 template <class Book>
-CRIA_INLINE inline void find_both(const CodedIndices& first, const CodedIndices& second, __m512i* first_codes,
-                                  __m512i* second_codes) {
-  RowLanes<Avx512>::CodesOf<Book, 1> found[2];
-  RowLanes<Avx512>::find_codes<2>(
-      0, [&](int p) CRIA_INLINE -> auto& { return found[p]; },
-      [&](int p) CRIA_INLINE { return p == 0 ? first.low : second.low; },
-      [&](int p) CRIA_INLINE { return p == 0 ? first.high : second.high; });
-  unroll<2>([&](auto i) CRIA_INLINE {
-    first_codes[i] = found[0].codes[i];
-    second_codes[i] = found[1].codes[i];
-  });
+CRIA_INLINE inline void find_codes(const CodedIndices& first, const CodedIndices& second,
+                                   EntryCodes& first_codes, EntryCodes& second_codes) {
+  __m512i low[2], high[2];
+  RowLanes<Avx512>::find_planes<Book>({first.low, second.low}, {first.high, second.high}, low, high);
+  first_codes = {low[0], high[0]};
+  second_codes = {low[1], high[1]};
 }
-/// The codes of two pairs of rows, which share the loads of the table.
-template <class Pair>
-CRIA_INLINE inline void find_pairs(Pair& first, Pair& second) {
-  __m512i a[2], b[2];
-  find_both<typename Pair::Book>(first.index, second.index, a, b);
-  unroll<2>([&](auto r) CRIA_INLINE { first.codes[r][0] = a[r], second.codes[r][0] = b[r]; });
+
+/// The products of 64 entries with signs, four neighbours in a sum.
+template <class Book>
+CRIA_INLINE inline __m512i signed_sums(const EntryCodes& codes, __m512i signs,
+                                       const EntryValues<DigitBytes<Book>::kValues>& x) {
+  __m512i sums[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+  unroll<DigitBytes<Book>::kValues>([&](auto j) CRIA_INLINE {
+    sums[j % 2] = _mm512_dpbusd_epi32(sums[j % 2], DigitBytes<Book>::template of<j>(codes),
+                                      x.template with_signs<j>(signs));
+  });
+  return _mm512_add_epi32(sums[0], sums[1]);
 }
 
 /// The blocks of two rows of a type (wide_codes_iq1.h, wide_codes_iq2.h, wide_codes_iq3.h):
 ///   Book                   its codebook, in planes
 ///   Values                 activations as it wants them
+///   kRegisters             of entries: one for both rows, or one for each
 ///   CodedRows(a, b)        decodes all but the codes of the blocks at a and b
 ///   find(first, second)    fills the codes of two pairs of rows
-///   codes[row][]           one register, or one for the first and one for the second half of each quadword
-///   scales[row][]          for the 32 columns of each quadword, or for 16 and 16
-///   begin<h>(row, x)       what the sums of registers 2h and 2h + 1 begin with
-///   dot<j>(row, x, sum, w) sum + the products of register j, of bytes w
+///   products<i>(x)         of register i, scaled: sixteen sums, of both rows eight and eight
 template <DType type>
 class CodedRows;
 
@@ -185,42 +186,40 @@ class CodedGemv
   static constexpr std::size_t kBytes = LaneType<RowLanes<Avx512>, type>::kBytes;
   friend class SuperBlocks<CodedGemv, kBytes, Reading::InOrder>;
   using Pair = CodedRows<type>;
-  using Bytes = DigitBytes<typename Pair::Book>;
+  static constexpr bool kShared = Pair::kRegisters == 1;
 
   CRIA_INLINE static void super_block(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
-                                      const std::byte* ahead, const std::int8_t* q,
-                                      const std::int16_t* /*sum*/, __m256 da, __m256& acc) {
-    const typename Pair::Values x(q);
-    __m512i pairs[4];
+                                      const std::byte* ahead, const std::int8_t* q, const std::int16_t* sum,
+                                      __m256 da, __m256& acc) {
+    const typename Pair::Values x(q, sum);
+    __m512i products[4];
     unroll<2>([&](auto i) CRIA_INLINE {
-      const std::byte* block[4];
       fetch_far<4 * kBytes, 1>(ahead + i * 4 * kBytes, 0);
-      unroll<4>([&](auto r) CRIA_INLINE {
-        block[r] = rows[4 * i + r] + offset;
-        fetch_near<kBytes>(block[r]);
-      });
-      Pair first(block[0], block[1]), second(block[2], block[3]);
+      // Rows r and r + 4 share registers, or r and r + 1 have their own.
+      constexpr int kNext = kShared ? 4 : 1, kStep = kShared ? 1 : 2;
+      const std::byte* const* const row = rows + (kShared ? 2 * i : 4 * i);
+      const auto block = [&](int r) CRIA_INLINE {
+        fetch_near<kBytes>(row[r] + offset);
+        return row[r] + offset;
+      };
+      Pair first(block(0), block(kNext)), second(block(kStep), block(kStep + kNext));
       Pair::find(first, second);
-      pairs[2 * i] = add_neighbours(row<0>(first, x), row<1>(first, x));
-      pairs[2 * i + 1] = add_neighbours(row<0>(second, x), row<1>(second, x));
+      products[2 * i] = pair(first, x);
+      products[2 * i + 1] = pair(second, x);
     });
-    const __m256 sums = _mm256_cvtepi32_ps(sum_rows(pairs));
+    const __m256 sums = _mm256_cvtepi32_ps(kShared ? sum_both(products) : sum_rows(products));
     acc = _mm256_fmadd_ps(_mm256_mul_ps(LaneType<RowLanes<Avx512>, type>::d(rows, offset), da), sums, acc);
   }
-  /// The products of a row's block, scaled, in sixteen sums.
-  template <std::size_t r>
-  CRIA_INLINE static __m512i row(const Pair& pair, const typename Pair::Values& x) {
-    constexpr std::size_t kScales = sizeof pair.scales[r] / sizeof(__m512i);
-    __m512i sums[2] = {pair.template begin<0>(r, x), pair.template begin<1>(r, x)};
-    unroll<4>([&](auto j) CRIA_INLINE {
-      __m512i& sum = sums[j / 2];
-      sum = pair.template dot<j>(r, x, sum, Bytes::template of<j>(pair.codes[r]));
-    });
-    if constexpr (kScales == 1) sums[0] = _mm512_add_epi32(sums[0], sums[1]);
-    __m512i total = _mm512_mullo_epi32(sums[0], pair.scales[r][0]);
-    if constexpr (kScales == 2)
-      total = _mm512_add_epi32(total, _mm512_mullo_epi32(sums[1], pair.scales[r][1]));
-    return total;
+  /// Of two rows: sixteen sums of both, or both added as neighbours.
+  CRIA_INLINE static __m512i pair(const Pair& rows, const typename Pair::Values& x) {
+    if constexpr (kShared) return rows.template products<0>(x);
+    if constexpr (!kShared) return add_neighbours(rows.template products<0>(x), rows.template products<1>(x));
+  }
+  /// The sums of eight rows; register i has those of row i and of row i + 4.
+  CRIA_INLINE static __m256i sum_both(const __m512i (&v)[4]) {
+    const __m512i lanes = add_pairs(add_neighbours(v[0], v[1]), add_neighbours(v[2], v[3]));
+    const __m512i sums = _mm512_add_epi32(lanes, _mm512_shuffle_i32x4(lanes, lanes, 0xB1));
+    return _mm512_castsi512_si256(_mm512_shuffle_i32x4(sums, sums, 0x88));
   }
 };
 

@@ -5,26 +5,14 @@
 
 namespace cria {
 
-/// Activations that meet entries of 0, 8 and 16 instead of -8 ± 1, ± 1 and 8 ± 1: -7 (plus) or -9 (minus) times their sums of four
-/// are what is missing.
-class TernaryValues : public QuadwordValues {
+/// Activations that meet entries of 0, 8 and 16 instead of -8 ± 1, ± 1 and 8 ± 1.
+class TernaryValues : public EntryValues<8> {
  public:
-  CRIA_INLINE explicit TernaryValues(const std::int8_t* p) : QuadwordValues(p) {
-    const __m512i none = _mm512_setzero_si512();
-    unroll<4>([&](auto j) CRIA_INLINE {
-      minus_[j] = _mm512_sub_epi32(none, dot<j>(none, _mm512_set1_epi8(9)));
-      plus_[j] = _mm512_sub_epi32(none, dot<j>(none, _mm512_set1_epi8(7)));
-    });
-  }
-  /// That of registers 2h and 2h + 1 together; minus: a bit for each quadword of the first and of the second.
-  template <std::size_t h>
-  [[nodiscard]] CRIA_INLINE __m512i begin(__mmask8 first_minus, __mmask8 second_minus) const {
-    return _mm512_add_epi32(_mm512_mask_blend_epi64(first_minus, plus_[2 * h], minus_[2 * h]),
-                            _mm512_mask_blend_epi64(second_minus, plus_[2 * h + 1], minus_[2 * h + 1]));
-  }
-
- private:
-  __m512i plus_[4], minus_[4];
+  /// sum: of sixteen neighbours each.
+  CRIA_INLINE TernaryValues(const std::int8_t* q, const std::int16_t* sum)
+      : EntryValues(q),
+        sums(_mm512_broadcast_i64x4(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(sum)))) {}
+  __m512i sums;  ///< of sixteen neighbours, for two rows
 };
 
 /// What IQ1 types share: eight times an entry of -1, 0 or 1, plus or minus one.
@@ -36,92 +24,105 @@ class CodedTernary {
     static constexpr std::size_t kSize = 2048;
   };
   using Values = TernaryValues;
-  CodedIndices index;
-  __m512i codes[2][1];
-  CRIA_INLINE static void find(CodedTernary& first, CodedTernary& second) { find_pairs(first, second); }
-  template <std::size_t j>
-  [[nodiscard]] CRIA_INLINE __m512i dot(std::size_t /*r*/, const Values& x, __m512i sum, __m512i w) const {
-    return x.dot<j>(sum, w);
+  static constexpr int kRegisters = 1;
+  CRIA_INLINE static void find(CodedTernary& first, CodedTernary& second) {
+    __m512i low[2];
+    RowLanes<Avx512>::find_plane<Book::kSize>(Book::planes.low.data(), {first.index_.low, second.index_.low},
+                                              {first.index_.high, second.index_.high}, low);
+    first.codes_ = {low[0], first.high_codes()};
+    second.codes_ = {low[1], second.high_codes()};
   }
 
  protected:
-  /// a, b: the low bytes of each row's indices. a_bits, b_bits: 16 bytes with three bits above each, four indices in 16 bits,
-  /// `step` from one to the next.
-  template <int step>
-  CRIA_INLINE void take_index(const std::byte* a, const std::byte* b, const std::byte* a_bits,
-                              const std::byte* b_bits) {
-    const __m256i words = _mm256_inserti128_si256(_mm256_castsi128_si256(load16(a_bits)), load16(b_bits), 1);
-    const __m512i dwords = _mm512_permutexvar_epi32(
-        _mm512_setr_epi32(0, 0, 4, 4, 1, 1, 5, 5, 2, 2, 6, 6, 3, 3, 7, 7), _mm512_castsi256_si512(words));
-    const __m512i high = _mm512_multishift_epi64_epi8(load_bytes(kBits<step>), dwords);
-    index = {to_lanes(load32(a), load32(b)), high};
-  }
-  CRIA_INLINE static __m128i load16(const std::byte* p) {
-    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  CodedIndices index_;
+  EntryCodes codes_;
+
+  template <int j>
+  [[nodiscard]] CRIA_INLINE __m512i digits() const {
+    return DigitBytes<Book>::of<j>(codes_);
   }
 
  private:
-  /// Four indices to sixteen bits.
-  template <int step>
-  alignas(64) static constexpr auto kBits = bytes_by([](std::size_t i) {
-    return 16 * (i % 8 / 4) + step * (i % 4);
-  });
+  /// The window's first or its second code.
+  [[nodiscard]] CRIA_INLINE __m512i high_codes() const {
+    constexpr int kSelect = 0xCA;  // a ? b : c
+    const __m512i window = _mm512_ternarylogic_epi32(_mm512_set1_epi8(0x0F), _mm512_srli_epi16(index_.low, 4),
+                                                     _mm512_slli_epi16(index_.high, 4), kSelect);
+    const auto find = [&](const auto& table) CRIA_INLINE {
+      return _mm512_permutex2var_epi8(_mm512_load_si512(table.data()), window,
+                                      _mm512_load_si512(table.data() + 64));
+    };
+    const __mmask64 is_second = _mm512_cmpge_epu8_mask(index_.low, find(kIq1High.change));
+    return _mm512_mask_blend_epi8(is_second, find(kIq1High.first), find(kIq1High.second));
+  }
 };
 template <>
 class CodedRows<DType::IQ1_S> : public CodedTernary {
  public:
-  __m512i scales[2][1];
   CRIA_INLINE CodedRows(const std::byte* a, const std::byte* b) {
     constexpr std::size_t kIndex = offsetof(BlockIQ1_S, index), kHigh = offsetof(BlockIQ1_S, hi);
-    take_index<3>(a + kIndex, b + kIndex, a + kHigh, b + kHigh);
-    take_row(0, a + kHigh);
-    take_row(1, b + kHigh);
+    const __m256i high = load16(a + kHigh, b + kHigh);
+    index_ = {load32(a + kIndex, b + kIndex),
+              _mm512_multishift_epi64_epi8(load_bytes(kThrees), _mm512_cvtepu32_epi64(high))};
+    const __m512i words = _mm512_cvtepu16_epi32(high);
+    minus_ = _mm512_test_epi32_mask(words, _mm512_set1_epi32(1 << 15));
+    scales_ = odd_scales<3>(_mm512_srli_epi32(words, 11));
   }
-  template <std::size_t h>
-  [[nodiscard]] CRIA_INLINE __m512i begin(std::size_t r, const Values& x) const {
-    return x.begin<h>(minus_[r], minus_[r]);
+  template <int>
+  [[nodiscard]] CRIA_INLINE __m512i products(const Values& x) const {
+    // Entries begin at zero instead of -7 (plus) or -9 (minus).
+    const __m512i times8 = _mm512_madd_epi16(x.sums, _mm512_set1_epi16(8)),
+                  once = _mm512_madd_epi16(x.sums, _mm512_set1_epi16(1)), none = _mm512_setzero_si512(),
+                  plus = _mm512_sub_epi32(once, times8),
+                  minus = _mm512_sub_epi32(none, _mm512_add_epi32(once, times8));
+    __m512i sums[2] = {_mm512_mask_blend_epi32(minus_, plus, minus), none};
+    unroll<8>([&](auto j) CRIA_INLINE { sums[j % 2] = _mm512_dpbusd_epi32(sums[j % 2], digits<j>(), x[j]); });
+    return _mm512_mullo_epi32(_mm512_add_epi32(sums[0], sums[1]), scales_);
   }
 
  private:
-  CRIA_INLINE void take_row(std::size_t r, const std::byte* high) {
-    const __m512i words = _mm512_cvtepu16_epi64(load16(high));
-    minus_[r] = _mm512_test_epi64_mask(words, _mm512_set1_epi64(1 << 15));
-    scales[r][0] = odd_scales<3>(_mm512_srli_epi32(_mm512_shuffle_epi32(words, _MM_PERM_CCAA), 11));
-  }
-  __mmask8 minus_[2];
+  __mmask16 minus_;  // of each 32 columns
+  __m512i scales_;
+  /// Four indices to sixteen bits.
+  alignas(64) static constexpr auto kThrees = bytes_by([](std::size_t i) {
+    return 16 * (i % 8 / 4) + 3 * (i % 4);
+  });
 };
 template <>
 class CodedRows<DType::IQ1_M> : public CodedTernary {
  public:
-  __m512i scales[2][2];
   CRIA_INLINE CodedRows(const std::byte* a, const std::byte* b) {
-    constexpr std::size_t kIndex = offsetof(BlockIQ1_M, index), kHigh = offsetof(BlockIQ1_M, hi);
-    take_index<4>(a + kIndex, b + kIndex, a + kHigh, b + kHigh);
-    take_row(0, a);
-    take_row(1, b);
+    constexpr std::size_t kIndex = offsetof(BlockIQ1_M, index), kHigh = offsetof(BlockIQ1_M, hi),
+                          kScales = offsetof(BlockIQ1_M, scales);
+    index_ = {load32(a + kIndex, b + kIndex), spread_nibbles(load16(a + kHigh, b + kHigh))};
+    scales_ =
+        odd_scales16<3>(_mm512_multishift_epi64_epi8(load_bytes(kThrees), repeat8(a + kScales, b + kScales)));
   }
-  template <std::size_t h>
-  [[nodiscard]] CRIA_INLINE __m512i begin(std::size_t r, const Values& x) const {
-    return x.begin<h>(minus<2 * h>(r), minus<2 * h + 1>(r));
+  template <int>
+  [[nodiscard]] CRIA_INLINE __m512i products(const Values& x) const {
+    // Entries begin at zero instead of -9, and plus adds 2. Sums of eight products fit in an int16.
+    const __m512i nines = _mm512_mullo_epi16(x.sums, _mm512_set1_epi16(-9));
+    const __m512i plus =
+        _mm512_maskz_mov_epi8(_mm512_testn_epi8_mask(index_.high, _mm512_set1_epi8(8)), _mm512_set1_epi8(2));
+    __m512i total = _mm512_dpwssd_epi32(_mm512_setzero_si512(), nines, scales_);
+    unroll<2>([&](auto half) CRIA_INLINE {
+      const auto pairs = [&](auto j) CRIA_INLINE {
+        return _mm512_maddubs_epi16(_mm512_add_epi8(digits<4 * half + j>(), plus), x[4 * half + j]);
+      };
+      const __m512i first = _mm512_add_epi16(pairs(std::integral_constant<int, 0>{}),
+                                             pairs(std::integral_constant<int, 1>{})),
+                    second = _mm512_add_epi16(pairs(std::integral_constant<int, 2>{}),
+                                              pairs(std::integral_constant<int, 3>{}));
+      total = _mm512_dpwssd_epi32(total, _mm512_add_epi16(first, second), scales_);
+    });
+    return total;
   }
 
  private:
-  template <std::size_t j>
-  [[nodiscard]] CRIA_INLINE __mmask8 minus(std::size_t r) const {
-    return _mm512_test_epi64_mask(high_[r], _mm512_set1_epi64(8 << 4 * j));
-  }
-  CRIA_INLINE void take_row(std::size_t r, const std::byte* p) {
-    high_[r] = _mm512_cvtepu16_epi64(load16(p + offsetof(BlockIQ1_M, hi)));
-    const __m512i words = _mm512_set1_epi64(load_bits<std::int64_t>(p + offsetof(BlockIQ1_M, scales)));
-    scales[r][0] = odd_scales<3>(_mm512_multishift_epi64_epi8(load_bytes(kScales<0>), words));
-    scales[r][1] = odd_scales<3>(_mm512_multishift_epi64_epi8(load_bytes(kScales<3>), words));
-  }
-  __m512i high_[2];  // four groups of four bits in each quadword
-
-  /// Three bits of two quadwords in each sixteen bits, to bits 1 … 3 of both int32.
-  template <std::size_t first>
-  alignas(64) static constexpr auto kScales = bytes_by([](std::size_t i) {
-    return (16 * (i / 16) + 6 * (i / 8 % 2) + first + 63) % 64;
+  __m512i scales_;  // of sixteen columns each
+  /// Four times three bits in each sixteen bits, to bits 1 … 3 of int16.
+  alignas(64) static constexpr auto kThrees = bytes_by([](std::size_t i) {
+    return (16 * (i / 8 % 4) + 3 * (i % 8 / 2) + 63) % 64;
   });
 };
 

@@ -5,62 +5,67 @@
 
 namespace cria {
 
-/// Which of a row's 64 indices lies at byte i, where the middle dwords of each lane are exchanged.
-constexpr std::size_t exchanged_index(std::size_t i) {
-  constexpr std::size_t kDwords[4] = {0, 2, 1, 3};
-  return i / 16 * 16 + 4 * kDwords[i / 4 % 4] + i % 4;
-}
-
-/// Of three bits a column: the 64 indices of a row fill a register. Codes of entries 8q … 8q + 3 come first, those of the
-/// four after them second.
+/// What IQ3 types share: the 64 entries of a row fill a register. Sixteen columns in a sum, 32 to a scale.
 template <DType type>
-struct CodedThreeBits : CodedPair {
+class CodedThreeBits {
+ public:
   using Book = typename LaneType<RowLanes<Avx512>, type>::Book;
-  __m512i codes[2][2];
-
-  CodedIndices index[2];
+  class Values : public EntryValues<4> {
+   public:
+    CRIA_INLINE Values(const std::int8_t* q, const std::int16_t* /*sum*/) : EntryValues(q) {}
+  };
+  static constexpr int kRegisters = 2;
   CRIA_INLINE static void find(CodedThreeBits& first, CodedThreeBits& second) {
-    find_both<Book>(first.index[0], first.index[1], first.codes[0], first.codes[1]);
-    find_both<Book>(second.index[0], second.index[1], second.codes[0], second.codes[1]);
+    for (CodedThreeBits* rows : {&first, &second})
+      find_codes<Book>(rows->index_[0], rows->index_[1], rows->codes_[0], rows->codes_[1]);
+  }
+  template <int i>
+  [[nodiscard]] CRIA_INLINE __m512i products(const Values& x) const {
+    return _mm512_mullo_epi32(signed_sums<Book>(codes_[i], signs_[i], x), scales_[i]);
   }
 
  protected:
-  CRIA_INLINE static __m512i exchanged(const std::byte* indices) {
-    return _mm512_shuffle_epi32(_mm512_loadu_si512(indices), _MM_PERM_DBCA);
-  }
+  CodedIndices index_[2];
+  __m512i signs_[2], scales_[2];  // four signs at the bottom of each byte
+  EntryCodes codes_[2];
 };
 template <>
 class CodedRows<DType::IQ3_XXS> : public CodedThreeBits<DType::IQ3_XXS> {
  public:
-  __m512i scales[2][1];
   CRIA_INLINE CodedRows(const std::byte* a, const std::byte* b) {
-    index[0] = {exchanged(a + offsetof(BlockIQ3_XXS, index)), _mm512_setzero_si512()};
-    index[1] = {exchanged(b + offsetof(BlockIQ3_XXS, index)), _mm512_setzero_si512()};
-    constexpr std::size_t kSigns = offsetof(BlockIQ3_XXS, signs_scale);
-    take_signs_scales(to_lanes(load32(a + kSigns), load32(b + kSigns)), scales[0], scales[1]);
+    constexpr std::size_t kIndex = offsetof(BlockIQ3_XXS, index),
+                          kSigns = offsetof(BlockIQ3_XXS, signs_scale);
+    const __m512i signs_scales = load32(a + kSigns, b + kSigns), signs = signs_of_dwords(signs_scales),
+                  scales = odd_scales<4>(_mm512_srli_epi32(signs_scales, 27));
+    unroll<2>([&](auto i) CRIA_INLINE {
+      index_[i] = {_mm512_loadu_si512((i == 0 ? a : b) + kIndex), _mm512_setzero_si512()};
+      signs_[i] = spread_nibbles(_mm512_extracti64x4_epi64(signs, i));
+      constexpr int k = 8 * i;
+      const __m512i twice = _mm512_setr_epi32(k, k, k + 1, k + 1, k + 2, k + 2, k + 3, k + 3, k + 4, k + 4,
+                                              k + 5, k + 5, k + 6, k + 6, k + 7, k + 7);
+      scales_[i] = _mm512_permutexvar_epi32(twice, scales);
+    });
   }
 };
 template <>
 class CodedRows<DType::IQ3_S> : public CodedThreeBits<DType::IQ3_S> {
  public:
-  __m512i scales[2][1];
   CRIA_INLINE CodedRows(const std::byte* a, const std::byte* b) {
-    take_row(0, a);
-    take_row(1, b);
-    take_signs(a + offsetof(BlockIQ3_S, signs), b + offsetof(BlockIQ3_S, signs));
+    unroll<2>([&](auto i) CRIA_INLINE {
+      const std::byte* const p = i == 0 ? a : b;
+      const __m512i high = _mm512_set1_epi64(load_bits<std::int64_t>(p + offsetof(BlockIQ3_S, index_hi)));
+      index_[i] = {_mm512_loadu_si512(p + offsetof(BlockIQ3_S, index)),
+                   _mm512_multishift_epi64_epi8(load_bytes(kBits), high)};
+      signs_[i] = spread_nibbles(load32(p + offsetof(BlockIQ3_S, signs)));
+      const auto nibbles = load_bits<std::int32_t>(p + offsetof(BlockIQ3_S, scales));
+      scales_[i] =
+          odd_scales<4>(_mm512_rolv_epi32(_mm512_set1_epi32(nibbles), _mm512_load_si512(kToBit1.data())));
+    });
   }
 
  private:
-  CRIA_INLINE void take_row(std::size_t r, const std::byte* p) {
-    const __m512i high = _mm512_set1_epi64(load_bits<std::int64_t>(p + offsetof(BlockIQ3_S, index_hi)));
-    index[r] = {exchanged(p + offsetof(BlockIQ3_S, index)),
-                _mm512_multishift_epi64_epi8(load_bytes(kBits), high)};
-    const auto nibbles = load_bits<std::int32_t>(p + offsetof(BlockIQ3_S, scales));
-    scales[r][0] =
-        odd_scales<4>(_mm512_rolv_epi32(_mm512_set1_epi32(nibbles), _mm512_load_si512(kToBit1.data())));
-  }
-  alignas(64) static constexpr auto kBits = bytes_by(exchanged_index);
-  /// How far to rotate eight nibbles, so that quadword q has the q-th in bits 1 … 4.
+  alignas(64) static constexpr auto kBits = bytes_by([](std::size_t i) { return i; });
+  /// How far to rotate eight nibbles, so that two int32 have each in bits 1 … 4.
   alignas(64) static constexpr auto kToBit1 = [] {
     std::array<std::uint32_t, 16> left{};
     for (std::uint32_t i = 0; i < 16; ++i) left[i] = (33 - 4 * (i / 2)) % 32;

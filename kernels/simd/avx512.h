@@ -136,21 +136,31 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
   template <int n, class Codes, class Index, class Top>
   CRIA_INLINE static void find_codes(std::size_t v, Codes codes, Index index, Top top) {
     using Book = typename std::remove_cvref_t<decltype(codes(0))>::TheBook;
-    __mmask64 bits[n][4];
-    Vec indices[n], low[n], high[n];
-    unroll<n>([&](auto p) CRIA_INLINE {
-      indices[p] = index(p);
-      bits[p][0] = _mm512_movepi8_mask(indices[p]);
-      bits[p][1] = _mm512_test_epi8_mask(top(p), splat8(1));
-      bits[p][2] = _mm512_test_epi8_mask(top(p), splat8(2));
-      bits[p][3] = _mm512_test_epi8_mask(top(p), splat8(4));
-    });
-    table_bytes<Book::kSize>(Book::planes.low.data(), indices, bits, low);
-    table_bytes<Book::kSize>(Book::planes.high.data(), indices, bits, high);
+    Vec indices[n], tops[n], low[n], high[n];
+    unroll<n>([&](auto p) CRIA_INLINE { indices[p] = index(p), tops[p] = top(p); });
+    find_planes<Book>(indices, tops, low, high);
     unroll<n>([&](auto p) CRIA_INLINE {
       codes(p).codes[2 * v] = zip_low8(low[p], high[p]);
       codes(p).codes[2 * v + 1] = zip_high8(low[p], high[p]);
     });
+  }
+  /// The same in planes.
+  template <class Book, int n>
+  CRIA_INLINE static void find_planes(const Vec (&index)[n], const Vec (&top)[n], Vec (&low)[n],
+                                      Vec (&high)[n]) {
+    find_plane<Book::kSize>(Book::planes.low.data(), index, top, low);
+    find_plane<Book::kSize>(Book::planes.high.data(), index, top, high);
+  }
+  /// out = table[index] for n registers, N bytes of table. index: the low bytes; top: what is above them, in the lowest bits.
+  template <std::size_t N, int n>
+  CRIA_INLINE static void find_plane(const std::uint8_t* table, const Vec (&index)[n], const Vec (&top)[n],
+                                     Vec (&out)[n]) {
+    __mmask64 bits[n][4];
+    unroll<n>([&](auto p) CRIA_INLINE {
+      bits[p][0] = _mm512_movepi8_mask(index[p]);
+      unroll<3>([&](auto i) CRIA_INLINE { bits[p][i + 1] = _mm512_test_epi8_mask(top[p], splat8(1 << i)); });
+    });
+    table_bytes<N>(table, index, bits, out);
   }
   template <class Book, std::size_t N, class F>
   CRIA_INLINE static void look_up(const Vec (&index)[N], const Vec (&top)[N], F&& f) {
@@ -311,10 +321,10 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
                     CRIA_INLINE { out[p] = _mm512_mask_blend_epi8(bits[p][kBit], out[p], upper[p]); });
     }
   }
-  /// Codes at the bottom of 64 bits (Bits = 2) or 32 bits (3): one byte per digit, its level.
+  /// Codes at the bottom of 64 bits (Bits = 2) or 32 bits (3, two to a byte): one byte per digit, its level.
   template <class Book, int Bits>
   static Vec digits(Vec codes) {
-    const Vec from = _mm512_set1_epi64(Bits == 2 ? 0x0E0C0A0806040200 : 0x2926232009060300);
+    const Vec from = _mm512_set1_epi64(Bits == 2 ? 0x0E0C0A0806040200 : 0x2B2823200B080300);
     const Vec levels = _mm512_load_si512(kRepeated<Book::levels>.data());
     return _mm512_permutexvar_epi8(_mm512_multishift_epi64_epi8(from, codes), levels);
   }
