@@ -84,7 +84,7 @@ class WideValues {
   __m512i q_[4], start_[4];
 };
 
-/// The types that are multiplied so by default. (wide_fp4.h and wide_codes.h are ways of their own; wide_iq.h is Intel's.)
+/// The types that are multiplied so by default. (wide_blocks.h, wide_q8.h and wide_codes.h are ways of their own; wide_iq.h is Intel's.)
 constexpr bool is_wide(DType type) {
   switch (type) {
     case DType::Q2_K:
@@ -192,10 +192,11 @@ class BlockSteps {
     acc[0] = _mm256_setzero_ps();
     const std::size_t n_blocks = x.cols / 32, n_steps = n_blocks / kStep;
     const std::int8_t* const q = x.q + token * x.q_stride();
+    const std::int16_t* const sum = x.sum + token * x.sum_stride();
     const float* const d = x.d + token * n_blocks;
     for (std::size_t i = 0; i < n_steps; ++i)
-      Kernel::step(rows, i * kBytes, ahead + i * kRowGroup * kBytes, q + i * kStep * 32, d + i * kStep,
-                   acc[0]);
+      Kernel::step(rows, i * kBytes, ahead + i * kRowGroup * kBytes, q + i * kStep * 32, sum + i * kStep,
+                   d + i * kStep, acc[0]);
     Gemv<Avx512Parts<2>, type, 1, reading>::add_blocks(rows, ahead, x, token, n_steps * kStep, n_blocks, acc);
   }
 };

@@ -13,7 +13,8 @@ class Q8Gemv : public BlockSteps<Q8Gemv<reading>, DType::Q8_0, 2, reading> {
   static constexpr std::size_t kBytes = sizeof(BlockQ8_0), kStepBytes = 2 * kBytes;
 
   CRIA_INLINE static void step(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
-                               const std::byte* ahead, const std::int8_t* q, const float* d, __m256& acc) {
+                               const std::byte* ahead, const std::int8_t* q, const std::int16_t* /*sum*/,
+                               const float* d, __m256& acc) {
     const __m512i x = _mm512_loadu_si512(q), bias = _mm512_set1_epi8(-128), zero = _mm512_setzero_si512();
     const __m512i start = _mm512_sub_epi32(zero, _mm512_dpbusd_epi32(zero, bias, x));
     __m512i pairs[4], scales = zero;

@@ -1,8 +1,8 @@
 // The products of one token that avx512zen5 does otherwise than avx512vnni: it reads rows as long streams.
+#include "kernels/gemv/wide_blocks.h"
 #include "kernels/gemv/wide_codes_iq1.h"
 #include "kernels/gemv/wide_codes_iq2.h"
 #include "kernels/gemv/wide_codes_iq3.h"
-#include "kernels/gemv/wide_fp4.h"
 #include "kernels/gemv/wide_k.h"
 #include "kernels/gemv/wide_q8.h"
 #include "kernels/matmul/integers.h"

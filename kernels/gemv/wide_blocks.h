@@ -1,0 +1,311 @@
+// Types of nibbles in blocks of 32 times one token on AVX-512: four blocks of a row in a register, a lane each, so that a row's
+// 128 columns are two loads and no inserts, their sums are transposed together and the scales of 32 blocks become floats together.
+#pragma once
+
+#include "kernels/gemv/wide.h"
+#include "kernels/lanes/fp4.h"
+#include "kernels/lanes/iq4.h"
+
+namespace cria {
+
+/// The bytes of four blocks of a row.
+template <class Block>
+class FourBlocks {
+ public:
+  static constexpr std::size_t kBytes = 4 * sizeof(Block);
+  __m512i start, end;  ///< the first 64 bytes, and the last kEnd
+
+  CRIA_INLINE explicit FourBlocks(const std::byte* p) : start(_mm512_loadu_si512(p)) {
+    const std::byte* const last = p + kBytes - kEnd;
+    if constexpr (kEnd == 4) end = _mm512_castsi128_si512(_mm_loadu_si32(last));
+    if constexpr (kEnd == 8) end = _mm512_castsi128_si512(_mm_loadu_si64(last));
+    if constexpr (kEnd == 16)
+      end = _mm512_castsi128_si512(_mm_loadu_si128(reinterpret_cast<const __m128i*>(last)));
+    if constexpr (kEnd == 32)
+      end = _mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(last)));
+  }
+  /// Those that places() names.
+  template <const auto& places>
+  [[nodiscard]] CRIA_INLINE __m512i bytes() const {
+    return _mm512_permutex2var_epi8(start, _mm512_load_si512(places.data()), end);
+  }
+  /// For byte i of lane b: where byte from(i) of block b is.
+  template <class From>
+  static constexpr std::array<std::uint8_t, 64> places(From from) {
+    std::array<std::uint8_t, 64> at{};
+    for (std::size_t i = 0; i < 64; ++i) {
+      const std::size_t byte = i / 16 * sizeof(Block) + from(i % 16);
+      at[i] = static_cast<std::uint8_t>(byte < 64 ? byte : byte - (kBytes - kEnd) + 64);
+    }
+    return at;
+  }
+
+ private:
+  static constexpr std::size_t kEnd = std::bit_ceil(kBytes - 64);
+};
+
+/// Float16 of four rows, in lane b those of block b: word kFirst + b * kApart of each row.
+template <int kFirst, int kApart>
+CRIA_INLINE inline __m512 floats_of(const __m512i (&rows)[4]) {
+  alignas(64) static constexpr auto kFrom = [] {
+    std::array<std::uint16_t, 32> from{};
+    for (int i = 0; i < 16; ++i)
+      from[static_cast<std::size_t>(i)] = static_cast<std::uint16_t>(i % 2 * 32 + kFirst + i / 4 * kApart);
+    return from;
+  }();
+  const __m512i from = _mm512_load_si512(kFrom.data());
+  const __m512i words = _mm512_or_si512(_mm512_maskz_permutex2var_epi16(0x3333, rows[0], from, rows[1]),
+                                        _mm512_maskz_permutex2var_epi16(0xCCCC, rows[2], from, rows[3]));
+  return _mm512_cvtph_ps(_mm512_castsi512_si256(words));
+}
+
+/// The nibbles of four blocks: low ones are columns 0 … 15 of a block, high ones 16 … 31.
+template <class Block_>
+class Nibbles4 {
+ public:
+  using Block = Block_;
+  __m512i head;  ///< what the scales are taken from
+
+ protected:
+  __m512i nibbles_;
+  CRIA_INLINE explicit Nibbles4(const FourBlocks<Block>& blocks)
+      : head(blocks.start), nibbles_(blocks.template bytes<kNibbles>()) {}
+
+ private:
+  alignas(64) static constexpr auto kNibbles = FourBlocks<Block>::places([](std::size_t i) {
+    return offsetof(Block, lo) + i;
+  });
+};
+
+/// Nibbles that are numbers.
+template <class Block>
+class PlainNibbles : public Nibbles4<Block> {
+ public:
+  CRIA_INLINE explicit PlainNibbles(const std::byte* p) : Nibbles4<Block>(FourBlocks<Block>(p)) {}
+  [[nodiscard]] CRIA_INLINE __m512i low() const {
+    return _mm512_and_si512(this->nibbles_, _mm512_set1_epi8(15));
+  }
+  [[nodiscard]] CRIA_INLINE __m512i high() const {
+    return _mm512_and_si512(_mm512_srli_epi16(this->nibbles_, 4), _mm512_set1_epi8(15));
+  }
+};
+
+/// Nibbles that name one of sixteen bytes.
+template <class Block, const auto& table>
+class NamedNibbles : public Nibbles4<Block> {
+ public:
+  CRIA_INLINE explicit NamedNibbles(const std::byte* p) : Nibbles4<Block>(FourBlocks<Block>(p)) {}
+  // Four tables side by side: what stands above a nibble chooses one of them.
+  [[nodiscard]] CRIA_INLINE __m512i low() const {
+    return _mm512_permutexvar_epi8(this->nibbles_, RowLanes<Avx512>::same(&table));
+  }
+  [[nodiscard]] CRIA_INLINE __m512i high() const {
+    return _mm512_permutexvar_epi8(_mm512_srli_epi16(this->nibbles_, 4), RowLanes<Avx512>::same(&table));
+  }
+};
+
+/// Nibbles with a fifth bit. The head has in each quadword of a lane 32 of those, then d (and m).
+template <class Block>
+class FiveBits : public PlainNibbles<Block> {
+ public:
+  CRIA_INLINE explicit FiveBits(const std::byte* p) : PlainNibbles<Block>(p) {
+    this->head = FourBlocks<Block>(p).template bytes<kHead>();
+  }
+  [[nodiscard]] CRIA_INLINE __m512i low() const { return with_fifth<0>(PlainNibbles<Block>::low()); }
+  [[nodiscard]] CRIA_INLINE __m512i high() const { return with_fifth<16>(PlainNibbles<Block>::high()); }
+
+ private:
+  template <int first>
+  [[nodiscard]] CRIA_INLINE __m512i with_fifth(__m512i nibbles) const {
+    const __mmask64 bits = _mm512_bitshuffle_epi64_mask(this->head, _mm512_load_si512(kBits<first>.data()));
+    return _mm512_mask_add_epi8(nibbles, bits, nibbles, _mm512_set1_epi8(16));
+  }
+  alignas(64) static constexpr auto kHead = FourBlocks<Block>::places([](std::size_t i) {
+    return i % 8 < 4 ? offsetof(Block, hi) + i % 4 : i % 4;
+  });
+  template <int first>
+  alignas(64) static constexpr auto kBits = [] {
+    std::array<std::uint8_t, 64> bits{};
+    for (std::size_t i = 0; i < 64; ++i) bits[i] = static_cast<std::uint8_t>(first + i % 16);
+    return bits;
+  }();
+};
+
+/// How four blocks of a row become bytes:
+///   Nibbles          decodes them: low() and high() are the bytes of each lane's columns 0 … 15 and 16 … 31
+///   kZero            what is added to every weight
+///   kSmall           whether sums of eight and of sixteen products fit in an int16
+///   scales(heads)    of four rows, in lane b those of block b
+///   mins(heads)      the same, for types with an offset
+template <DType type>
+struct NibbleType;
+
+template <>
+struct NibbleType<DType::Q4_0> {
+  using Nibbles = PlainNibbles<BlockQ4_0>;
+  static constexpr int kZero = 8;
+  static constexpr bool kSmall = true;
+  CRIA_INLINE static __m512 scales(const __m512i (&heads)[4]) { return floats_of<0, 9>(heads); }
+};
+template <>
+struct NibbleType<DType::Q4_1> {
+  using Nibbles = PlainNibbles<BlockQ4_1>;
+  static constexpr int kZero = 0;
+  static constexpr bool kSmall = true;
+  CRIA_INLINE static __m512 scales(const __m512i (&heads)[4]) { return floats_of<0, 10>(heads); }
+  CRIA_INLINE static __m512 mins(const __m512i (&heads)[4]) { return floats_of<1, 10>(heads); }
+};
+template <>
+struct NibbleType<DType::Q5_0> {
+  using Nibbles = FiveBits<BlockQ5_0>;
+  static constexpr int kZero = 16;
+  static constexpr bool kSmall = true;
+  CRIA_INLINE static __m512 scales(const __m512i (&heads)[4]) { return floats_of<2, 8>(heads); }
+};
+template <>
+struct NibbleType<DType::Q5_1> {
+  using Nibbles = FiveBits<BlockQ5_1>;
+  static constexpr int kZero = 0;
+  static constexpr bool kSmall = false;
+  CRIA_INLINE static __m512 scales(const __m512i (&heads)[4]) { return floats_of<2, 8>(heads); }
+  CRIA_INLINE static __m512 mins(const __m512i (&heads)[4]) { return floats_of<3, 8>(heads); }
+};
+template <>
+struct NibbleType<DType::IQ4_NL> {
+  using Nibbles = NamedNibbles<BlockIQ4_NL, Iq4Nibbles<RowLanes<Avx512>>::kBiased>;
+  static constexpr int kZero = RowLanes<Avx512>::kBias;
+  static constexpr bool kSmall = false;
+  CRIA_INLINE static __m512 scales(const __m512i (&heads)[4]) { return floats_of<0, 9>(heads); }
+};
+template <>
+struct NibbleType<DType::MXFP4> {
+  using Nibbles = NamedNibbles<BlockMXFP4, Fp4Nibbles<RowLanes<Avx512>>::kBiased>;
+  static constexpr int kZero = Fp4Nibbles<RowLanes<Avx512>>::kZero;
+  static constexpr bool kSmall = true;
+  /// Byte 17b is byte b of lane b's first four.
+  CRIA_INLINE static __m512 scales(const __m512i (&heads)[4]) {
+    const __m512i first = _mm512_unpacklo_epi64(_mm512_unpacklo_epi32(heads[0], heads[1]),
+                                                _mm512_unpacklo_epi32(heads[2], heads[3]));
+    const __m512i exponent =
+        _mm512_srli_epi32(_mm512_shuffle_epi8(first, _mm512_load_si512(kToTop.data())), 1);
+    const __m512i normal = _mm512_sub_epi32(exponent, _mm512_set1_epi32(0x00800000));
+    // 2^-128 and 2^-127 for bytes of 0 and 1; not above `normal` for others.
+    const __m512i subnormal = _mm512_add_epi32(_mm512_srli_epi32(exponent, 2), _mm512_set1_epi32(0x00200000));
+    return _mm512_castsi512_ps(_mm512_max_epi32(normal, subnormal));
+  }
+
+ private:
+  /// Byte b of every four in lane b, alone at their top.
+  alignas(64) static constexpr auto kToTop = [] {
+    std::array<std::uint8_t, 64> from{};
+    for (std::size_t i = 0; i < 64; ++i)
+      from[i] = i % 4 == 3 ? static_cast<std::uint8_t>(i % 16 - 3 + i / 16) : std::uint8_t{0x80};
+    return from;
+  }();
+};
+
+template <DType type, Reading reading>
+class NibbleGemv : public BlockSteps<NibbleGemv<type, reading>, type, 4, reading> {
+  friend class BlockSteps<NibbleGemv, type, 4, reading>;
+  using W = NibbleType<type>;
+  using Nibbles = typename W::Nibbles;
+  using Four = __m512i[4];
+  static constexpr std::size_t kStepBytes = 4 * sizeof(typename Nibbles::Block);
+  static constexpr bool kMins = Format<type>::kTraits.has_min;
+
+  CRIA_INLINE static void step(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
+                               const std::byte* ahead, const std::int8_t* q, const std::int16_t* sum,
+                               const float* d, __m256& acc) {
+    const Values x(q);
+    const __m128 d4 = _mm_loadu_ps(d);
+    const __m512 da = _mm512_permutexvar_ps(_mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3),
+                                            _mm512_castps128_ps512(d4));
+    __m512 sums[2], scales[2], mins[2];
+    unroll<2>([&](auto half) CRIA_INLINE {
+      Four heads, products;
+      unroll<4>([&](auto r) CRIA_INLINE {
+        const std::byte* const row = rows[4 * half + r] + offset;
+        if constexpr (reading == Reading::InOrder && r % 2 == 0)
+          fetch_far<kRowGroup * kStepBytes, 4>(ahead, 2 * half + r / 2);
+        if constexpr (reading != Reading::InOrder) fetch_stream<kStepBytes>(row);
+        const Nibbles nibbles(row);
+        heads[r] = nibbles.head;
+        products[r] = x.products(nibbles);
+      });
+      sums[half] = _mm512_cvtepi32_ps(sums_of_lanes(products));
+      scales[half] = _mm512_mul_ps(W::scales(heads), da);
+      if constexpr (kMins) mins[half] = W::mins(heads);
+      pin(sums[half]);
+    });
+    const __m128 sums4 = _mm_mul_ps(
+        d4, _mm_cvtepi32_ps(_mm_cvtepi16_epi32(_mm_loadu_si64(reinterpret_cast<const void*>(sum)))));
+    unroll<2>([&](auto i) CRIA_INLINE {
+      const auto add = [&](const __m512& a, const __m512& b, auto part) CRIA_INLINE {
+        acc = _mm256_fmadd_ps(_mm512_extractf32x8_ps(a, part), _mm512_extractf32x8_ps(b, part), acc);
+      };
+      const __m512 sum_of = blocks_of<2 * i>(sums), scale = blocks_of<2 * i>(scales);
+      unroll<2>([&](auto part) CRIA_INLINE {
+        add(scale, sum_of, part);
+        if constexpr (kMins) add(blocks_of<2 * i>(mins), splat2<2 * i>(sums4), part);
+      });
+    });
+  }
+
+  /// The activations of four blocks: what meets the low nibbles and the high ones.
+  struct Values {
+    __m512i low, high, start;
+    CRIA_INLINE explicit Values(const std::int8_t* q) {
+      const __m512i a = _mm512_loadu_si512(q), b = _mm512_loadu_si512(q + 64);
+      low = _mm512_shuffle_i32x4(a, b, 0x88);
+      high = _mm512_shuffle_i32x4(a, b, 0xDD);
+      start = _mm512_setzero_si512();
+      if constexpr (W::kZero != 0) {
+        const __m512i zero = _mm512_set1_epi8(static_cast<char>(W::kZero));
+        start =
+            _mm512_sub_epi32(start, _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(start, zero, low), zero, high));
+      }
+    }
+    /// In each lane four sums of eight products.
+    [[nodiscard]] CRIA_INLINE __m512i products(const Nibbles& w) const {
+      return _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(start, w.low(), low), w.high(), high);
+    }
+  };
+
+  /// Of four rows: in each lane the sum of the first's, of the second's …
+  CRIA_INLINE static __m512i sums_of_lanes(const Four& v) {
+    if constexpr (W::kSmall) {
+      const __m512i ones = _mm512_set1_epi16(1), none = _mm512_setzero_si512();
+      const __m512i first = _mm512_dpwssd_epi32(none, _mm512_packs_epi32(v[0], v[1]), ones),
+                    second = _mm512_dpwssd_epi32(none, _mm512_packs_epi32(v[2], v[3]), ones);
+      return _mm512_dpwssd_epi32(none, _mm512_packs_epi32(first, second), ones);
+    } else {
+      return add_pairs(add_neighbours(v[0], v[1]), add_neighbours(v[2], v[3]));
+    }
+  }
+
+  /// Of lanes of rows 0 … 3 and of rows 4 … 7: those of block b, then those of b + 1.
+  template <int b>
+  CRIA_INLINE static __m512 blocks_of(const __m512 (&v)[2]) {
+    constexpr int k = 4 * b;
+    const __m512i from = _mm512_setr_epi32(k, k + 1, k + 2, k + 3, k + 16, k + 17, k + 18, k + 19, k + 4,
+                                           k + 5, k + 6, k + 7, k + 20, k + 21, k + 22, k + 23);
+    return _mm512_permutex2var_ps(v[0], from, v[1]);
+  }
+  /// Number b eight times, then b + 1.
+  template <int b>
+  CRIA_INLINE static __m512 splat2(__m128 v) {
+    const __m512i from =
+        _mm512_setr_epi32(b, b, b, b, b, b, b, b, b + 1, b + 1, b + 1, b + 1, b + 1, b + 1, b + 1, b + 1);
+    return _mm512_permutexvar_ps(from, _mm512_castps128_ps512(v));
+  }
+};
+
+template <DType type>
+requires requires { sizeof(NibbleType<type>); }
+struct OneToken<Avx512, type> {
+  template <Reading reading>
+  using Reads = NibbleGemv<type, reading>;
+  using Type = Reads<Reading::InOrder>;
+};
+
+}  // namespace cria
