@@ -22,29 +22,37 @@ CRIA_INLINE inline T load_bits(const std::byte* p) {
   return bits;
 }
 
-/// Register j of four holds in its lanes of 16 bytes these sixteens of a super-block's columns: 64 columns in
-/// a row, or 32 of each half, as a shift of 64 bytes of two-bit numbers leaves them side by side.
-template <bool halves>
+/// Which 64 columns of a super-block register j of four holds.
+enum class WideOrder {
+  Columns,  ///< in a row
+  Halves,   ///< 32 of each half, as a shift of 64 bytes of two-bit numbers leaves them side by side
+  Nibbles,  ///< 32 and the next 32 but one, as the low (the high) nibbles of 64 bytes have them
+};
+/// The sixteen of its columns in a lane of 16 bytes.
+template <WideOrder order>
 constexpr std::size_t wide_sixteen(std::size_t j, std::size_t lane) {
-  return halves ? lane / 2 * 8 + 2 * j + lane % 2 : 4 * j + lane;
+  const std::size_t second = lane / 2, in_piece = lane % 2;
+  if (order == WideOrder::Halves) return 8 * second + 2 * j + in_piece;
+  if (order == WideOrder::Nibbles) return 8 * (j / 2) + 4 * second + 2 * (j % 2) + in_piece;
+  return 4 * j + lane;
 }
 
 /// The sixteen that int16 k of the scales of registers 2i and 2i + 1 belongs to: sums of four products,
 /// packed to int16, lie there four of the first register, four of the second in every lane.
-template <bool halves>
+template <WideOrder order>
 constexpr std::size_t wide_scale(std::size_t i, std::size_t k) {
-  return wide_sixteen<halves>(2 * i + k % 8 / 4, k / 8);
+  return wide_sixteen<order>(2 * i + k % 8 / 4, k / 8);
 }
 
 /// Where permutex2var finds those scales, as RowLanes have them: n of a
 /// super-block, eight int16 a vector. [lane][i]
-template <bool halves, std::size_t n>
+template <WideOrder order, std::size_t n>
 alignas(64) inline constexpr auto kLaneScales = [] {
   std::array<std::array<std::array<std::uint16_t, 32>, 2>, 4> from{};
   for (std::size_t lane = 0; lane < 4; ++lane)
     for (std::size_t i = 0; i < 2; ++i)
       for (std::size_t k = 0; k < 32; ++k) {
-        const std::size_t scale = wide_scale<halves>(i, k) * n / 16;
+        const std::size_t scale = wide_scale<order>(i, k) * n / 16;
         from[lane][i][k] = static_cast<std::uint16_t>(scale / 8 * 32 + lane * 8 + scale % 8);
       }
   return from;
@@ -53,14 +61,15 @@ alignas(64) inline constexpr auto kLaneScales = [] {
 /// The activations of a super-block as the registers have them.
 class WideValues {
  public:
-  template <bool halves, int zero>
-  CRIA_INLINE WideValues(const std::int8_t* p, std::bool_constant<halves>,
+  template <WideOrder order, int zero>
+  CRIA_INLINE WideValues(const std::int8_t* p, std::integral_constant<WideOrder, order>,
                          std::integral_constant<int, zero>) {
     unroll<4>([&](auto j) CRIA_INLINE {
-      if constexpr (halves)
-        q_[j] = _mm512_inserti64x4(_mm512_castsi256_si512(half(p + 32 * j)), half(p + 128 + 32 * j), 1);
+      constexpr std::size_t kFirst = 16 * wide_sixteen<order>(j, 0), kSecond = 16 * wide_sixteen<order>(j, 2);
+      if constexpr (kSecond == kFirst + 32)
+        q_[j] = _mm512_loadu_si512(p + kFirst);
       else
-        q_[j] = _mm512_loadu_si512(p + 64 * j);
+        q_[j] = _mm512_inserti64x4(_mm512_castsi256_si512(half(p + kFirst)), half(p + kSecond), 1);
       start_[j] = _mm512_setzero_si512();
       if constexpr (zero != 0)
         start_[j] =
@@ -89,6 +98,9 @@ constexpr bool is_wide(DType type) {
   switch (type) {
     case DType::Q2_K:
     case DType::Q3_K:
+    case DType::Q4_K:
+    case DType::Q5_K:
+    case DType::Q6_K:
       return true;
     default:
       return false;
@@ -96,7 +108,7 @@ constexpr bool is_wide(DType type) {
 }
 
 /// How a type lies in the registers; specialised in wide_k.h and wide_iq.h.
-///   Block, kHalves         of wide_sixteen()
+///   Block, kOrder          of wide_sixteen()
 ///   kZero                  what is added to every weight
 ///   Rows(rows, offset)     what is decoded for the eight rows of a group together
 ///     d()                  of the eight rows
@@ -105,12 +117,13 @@ constexpr bool is_wide(DType type) {
 ///     more(sums)           optional: what the integer sums of the eight rows lack
 /// and for types with mins
 ///     dmin()
-///     mins(p, q)           of two rows' blocks: 16 int16 each
+///     mins(p, q)           of two rows' blocks: 16 int16 each, or
+///     min_sums(sum)        of the eight rows, times the sums of sixteen activations each
 template <DType type>
 struct WideType;
 
 /// Rows of a type whose d and scales are decoded in lanes.
-template <DType type, bool halves>
+template <DType type, WideOrder order>
 class WideScales {
  public:
   using Lanes = LaneType<RowLanes<Avx512>, type>;
@@ -122,7 +135,7 @@ class WideScales {
   [[nodiscard]] __m256 d() const { return d_; }
   /// Those of registers 2i and 2i + 1 of row r.
   [[nodiscard]] CRIA_INLINE __m512i scales(int r, int i) const {
-    const __m512i from = _mm512_load_si512(kLaneScales<halves, Lanes::kScales>[r / 2][i].data());
+    const __m512i from = _mm512_load_si512(kLaneScales<order, Lanes::kScales>[r / 2][i].data());
     return _mm512_permutex2var_epi16(scales_[r % 2][0], from, scales_[r % 2][kLast]);
   }
   /// The first eight of rows k, k + 2, k + 4 and k + 6, a lane each.
@@ -208,11 +221,13 @@ class WideGemv
   using W = WideType<type>;
   using Block = typename W::Block;
   static constexpr bool kMins = Format<type>::kTraits.has_min;
+  static constexpr bool kMinSums = requires(const typename W::Rows& rows) { rows.min_sums(nullptr); };
 
   CRIA_INLINE static void super_block(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
                                       const std::byte* ahead, const std::int8_t* q, const std::int16_t* sum,
                                       __m256 da, __m256& acc) {
-    const WideValues x(q, std::bool_constant<W::kHalves>{}, std::integral_constant<int, W::kZero>{});
+    const WideValues x(q, std::integral_constant<WideOrder, W::kOrder>{},
+                       std::integral_constant<int, W::kZero>{});
     const typename W::Rows decoded(rows, offset);
     const auto row = [&](int r) CRIA_INLINE {
       __m512i total = _mm512_setzero_si512();
@@ -234,7 +249,7 @@ class WideGemv
       }
       const __m512i first = row(2 * i);
       pairs[i] = add_neighbours(first, row(2 * i + 1));
-      if constexpr (kMins) {
+      if constexpr (kMins && !kMinSums) {
         const __m512i sums =
             _mm512_broadcast_i64x4(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(sum)));
         mins[i] = _mm512_dpwssd_epi32(_mm512_setzero_si512(),
@@ -244,8 +259,14 @@ class WideGemv
     __m256i isum = sum_rows(pairs);
     if constexpr (requires { decoded.more(sum); }) isum = _mm256_add_epi32(isum, decoded.more(sum));
     acc = _mm256_fmadd_ps(_mm256_mul_ps(decoded.d(), da), _mm256_cvtepi32_ps(isum), acc);
-    if constexpr (kMins)
-      acc = _mm256_fnmadd_ps(_mm256_mul_ps(decoded.dmin(), da), _mm256_cvtepi32_ps(sum_halves(mins)), acc);
+    if constexpr (kMins) {
+      __m256i min;
+      if constexpr (kMinSums)
+        min = decoded.min_sums(sum);
+      else
+        min = sum_halves(mins);
+      acc = _mm256_fnmadd_ps(_mm256_mul_ps(decoded.dmin(), da), _mm256_cvtepi32_ps(min), acc);
+    }
   }
 };
 

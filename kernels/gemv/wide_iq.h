@@ -46,12 +46,12 @@ struct GatheredEntries {
 template <DType type, class Block_, int zero>
 struct WideCodebook {
   using Block = Block_;
-  static constexpr bool kHalves = false;
+  static constexpr WideOrder kOrder = WideOrder::Columns;
   static constexpr int kZero = zero;
 
-  class Rows : public WideScales<type, kHalves> {
+  class Rows : public WideScales<type, kOrder> {
    public:
-    using WideScales<type, kHalves>::WideScales;
+    using WideScales<type, kOrder>::WideScales;
     template <class F>
     CRIA_INLINE void each(int r, const std::byte* p, const WideValues& x, F f) const {
       const typename WideType<type>::Row row(p);

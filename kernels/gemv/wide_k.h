@@ -1,4 +1,4 @@
-// Two and three bits a register of 64 columns at a time: see wide.h.
+// K types a register of 64 columns at a time: see wide.h.
 #pragma once
 
 #include "kernels/gemv/wide.h"
@@ -16,7 +16,7 @@ CRIA_INLINE inline __m512i load_once(const std::byte* p) {
 template <>
 struct WideType<DType::Q2_K> {
   using Block = BlockQ2_K;
-  static constexpr bool kHalves = true;
+  static constexpr WideOrder kOrder = WideOrder::Halves;
   static constexpr int kZero = 0;
 
   class Rows {
@@ -60,8 +60,8 @@ struct WideType<DType::Q2_K> {
       std::array<std::array<std::uint8_t, 64>, 2> from{};
       for (std::size_t i = 0; i < 2; ++i)
         for (std::size_t k = 0; k < 64; ++k)
-          from[i][k] =
-              k % 2 == 0 ? static_cast<std::uint8_t>(wide_scale<true>(i, k / 2)) : std::uint8_t{0x80};
+          from[i][k] = k % 2 == 0 ? static_cast<std::uint8_t>(wide_scale<WideOrder::Halves>(i, k / 2))
+                                  : std::uint8_t{0x80};
       return from;
     }();
 
@@ -72,10 +72,10 @@ struct WideType<DType::Q2_K> {
 template <>
 struct WideType<DType::Q3_K> {
   using Block = BlockQ3_K;
-  static constexpr bool kHalves = true;
+  static constexpr WideOrder kOrder = WideOrder::Halves;
   static constexpr int kZero = LaneType<RowLanes<Avx512>, DType::Q3_K>::kZero;
 
-  class Rows : public WideScales<DType::Q3_K, kHalves> {
+  class Rows : public WideScales<DType::Q3_K, kOrder> {
    public:
     using WideScales::WideScales;
     template <class F>
@@ -95,6 +95,112 @@ struct WideType<DType::Q3_K> {
           this->scales(r, i));
       });
     }
+  };
+};
+
+/// `bits` bits of each byte of hi, from `first` on in lanes 0 and 1 and from first + 2 on in the others, above nibbles.
+template <int first, int bits>
+CRIA_INLINE inline __m512i with_top(__m512i nibbles, __m512i hi) {
+  alignas(64) static constexpr auto kTop = [] {
+    std::array<std::uint8_t, 64> from{};
+    for (std::size_t k = 0; k < 64; ++k)
+      from[k] = static_cast<std::uint8_t>((8 * (k % 8) + first + k / 32 * 2 + 64 - 4) % 64);
+    return from;
+  }();
+  constexpr int kOrAnd = 0xF8, kMask = ((1 << bits) - 1) << 4;  // a | (b & c)
+  const __m512i top = _mm512_multishift_epi64_epi8(_mm512_load_si512(kTop.data()), hi);
+  return _mm512_ternarylogic_epi32(nibbles, top, _mm512_set1_epi8(kMask), kOrAnd);
+}
+/// 32 bytes, twice.
+CRIA_INLINE inline __m512i load_twice(const std::byte* p) {
+  return _mm512_broadcast_i64x4(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+
+/// Q4_K, and Q5_K with a fifth bit: eight scales and mins.
+template <DType type, class Block_>
+struct WideNibblesK {
+  using Block = Block_;
+  static constexpr WideOrder kOrder = WideOrder::Nibbles;
+  static constexpr int kZero = 0;
+
+  class Rows : public WideScales<type, kOrder> {
+   public:
+    using Lanes = typename WideScales<type, kOrder>::Lanes;
+    CRIA_INLINE Rows(const std::byte* const* rows, std::size_t offset)
+        : WideScales<type, kOrder>(rows, offset), dmin_(Lanes::dmin(rows, offset)) {
+      Lanes::mins(rows, offset, mins_[0]);
+      Lanes::mins(rows + 1, offset, mins_[1]);
+    }
+    [[nodiscard]] __m256 dmin() const { return dmin_; }
+    [[nodiscard]] CRIA_INLINE __m256i min_sums(const std::int16_t* sum) const {
+      const __m512i none = _mm512_setzero_si512(), pairs = RowLanes<Avx512>::pair_sums(sum);
+      const __m512i sums = add_neighbours(_mm512_dpwssd_epi32(none, mins_[0][0], pairs),
+                                          _mm512_dpwssd_epi32(none, mins_[1][0], pairs));
+      // Lane l has rows 2l, 2l + 1, 2l, 2l + 1.
+      const __m512i both = _mm512_add_epi32(sums, _mm512_shuffle_epi32(sums, _MM_PERM_BADC));
+      return _mm512_castsi512_si256(
+          _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 0, 0, 0, 0), both));
+    }
+    template <class F>
+    CRIA_INLINE void each(int r, const std::byte* p, const WideValues& x, F f) const {
+      __m512i hi = _mm512_setzero_si512();
+      if constexpr (type == DType::Q5_K) hi = load_twice(p + offsetof(BlockQ5_K, hi));
+      const auto dot = [&](auto j, __m512i nibbles) CRIA_INLINE {
+        if constexpr (type == DType::Q5_K) nibbles = with_top<4 * (j / 2) + j % 2, 1>(nibbles, hi);
+        return x.dot(j, nibbles);
+      };
+      unroll<2>([&](auto i) CRIA_INLINE {
+        const __m512i lo = load_once(p + offsetof(Block, lo) + 64 * i), nibble = _mm512_set1_epi8(15);
+        f(dot(std::integral_constant<int, 2 * i>{}, RowLanes<Avx512>::take<0>(lo, nibble)),
+          dot(std::integral_constant<int, 2 * i + 1>{}, RowLanes<Avx512>::take<4>(lo, nibble)),
+          this->scales(r, i));
+      });
+    }
+
+   private:
+    __m256 dmin_;
+    __m512i mins_[2][1];  // as scales
+  };
+};
+template <>
+struct WideType<DType::Q4_K> : WideNibblesK<DType::Q4_K, BlockQ4_K> {};
+template <>
+struct WideType<DType::Q5_K> : WideNibblesK<DType::Q5_K, BlockQ5_K> {};
+
+template <>
+struct WideType<DType::Q6_K> {
+  using Block = BlockQ6_K;
+  static constexpr WideOrder kOrder = WideOrder::Columns;
+  static constexpr int kZero = LaneType<RowLanes<Avx512>, DType::Q6_K>::kZero;
+
+  class Rows {
+   public:
+    Rows(const std::byte* const* rows, std::size_t offset)
+        : d_(LaneType<RowLanes<Avx512>, DType::Q6_K>::d(rows, offset)) {}
+    [[nodiscard]] __m256 d() const { return d_; }
+    template <class F>
+    CRIA_INLINE void each(int, const std::byte* p, const WideValues& x, F f) const {
+      const __m512i scales = _mm512_castsi256_si512(
+          _mm256_cvtepi8_epi16(RowLanes<Avx512>::load128(p + offsetof(Block, scales))));
+      unroll<2>([&](auto i) CRIA_INLINE {
+        const __m512i lo = load_once(p + offsetof(Block, lo) + 64 * i), nibble = _mm512_set1_epi8(15);
+        const __m512i hi = load_twice(p + offsetof(Block, hi) + 32 * i);
+        f(x.dot(2 * i, with_top<0, 2>(RowLanes<Avx512>::take<0>(lo, nibble), hi)),
+          x.dot(2 * i + 1, with_top<4, 2>(RowLanes<Avx512>::take<4>(lo, nibble), hi)),
+          _mm512_permutexvar_epi16(_mm512_load_si512(kSpread[i].data()), scales));
+      });
+    }
+
+   private:
+    alignas(64) static constexpr auto kSpread = [] {
+      std::array<std::array<std::uint16_t, 32>, 2> from{};
+      for (std::size_t i = 0; i < 2; ++i)
+        for (std::size_t k = 0; k < 32; ++k)
+          from[i][k] = static_cast<std::uint16_t>(wide_scale<kOrder>(i, k));
+      return from;
+    }();
+
+    __m256 d_;
   };
 };
 
