@@ -27,12 +27,14 @@ enum class WideOrder {
   Columns,  ///< in a row
   Halves,   ///< 32 of each half, as a shift of 64 bytes of two-bit numbers leaves them side by side
   Nibbles,  ///< 32 and the next 32 but one, as the low (the high) nibbles of 64 bytes have them
+  Lanes,    ///< four times every other 16, where nibbles belong together in sixteen bytes
 };
 /// The sixteen of its columns in a lane of 16 bytes.
 template <WideOrder order>
 constexpr std::size_t wide_sixteen(std::size_t j, std::size_t lane) {
   const std::size_t second = lane / 2, in_piece = lane % 2;
   if (order == WideOrder::Halves) return 8 * second + 2 * j + in_piece;
+  if (order == WideOrder::Lanes) return 8 * (j / 2) + 2 * lane + j % 2;
   if (order == WideOrder::Nibbles) return 8 * (j / 2) + 4 * second + 2 * (j % 2) + in_piece;
   return 4 * j + lane;
 }
@@ -58,6 +60,16 @@ alignas(64) inline constexpr auto kLaneScales = [] {
   return from;
 }();
 
+/// Where permutexvar finds scale 4i + l for the upper halves of the int32 of lane l. [lane][i]
+alignas(64) inline constexpr auto kLaneScales32 = [] {
+  std::array<std::array<std::array<std::uint16_t, 32>, 2>, 4> from{};
+  for (std::size_t lane = 0; lane < 4; ++lane)
+    for (std::size_t i = 0; i < 2; ++i)
+      for (std::size_t k = 0; k < 32; ++k)
+        from[lane][i][k] = static_cast<std::uint16_t>(lane * 8 + 4 * i + k / 8);
+  return from;
+}();
+
 /// The activations of a super-block as the registers have them.
 class WideValues {
  public:
@@ -66,14 +78,16 @@ class WideValues {
                          std::integral_constant<int, zero>) {
     unroll<4>([&](auto j) CRIA_INLINE {
       constexpr std::size_t kFirst = 16 * wide_sixteen<order>(j, 0), kSecond = 16 * wide_sixteen<order>(j, 2);
-      if constexpr (kSecond == kFirst + 32)
+      if constexpr (order == WideOrder::Lanes)
+        q_[j] = every_other<j % 2>(p + 128 * (j / 2));
+      else if constexpr (kSecond == kFirst + 32)
         q_[j] = _mm512_loadu_si512(p + kFirst);
       else
         q_[j] = _mm512_inserti64x4(_mm512_castsi256_si512(half(p + kFirst)), half(p + kSecond), 1);
       start_[j] = _mm512_setzero_si512();
       if constexpr (zero != 0)
-        start_[j] =
-            _mm512_sub_epi32(start_[j], _mm512_dpbusd_epi32(start_[j], _mm512_set1_epi8(zero), q_[j]));
+        start_[j] = _mm512_sub_epi32(
+            start_[j], _mm512_dpbusd_epi32(start_[j], _mm512_set1_epi8(static_cast<char>(zero)), q_[j]));
     });
   }
   /// Sums of four products with the weights w - zero of register j.
@@ -90,6 +104,11 @@ class WideValues {
   CRIA_INLINE static __m256i half(const std::int8_t* p) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   }
+  /// The first or the second sixteen of each 32 of 128.
+  template <int second>
+  CRIA_INLINE static __m512i every_other(const std::int8_t* p) {
+    return _mm512_shuffle_i32x4(_mm512_loadu_si512(p), _mm512_loadu_si512(p + 64), second ? 0xDD : 0x88);
+  }
   __m512i q_[4], start_[4];
 };
 
@@ -101,6 +120,7 @@ constexpr bool is_wide(DType type) {
     case DType::Q4_K:
     case DType::Q5_K:
     case DType::Q6_K:
+    case DType::IQ4_XS:
       return true;
     default:
       return false;
@@ -113,7 +133,8 @@ constexpr bool is_wide(DType type) {
 ///   Rows(rows, offset)     what is decoded for the eight rows of a group together
 ///     d()                  of the eight rows
 ///     each(r, p, x, f)     for row r, whose block is at p, twice: f(the products of a register, those of the
-///                          next, their scales as wide_scale() says)
+///                          next, their scales as wide_scale() says), or, where those do not fit in an int16
+///     total(r, p, x)       all of that, in sixteen sums
 ///     more(sums)           optional: what the integer sums of the eight rows lack
 /// and for types with mins
 ///     dmin()
@@ -137,6 +158,11 @@ class WideScales {
   [[nodiscard]] CRIA_INLINE __m512i scales(int r, int i) const {
     const __m512i from = _mm512_load_si512(kLaneScales<order, Lanes::kScales>[r / 2][i].data());
     return _mm512_permutex2var_epi16(scales_[r % 2][0], from, scales_[r % 2][kLast]);
+  }
+  /// Scale 4i + l of row r in lane l, as int32. Of eight scales.
+  [[nodiscard]] CRIA_INLINE __m512i scales32(int r, int i) const {
+    const __m512i from = _mm512_load_si512(kLaneScales32[r / 2][i].data());
+    return _mm512_srai_epi32(_mm512_permutexvar_epi16(from, scales_[r % 2][0]), 16);
   }
   /// The first eight of rows k, k + 2, k + 4 and k + 6, a lane each.
   [[nodiscard]] __m512i lanes(int k) const { return scales_[k][0]; }
@@ -231,9 +257,12 @@ class WideGemv
     const typename W::Rows decoded(rows, offset);
     const auto row = [&](int r) CRIA_INLINE {
       __m512i total = _mm512_setzero_si512();
-      decoded.each(r, rows[r] + offset, x, [&](__m512i first, __m512i second, __m512i scales) CRIA_INLINE {
-        total = _mm512_dpwssd_epi32(total, _mm512_packs_epi32(first, second), scales);
-      });
+      if constexpr (requires { decoded.total(r, rows[r], x); })
+        total = decoded.total(r, rows[r] + offset, x);
+      else
+        decoded.each(r, rows[r] + offset, x, [&](__m512i first, __m512i second, __m512i scales) CRIA_INLINE {
+          total = _mm512_dpwssd_epi32(total, _mm512_packs_epi32(first, second), scales);
+        });
       pin(total);
       return total;
     };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/gemv/wide.h"
+#include "kernels/lanes/iq4.h"
 #include "kernels/lanes/k.h"
 
 namespace cria {
@@ -201,6 +202,30 @@ struct WideType<DType::Q6_K> {
     }();
 
     __m256 d_;
+  };
+};
+
+template <>
+struct WideType<DType::IQ4_XS> {
+  using Block = BlockIQ4_XS;
+  static constexpr WideOrder kOrder = WideOrder::Lanes;
+  static constexpr int kZero = LaneType<RowLanes<Avx512>, DType::IQ4_XS>::kZero;
+
+  class Rows : public WideScales<DType::IQ4_XS, kOrder> {
+   public:
+    using WideScales::WideScales;
+    [[nodiscard]] CRIA_INLINE __m512i total(int r, const std::byte* p, const WideValues& x) const {
+      __m512i halves[2];
+      unroll<2>([&](auto i) CRIA_INLINE {
+        const __m512i lo = load_once(p + offsetof(Block, lo) + 64 * i),
+                      table = RowLanes<Avx512>::same(&Iq4Nibbles<RowLanes<Avx512>>::kBiased);
+        // Four tables side by side: what stands above a nibble chooses one of them.
+        const __m512i low = x.dot(2 * i, _mm512_permutexvar_epi8(lo, table)),
+                      high = x.dot(2 * i + 1, _mm512_permutexvar_epi8(_mm512_srli_epi16(lo, 4), table));
+        halves[i] = _mm512_mullo_epi32(_mm512_add_epi32(low, high), scales32(r, i));
+      });
+      return _mm512_add_epi32(halves[0], halves[1]);
+    }
   };
 };
 
