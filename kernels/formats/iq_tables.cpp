@@ -391,7 +391,7 @@ constexpr CodePlanes<N> split(const std::array<std::uint16_t, N>& codes) {
 }
 
 // Throws (does not compile) where a window changes twice.
-constexpr HighWindows windows(const std::array<std::uint8_t, 2048>& high) {
+constexpr HighWindows high_by_window(const std::array<std::uint8_t, 2048>& high) {
   HighWindows out{};
   for (std::size_t w = 0; w < 128; ++w) {
     const std::size_t begin = 16 * w, end = begin + 16;
@@ -423,6 +423,6 @@ constinit const CodePlanes<1024> kIq2sPlanes = split<8>(kIq2sCodes);
 constinit const CodePlanes<256> kIq3xxsPlanes = split<6>(kIq3xxsCodes);
 constinit const CodePlanes<512> kIq3sPlanes = split<6>(kIq3sCodes);
 constinit const CodePlanes<2048> kIq1Planes = split<8>(kIq1AllCodes);
-constinit const HighWindows kIq1High = windows(split<8>(kIq1AllCodes).high);
+constinit const HighWindows kIq1High = high_by_window(split<8>(kIq1AllCodes).high);
 
 }  // namespace cria

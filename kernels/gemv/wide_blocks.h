@@ -46,7 +46,7 @@ class FourBlocks {
 
 /// Float16 of four rows, in lane b those of block b: word kFirst + b * kApart of each row.
 template <int kFirst, int kApart>
-CRIA_INLINE inline __m512 floats_of(const __m512i (&rows)[4]) {
+CRIA_INLINE inline __m512 f16_of_four(const __m512i (&rows)[4]) {
   alignas(64) static constexpr auto kFrom = [] {
     std::array<std::uint16_t, 32> from{};
     for (int i = 0; i < 16; ++i)
@@ -145,37 +145,37 @@ struct NibbleType<DType::Q4_0> {
   using Nibbles = PlainNibbles<BlockQ4_0>;
   static constexpr int kZero = 8;
   static constexpr bool kSmall = true;
-  CRIA_INLINE static __m512 scales(const __m512i (&heads)[4]) { return floats_of<0, 9>(heads); }
+  CRIA_INLINE static __m512 scales(const __m512i (&heads)[4]) { return f16_of_four<0, 9>(heads); }
 };
 template <>
 struct NibbleType<DType::Q4_1> {
   using Nibbles = PlainNibbles<BlockQ4_1>;
   static constexpr int kZero = 0;
   static constexpr bool kSmall = true;
-  CRIA_INLINE static __m512 scales(const __m512i (&heads)[4]) { return floats_of<0, 10>(heads); }
-  CRIA_INLINE static __m512 mins(const __m512i (&heads)[4]) { return floats_of<1, 10>(heads); }
+  CRIA_INLINE static __m512 scales(const __m512i (&heads)[4]) { return f16_of_four<0, 10>(heads); }
+  CRIA_INLINE static __m512 mins(const __m512i (&heads)[4]) { return f16_of_four<1, 10>(heads); }
 };
 template <>
 struct NibbleType<DType::Q5_0> {
   using Nibbles = FiveBits<BlockQ5_0>;
   static constexpr int kZero = 16;
   static constexpr bool kSmall = true;
-  CRIA_INLINE static __m512 scales(const __m512i (&heads)[4]) { return floats_of<2, 8>(heads); }
+  CRIA_INLINE static __m512 scales(const __m512i (&heads)[4]) { return f16_of_four<2, 8>(heads); }
 };
 template <>
 struct NibbleType<DType::Q5_1> {
   using Nibbles = FiveBits<BlockQ5_1>;
   static constexpr int kZero = 0;
   static constexpr bool kSmall = false;
-  CRIA_INLINE static __m512 scales(const __m512i (&heads)[4]) { return floats_of<2, 8>(heads); }
-  CRIA_INLINE static __m512 mins(const __m512i (&heads)[4]) { return floats_of<3, 8>(heads); }
+  CRIA_INLINE static __m512 scales(const __m512i (&heads)[4]) { return f16_of_four<2, 8>(heads); }
+  CRIA_INLINE static __m512 mins(const __m512i (&heads)[4]) { return f16_of_four<3, 8>(heads); }
 };
 template <>
 struct NibbleType<DType::IQ4_NL> {
   using Nibbles = NamedNibbles<BlockIQ4_NL, Iq4Nibbles<RowLanes<Avx512>>::kBiased>;
   static constexpr int kZero = RowLanes<Avx512>::kBias;
   static constexpr bool kSmall = false;
-  CRIA_INLINE static __m512 scales(const __m512i (&heads)[4]) { return floats_of<0, 9>(heads); }
+  CRIA_INLINE static __m512 scales(const __m512i (&heads)[4]) { return f16_of_four<0, 9>(heads); }
 };
 template <>
 struct NibbleType<DType::MXFP4> {

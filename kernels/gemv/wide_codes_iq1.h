@@ -38,7 +38,7 @@ class CodedTernary {
   EntryCodes codes_;
 
   template <int j>
-  [[nodiscard]] CRIA_INLINE __m512i digits() const {
+  [[nodiscard]] CRIA_INLINE __m512i value() const {
     return DigitBytes<Book>::of<j>(codes_);
   }
 
@@ -76,7 +76,7 @@ class CodedRows<DType::IQ1_S> : public CodedTernary {
                   plus = _mm512_sub_epi32(once, times8),
                   minus = _mm512_sub_epi32(none, _mm512_add_epi32(once, times8));
     __m512i sums[2] = {_mm512_mask_blend_epi32(minus_, plus, minus), none};
-    unroll<8>([&](auto j) CRIA_INLINE { sums[j % 2] = _mm512_dpbusd_epi32(sums[j % 2], digits<j>(), x[j]); });
+    unroll<8>([&](auto j) CRIA_INLINE { sums[j % 2] = _mm512_dpbusd_epi32(sums[j % 2], value<j>(), x[j]); });
     return _mm512_mullo_epi32(_mm512_add_epi32(sums[0], sums[1]), scales_);
   }
 
@@ -107,7 +107,7 @@ class CodedRows<DType::IQ1_M> : public CodedTernary {
     __m512i total = _mm512_dpwssd_epi32(_mm512_setzero_si512(), nines, scales_);
     unroll<2>([&](auto half) CRIA_INLINE {
       const auto pairs = [&](auto j) CRIA_INLINE {
-        return _mm512_maddubs_epi16(_mm512_add_epi8(digits<4 * half + j>(), plus), x[4 * half + j]);
+        return _mm512_maddubs_epi16(_mm512_add_epi8(value<4 * half + j>(), plus), x[4 * half + j]);
       };
       const __m512i first = _mm512_add_epi16(pairs(std::integral_constant<int, 0>{}),
                                              pairs(std::integral_constant<int, 1>{})),
