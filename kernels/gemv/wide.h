@@ -22,6 +22,26 @@ CRIA_INLINE inline T load_bits(const std::byte* p) {
   return bits;
 }
 
+/// The bytes of a register, as a function of their place.
+template <class F>
+constexpr std::array<std::uint8_t, 64> bytes_by(F f) {
+  std::array<std::uint8_t, 64> bytes{};
+  for (std::size_t i = 0; i < 64; ++i) bytes[i] = static_cast<std::uint8_t>(f(i));
+  return bytes;
+}
+CRIA_INLINE inline __m512i load_bytes(const std::array<std::uint8_t, 64>& bytes) {
+  return _mm512_load_si512(bytes.data());
+}
+/// 32 bytes, twice.
+CRIA_INLINE inline __m512i load_twice(const void* p) {
+  return _mm512_broadcast_i64x4(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
+}
+/// The first (0) or the second (1) sixteen of each 32 of 128 activations.
+template <int second>
+CRIA_INLINE inline __m512i every_other_sixteen(const std::int8_t* p) {
+  return _mm512_shuffle_i32x4(_mm512_loadu_si512(p), _mm512_loadu_si512(p + 64), second ? 0xDD : 0x88);
+}
+
 /// Which 64 columns of a super-block register j of four holds.
 enum class WideOrder {
   Columns,  ///< in a row
@@ -79,7 +99,7 @@ class WideValues {
     unroll<4>([&](auto j) CRIA_INLINE {
       constexpr std::size_t kFirst = 16 * wide_sixteen<order>(j, 0), kSecond = 16 * wide_sixteen<order>(j, 2);
       if constexpr (order == WideOrder::Lanes)
-        q_[j] = every_other<j % 2>(p + 128 * (j / 2));
+        q_[j] = every_other_sixteen<j % 2>(p + 128 * (j / 2));
       else if constexpr (kSecond == kFirst + 32)
         q_[j] = _mm512_loadu_si512(p + kFirst);
       else
@@ -103,11 +123,6 @@ class WideValues {
  private:
   CRIA_INLINE static __m256i half(const std::int8_t* p) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-  }
-  /// The first or the second sixteen of each 32 of 128.
-  template <int second>
-  CRIA_INLINE static __m512i every_other(const std::int8_t* p) {
-    return _mm512_shuffle_i32x4(_mm512_loadu_si512(p), _mm512_loadu_si512(p + 64), second ? 0xDD : 0x88);
   }
   __m512i q_[4], start_[4];
 };
@@ -279,10 +294,8 @@ class WideGemv
       const __m512i first = row(2 * i);
       pairs[i] = add_neighbours(first, row(2 * i + 1));
       if constexpr (kMins && !kMinSums) {
-        const __m512i sums =
-            _mm512_broadcast_i64x4(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(sum)));
-        mins[i] = _mm512_dpwssd_epi32(_mm512_setzero_si512(),
-                                      decoded.mins(rows[2 * i] + offset, rows[2 * i + 1] + offset), sums);
+        const __m512i min = decoded.mins(rows[2 * i] + offset, rows[2 * i + 1] + offset);
+        mins[i] = _mm512_dpwssd_epi32(_mm512_setzero_si512(), min, load_twice(sum));
       }
     });
     __m256i isum = sum_rows(pairs);

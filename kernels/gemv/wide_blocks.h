@@ -27,17 +27,15 @@ class FourBlocks {
   /// Those that places() names.
   template <const auto& places>
   [[nodiscard]] CRIA_INLINE __m512i bytes() const {
-    return _mm512_permutex2var_epi8(start, _mm512_load_si512(places.data()), end);
+    return _mm512_permutex2var_epi8(start, load_bytes(places), end);
   }
   /// For byte i of lane b: where byte from(i) of block b is.
   template <class From>
   static constexpr std::array<std::uint8_t, 64> places(From from) {
-    std::array<std::uint8_t, 64> at{};
-    for (std::size_t i = 0; i < 64; ++i) {
+    return bytes_by([from](std::size_t i) {
       const std::size_t byte = i / 16 * sizeof(Block) + from(i % 16);
-      at[i] = static_cast<std::uint8_t>(byte < 64 ? byte : byte - (kBytes - kEnd) + 64);
-    }
-    return at;
+      return byte < 64 ? byte : byte - (kBytes - kEnd) + 64;
+    });
   }
 
  private:
@@ -59,12 +57,17 @@ CRIA_INLINE inline __m512 f16_of_four(const __m512i (&rows)[4]) {
   return _mm512_cvtph_ps(_mm512_castsi512_si256(words));
 }
 
-/// The nibbles of four blocks: low ones are columns 0 … 15 of a block, high ones 16 … 31.
+/// The nibbles of four blocks of a row. Classes derived from it say
+///   low(), high()    the bytes of each lane's columns 0 … 15 and 16 … 31, plus the type's kZero
+///   scales(heads)    of four rows, in lane b those of block b
+///   mins(heads)      the same, for types with an offset
 template <class Block_>
 class Nibbles4 {
  public:
   using Block = Block_;
-  __m512i head;  ///< what the scales are taken from
+  __m512i head;  ///< what scales and mins are taken from
+  CRIA_INLINE static __m512 scales(const __m512i (&heads)[4]) { return f16_of_four<0, kWords>(heads); }
+  CRIA_INLINE static __m512 mins(const __m512i (&heads)[4]) { return f16_of_four<1, kWords>(heads); }
 
  protected:
   __m512i nibbles_;
@@ -72,6 +75,7 @@ class Nibbles4 {
       : head(blocks.start), nibbles_(blocks.template bytes<kNibbles>()) {}
 
  private:
+  static constexpr int kWords = sizeof(Block) / 2;
   alignas(64) static constexpr auto kNibbles = FourBlocks<Block>::places([](std::size_t i) {
     return offsetof(Block, lo) + i;
   });
@@ -81,7 +85,7 @@ class Nibbles4 {
 template <class Block>
 class PlainNibbles : public Nibbles4<Block> {
  public:
-  CRIA_INLINE explicit PlainNibbles(const std::byte* p) : Nibbles4<Block>(FourBlocks<Block>(p)) {}
+  CRIA_INLINE explicit PlainNibbles(const FourBlocks<Block>& blocks) : Nibbles4<Block>(blocks) {}
   [[nodiscard]] CRIA_INLINE __m512i low() const {
     return _mm512_and_si512(this->nibbles_, _mm512_set1_epi8(15));
   }
@@ -94,7 +98,7 @@ class PlainNibbles : public Nibbles4<Block> {
 template <class Block, const auto& table>
 class NamedNibbles : public Nibbles4<Block> {
  public:
-  CRIA_INLINE explicit NamedNibbles(const std::byte* p) : Nibbles4<Block>(FourBlocks<Block>(p)) {}
+  CRIA_INLINE explicit NamedNibbles(const FourBlocks<Block>& blocks) : Nibbles4<Block>(blocks) {}
   // Four tables side by side: what stands above a nibble chooses one of them.
   [[nodiscard]] CRIA_INLINE __m512i low() const {
     return _mm512_permutexvar_epi8(this->nibbles_, RowLanes<Avx512>::same(&table));
@@ -108,86 +112,36 @@ class NamedNibbles : public Nibbles4<Block> {
 template <class Block>
 class FiveBits : public PlainNibbles<Block> {
  public:
-  CRIA_INLINE explicit FiveBits(const std::byte* p) : PlainNibbles<Block>(p) {
-    this->head = FourBlocks<Block>(p).template bytes<kHead>();
+  CRIA_INLINE explicit FiveBits(const FourBlocks<Block>& blocks) : PlainNibbles<Block>(blocks) {
+    this->head = blocks.template bytes<kHead>();
   }
   [[nodiscard]] CRIA_INLINE __m512i low() const { return with_fifth<0>(PlainNibbles<Block>::low()); }
   [[nodiscard]] CRIA_INLINE __m512i high() const { return with_fifth<16>(PlainNibbles<Block>::high()); }
+  CRIA_INLINE static __m512 scales(const __m512i (&heads)[4]) { return f16_of_four<2, 8>(heads); }
+  CRIA_INLINE static __m512 mins(const __m512i (&heads)[4]) { return f16_of_four<3, 8>(heads); }
 
  private:
   template <int first>
   [[nodiscard]] CRIA_INLINE __m512i with_fifth(__m512i nibbles) const {
-    const __mmask64 bits = _mm512_bitshuffle_epi64_mask(this->head, _mm512_load_si512(kBits<first>.data()));
+    const __mmask64 bits = _mm512_bitshuffle_epi64_mask(this->head, load_bytes(kBits<first>));
     return _mm512_mask_add_epi8(nibbles, bits, nibbles, _mm512_set1_epi8(16));
   }
   alignas(64) static constexpr auto kHead = FourBlocks<Block>::places([](std::size_t i) {
     return i % 8 < 4 ? offsetof(Block, hi) + i % 4 : i % 4;
   });
   template <int first>
-  alignas(64) static constexpr auto kBits = [] {
-    std::array<std::uint8_t, 64> bits{};
-    for (std::size_t i = 0; i < 64; ++i) bits[i] = static_cast<std::uint8_t>(first + i % 16);
-    return bits;
-  }();
+  alignas(64) static constexpr auto kBits = bytes_by([](std::size_t i) { return first + i % 16; });
 };
 
-/// How four blocks of a row become bytes:
-///   Nibbles          decodes them: low() and high() are the bytes of each lane's columns 0 … 15 and 16 … 31
-///   kZero            what is added to every weight
-///   kSmall           whether sums of eight and of sixteen products fit in an int16
-///   scales(heads)    of four rows, in lane b those of block b
-///   mins(heads)      the same, for types with an offset
-template <DType type>
-struct NibbleType;
-
-template <>
-struct NibbleType<DType::Q4_0> {
-  using Nibbles = PlainNibbles<BlockQ4_0>;
-  static constexpr int kZero = 8;
-  static constexpr bool kSmall = true;
-  CRIA_INLINE static __m512 scales(const __m512i (&heads)[4]) { return f16_of_four<0, 9>(heads); }
-};
-template <>
-struct NibbleType<DType::Q4_1> {
-  using Nibbles = PlainNibbles<BlockQ4_1>;
-  static constexpr int kZero = 0;
-  static constexpr bool kSmall = true;
-  CRIA_INLINE static __m512 scales(const __m512i (&heads)[4]) { return f16_of_four<0, 10>(heads); }
-  CRIA_INLINE static __m512 mins(const __m512i (&heads)[4]) { return f16_of_four<1, 10>(heads); }
-};
-template <>
-struct NibbleType<DType::Q5_0> {
-  using Nibbles = FiveBits<BlockQ5_0>;
-  static constexpr int kZero = 16;
-  static constexpr bool kSmall = true;
-  CRIA_INLINE static __m512 scales(const __m512i (&heads)[4]) { return f16_of_four<2, 8>(heads); }
-};
-template <>
-struct NibbleType<DType::Q5_1> {
-  using Nibbles = FiveBits<BlockQ5_1>;
-  static constexpr int kZero = 0;
-  static constexpr bool kSmall = false;
-  CRIA_INLINE static __m512 scales(const __m512i (&heads)[4]) { return f16_of_four<2, 8>(heads); }
-  CRIA_INLINE static __m512 mins(const __m512i (&heads)[4]) { return f16_of_four<3, 8>(heads); }
-};
-template <>
-struct NibbleType<DType::IQ4_NL> {
-  using Nibbles = NamedNibbles<BlockIQ4_NL, Iq4Nibbles<RowLanes<Avx512>>::kBiased>;
-  static constexpr int kZero = RowLanes<Avx512>::kBias;
-  static constexpr bool kSmall = false;
-  CRIA_INLINE static __m512 scales(const __m512i (&heads)[4]) { return f16_of_four<0, 9>(heads); }
-};
-template <>
-struct NibbleType<DType::MXFP4> {
-  using Nibbles = NamedNibbles<BlockMXFP4, Fp4Nibbles<RowLanes<Avx512>>::kBiased>;
-  static constexpr int kZero = Fp4Nibbles<RowLanes<Avx512>>::kZero;
-  static constexpr bool kSmall = true;
+/// Nibbles that name a floating-point number of four bits; scales are powers of two.
+class Fp4Nibbles4 : public NamedNibbles<BlockMXFP4, Fp4Nibbles<RowLanes<Avx512>>::kBiased> {
+ public:
+  using NamedNibbles::NamedNibbles;
   /// Byte 17b is byte b of lane b's first four.
   CRIA_INLINE static __m512 scales(const __m512i (&heads)[4]) {
     const __m512i first = _mm512_unpacklo_epi64(_mm512_unpacklo_epi32(heads[0], heads[1]),
                                                 _mm512_unpacklo_epi32(heads[2], heads[3]));
-    const __m512i exponent =
-        _mm512_srli_epi32(_mm512_shuffle_epi8(first, _mm512_load_si512(kToTop.data())), 1);
+    const __m512i exponent = _mm512_srli_epi32(_mm512_shuffle_epi8(first, load_bytes(kToTop)), 1);
     const __m512i normal = _mm512_sub_epi32(exponent, _mm512_set1_epi32(0x00800000));
     // 2^-128 and 2^-127 for bytes of 0 and 1; not above `normal` for others.
     const __m512i subnormal = _mm512_add_epi32(_mm512_srli_epi32(exponent, 2), _mm512_set1_epi32(0x00200000));
@@ -196,21 +150,48 @@ struct NibbleType<DType::MXFP4> {
 
  private:
   /// Byte b of every four in lane b, alone at their top.
-  alignas(64) static constexpr auto kToTop = [] {
-    std::array<std::uint8_t, 64> from{};
-    for (std::size_t i = 0; i < 64; ++i)
-      from[i] = i % 4 == 3 ? static_cast<std::uint8_t>(i % 16 - 3 + i / 16) : std::uint8_t{0x80};
-    return from;
-  }();
+  alignas(64) static constexpr auto kToTop = bytes_by([](std::size_t i) {
+    return i % 4 == 3 ? i % 16 - 3 + i / 16 : 0x80;
+  });
+};
+
+/// How four blocks of a row of a type become bytes.
+template <DType type>
+struct NibblesOf;
+template <>
+struct NibblesOf<DType::Q4_0> {
+  using Type = PlainNibbles<BlockQ4_0>;
+};
+template <>
+struct NibblesOf<DType::Q4_1> {
+  using Type = PlainNibbles<BlockQ4_1>;
+};
+template <>
+struct NibblesOf<DType::Q5_0> {
+  using Type = FiveBits<BlockQ5_0>;
+};
+template <>
+struct NibblesOf<DType::Q5_1> {
+  using Type = FiveBits<BlockQ5_1>;
+};
+template <>
+struct NibblesOf<DType::IQ4_NL> {
+  using Type = NamedNibbles<BlockIQ4_NL, Iq4Nibbles<RowLanes<Avx512>>::kBiased>;
+};
+template <>
+struct NibblesOf<DType::MXFP4> {
+  using Type = Fp4Nibbles4;
 };
 
 template <DType type, Reading reading>
 class NibbleGemv : public BlockSteps<NibbleGemv<type, reading>, type, 4, reading> {
   friend class BlockSteps<NibbleGemv, type, 4, reading>;
-  using W = NibbleType<type>;
-  using Nibbles = typename W::Nibbles;
+  using Nibbles = typename NibblesOf<type>::Type;
+  using Blocks = FourBlocks<typename Nibbles::Block>;
+  using W = LaneType<RowLanes<Avx512>, type>;
   using Four = __m512i[4];
-  static constexpr std::size_t kStepBytes = 4 * sizeof(typename Nibbles::Block);
+  static constexpr int kLargest = std::max(W::kZero, W::kMax - W::kZero);  // weight, without its sign
+  static constexpr bool kSmall = 16 * kLargest * 127 <= 32767;  // sums of sixteen products fit in an int16
   static constexpr bool kMins = Format<type>::kTraits.has_min;
 
   CRIA_INLINE static void step(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
@@ -226,19 +207,18 @@ class NibbleGemv : public BlockSteps<NibbleGemv<type, reading>, type, 4, reading
       unroll<4>([&](auto r) CRIA_INLINE {
         const std::byte* const row = rows[4 * half + r] + offset;
         if constexpr (reading == Reading::InOrder && r % 2 == 0)
-          fetch_far<kRowGroup * kStepBytes, 4>(ahead, 2 * half + r / 2);
-        if constexpr (reading != Reading::InOrder) fetch_stream<kStepBytes>(row);
-        const Nibbles nibbles(row);
+          fetch_far<kRowGroup * Blocks::kBytes, 4>(ahead, 2 * half + r / 2);
+        if constexpr (reading != Reading::InOrder) fetch_stream<Blocks::kBytes>(row);
+        const Nibbles nibbles{Blocks(row)};
         heads[r] = nibbles.head;
         products[r] = x.products(nibbles);
       });
       sums[half] = _mm512_cvtepi32_ps(sums_of_lanes(products));
-      scales[half] = _mm512_mul_ps(W::scales(heads), da);
-      if constexpr (kMins) mins[half] = W::mins(heads);
+      scales[half] = _mm512_mul_ps(Nibbles::scales(heads), da);
+      if constexpr (kMins) mins[half] = Nibbles::mins(heads);
       pin(sums[half]);
     });
-    const __m128 sums4 = _mm_mul_ps(
-        d4, _mm_cvtepi32_ps(_mm_cvtepi16_epi32(_mm_loadu_si64(reinterpret_cast<const void*>(sum)))));
+    const __m128 sums4 = _mm_mul_ps(d4, _mm_cvtepi32_ps(_mm_cvtepi16_epi32(_mm_loadu_si64(sum))));
     unroll<2>([&](auto i) CRIA_INLINE {
       const auto add = [&](const __m512& a, const __m512& b, auto part) CRIA_INLINE {
         acc = _mm256_fmadd_ps(_mm512_extractf32x8_ps(a, part), _mm512_extractf32x8_ps(b, part), acc);
@@ -255,9 +235,8 @@ class NibbleGemv : public BlockSteps<NibbleGemv<type, reading>, type, 4, reading
   struct Values {
     __m512i low, high, start;
     CRIA_INLINE explicit Values(const std::int8_t* q) {
-      const __m512i a = _mm512_loadu_si512(q), b = _mm512_loadu_si512(q + 64);
-      low = _mm512_shuffle_i32x4(a, b, 0x88);
-      high = _mm512_shuffle_i32x4(a, b, 0xDD);
+      low = every_other_sixteen<0>(q);
+      high = every_other_sixteen<1>(q);
       start = _mm512_setzero_si512();
       if constexpr (W::kZero != 0) {
         const __m512i zero = _mm512_set1_epi8(static_cast<char>(W::kZero));
@@ -273,7 +252,7 @@ class NibbleGemv : public BlockSteps<NibbleGemv<type, reading>, type, 4, reading
 
   /// Of four rows: in each lane the sum of the first's, of the second's …
   CRIA_INLINE static __m512i sums_of_lanes(const Four& v) {
-    if constexpr (W::kSmall) {
+    if constexpr (kSmall) {
       const __m512i ones = _mm512_set1_epi16(1), none = _mm512_setzero_si512();
       const __m512i first = _mm512_dpwssd_epi32(none, _mm512_packs_epi32(v[0], v[1]), ones),
                     second = _mm512_dpwssd_epi32(none, _mm512_packs_epi32(v[2], v[3]), ones);
@@ -301,7 +280,7 @@ class NibbleGemv : public BlockSteps<NibbleGemv<type, reading>, type, 4, reading
 };
 
 template <DType type>
-requires requires { sizeof(NibbleType<type>); }
+requires requires { sizeof(NibblesOf<type>); }
 struct OneToken<Avx512, type> {
   template <Reading reading>
   using Reads = NibbleGemv<type, reading>;

@@ -9,17 +9,6 @@
 
 namespace cria {
 
-/// The bytes of a register, as a function of their place.
-template <class F>
-constexpr std::array<std::uint8_t, 64> bytes_by(F f) {
-  std::array<std::uint8_t, 64> bytes{};
-  for (std::size_t i = 0; i < 64; ++i) bytes[i] = static_cast<std::uint8_t>(f(i));
-  return bytes;
-}
-CRIA_INLINE inline __m512i load_bytes(const std::array<std::uint8_t, 64>& bytes) {
-  return _mm512_load_si512(bytes.data());
-}
-
 /// The codes of 64 entries in planes.
 struct EntryCodes {
   __m512i low, high;
@@ -36,11 +25,15 @@ struct DigitBytes {
     constexpr int kDigit = j % (kValues / 2);
     const __m512i code = j < kValues / 2 ? codes.low : codes.high;
     // A permutation sees six bits. What a shift brings in from the next byte is above them.
-    const __m512i seen = kDigit == 3 ? _mm512_srli_epi16(code, 2) : code;
-    return _mm512_permutexvar_epi8(seen, load_bytes(kLevels < kDigit == 3 ? 2 : kDigit >));
+    if constexpr (kDigit == 3) return look_up<2>(_mm512_srli_epi16(code, 2));
+    return look_up<kDigit>(code);
   }
 
  private:
+  template <int d>
+  CRIA_INLINE static __m512i look_up(__m512i code) {
+    return _mm512_permutexvar_epi8(code, load_bytes(kLevels<d>));
+  }
   /// What digit d of six bits stands for.
   template <int d>
   alignas(64) static constexpr auto kLevels = bytes_by([](std::size_t i) {
@@ -120,24 +113,21 @@ CRIA_INLINE inline __m512i spread_nibbles(__m256i bytes) {
   const __m512i words = _mm512_cvtepu8_epi16(bytes);
   return _mm512_or_si512(words, _mm512_slli_epi16(words, 4));
 }
-/// 2s + 1 for an s of so many bits, where 2s lies in bits 1 … of each int32.
-template <int bits>
+/// 2s + 1 for an s of so many bits, where 2s lies in bits 1 … of each Int.
+template <int bits, class Int = std::int32_t>
 CRIA_INLINE inline __m512i odd_scales(__m512i twice) {
   constexpr int kMask = (2 << bits) - 2, kAndOr = 0xEA;  // (a & b) | c
+  if constexpr (sizeof(Int) == 2)
+    return _mm512_ternarylogic_epi32(twice, _mm512_set1_epi16(kMask), _mm512_set1_epi16(1), kAndOr);
   return _mm512_ternarylogic_epi32(twice, _mm512_set1_epi32(kMask), _mm512_set1_epi32(1), kAndOr);
 }
-/// The same of int16.
-template <int bits>
-CRIA_INLINE inline __m512i odd_scales16(__m512i twice) {
-  constexpr int kMask = (2 << bits) - 2, kAndOr = 0xEA;
-  return _mm512_ternarylogic_epi32(twice, _mm512_set1_epi16(kMask), _mm512_set1_epi16(1), kAndOr);
-}
 
-/// Signs of eight values from four times seven bits in each int32.
+/// Signs of eight values from the low seven bits of each byte.
 CRIA_INLINE inline __m512i signs_of_sevens(__m512i sevens) {
   return _mm512_permutex2var_epi8(_mm512_load_si512(kEvenSigns.data()), sevens,
                                   _mm512_load_si512(kEvenSigns.data() + 64));
 }
+/// The same from four times seven bits at the bottom of each int32.
 CRIA_INLINE inline __m512i signs_of_dwords(__m512i signs_scales) {
   alignas(64) static constexpr auto kSevens =
       bytes_by([](std::size_t i) { return 32 * (i % 8 / 4) + 7 * (i % 4); });

@@ -10,8 +10,7 @@ class TernaryValues : public EntryValues<8> {
  public:
   /// sum: of sixteen neighbours each.
   CRIA_INLINE TernaryValues(const std::int8_t* q, const std::int16_t* sum)
-      : EntryValues(q),
-        sums(_mm512_broadcast_i64x4(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(sum)))) {}
+      : EntryValues(q), sums(load_twice(sum)) {}
   __m512i sums;  ///< of sixteen neighbours, for two rows
 };
 
@@ -95,8 +94,8 @@ class CodedRows<DType::IQ1_M> : public CodedTernary {
     constexpr std::size_t kIndex = offsetof(BlockIQ1_M, index), kHigh = offsetof(BlockIQ1_M, hi),
                           kScales = offsetof(BlockIQ1_M, scales);
     index_ = {load32(a + kIndex, b + kIndex), spread_nibbles(load16(a + kHigh, b + kHigh))};
-    scales_ =
-        odd_scales16<3>(_mm512_multishift_epi64_epi8(load_bytes(kThrees), repeat8(a + kScales, b + kScales)));
+    scales_ = odd_scales<3, std::int16_t>(
+        _mm512_multishift_epi64_epi8(load_bytes(kThrees), repeat8(a + kScales, b + kScales)));
   }
   template <int>
   [[nodiscard]] CRIA_INLINE __m512i products(const Values& x) const {
@@ -106,14 +105,12 @@ class CodedRows<DType::IQ1_M> : public CodedTernary {
         _mm512_maskz_mov_epi8(_mm512_testn_epi8_mask(index_.high, _mm512_set1_epi8(8)), _mm512_set1_epi8(2));
     __m512i total = _mm512_dpwssd_epi32(_mm512_setzero_si512(), nines, scales_);
     unroll<2>([&](auto half) CRIA_INLINE {
-      const auto pairs = [&](auto j) CRIA_INLINE {
-        return _mm512_maddubs_epi16(_mm512_add_epi8(value<4 * half + j>(), plus), x[4 * half + j]);
-      };
-      const __m512i first = _mm512_add_epi16(pairs(std::integral_constant<int, 0>{}),
-                                             pairs(std::integral_constant<int, 1>{})),
-                    second = _mm512_add_epi16(pairs(std::integral_constant<int, 2>{}),
-                                              pairs(std::integral_constant<int, 3>{}));
-      total = _mm512_dpwssd_epi32(total, _mm512_add_epi16(first, second), scales_);
+      __m512i sum = _mm512_setzero_si512();
+      unroll<4>([&](auto k) CRIA_INLINE {
+        constexpr int j = 4 * half + k;
+        sum = _mm512_add_epi16(sum, _mm512_maddubs_epi16(_mm512_add_epi8(value<j>(), plus), x[j]));
+      });
+      total = _mm512_dpwssd_epi32(total, sum, scales_);
     });
     return total;
   }

@@ -32,16 +32,15 @@ class CodedSixteens : public CodedTwoBits<type> {
   using typename CodedTwoBits<type>::Values;
   template <int>
   [[nodiscard]] CRIA_INLINE __m512i products(const Values& x) const {
-    const auto pairs = [&](auto j) CRIA_INLINE {
-      return _mm512_maddubs_epi16(DigitBytes<typename CodedTwoBits<type>::Book>::template of<j>(this->codes_),
-                                  x.template with_signs<j>(this->signs_));
-    };
-    // Sums of six products fit in an int16.
+    using Bytes = DigitBytes<typename CodedTwoBits<type>::Book>;
     __m512i total = _mm512_setzero_si512();
     unroll<3>([&](auto i) CRIA_INLINE {
-      __m512i sum = pairs(std::integral_constant<int, 3 * i>{});
-      sum = _mm512_add_epi16(sum, pairs(std::integral_constant<int, 3 * i + 1>{}));
-      if constexpr (i < 2) sum = _mm512_add_epi16(sum, pairs(std::integral_constant<int, 3 * i + 2>{}));
+      __m512i sum = _mm512_setzero_si512();  // of six products at most, which fit in an int16
+      unroll<(i < 2 ? 3 : 2)>([&](auto k) CRIA_INLINE {
+        constexpr int j = 3 * i + k;
+        sum = _mm512_add_epi16(sum, _mm512_maddubs_epi16(Bytes::template of<j>(this->codes_),
+                                                         x.template with_signs<j>(this->signs_)));
+      });
       total = _mm512_dpwssd_epi32(total, sum, scales_);
     });
     return total;
@@ -51,7 +50,7 @@ class CodedSixteens : public CodedTwoBits<type> {
   /// Sixteen nibbles of each row.
   CRIA_INLINE void take_scales(const std::byte* a, const std::byte* b) {
     const __m512i words = _mm512_cvtepu16_epi64(load8(a, b));
-    scales_ = odd_scales16<4>(_mm512_multishift_epi64_epi8(load_bytes(kNibbles), words));
+    scales_ = odd_scales<4, std::int16_t>(_mm512_multishift_epi64_epi8(load_bytes(kNibbles), words));
   }
 
  private:

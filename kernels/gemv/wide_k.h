@@ -82,10 +82,9 @@ struct WideType<DType::Q3_K> {
     template <class F>
     CRIA_INLINE void each(int r, const std::byte* p, const WideValues& x, F f) const {
       const __m512i lo = load_once(p + offsetof(Block, lo)), three = _mm512_set1_epi8(3);
-      const auto* const third = reinterpret_cast<const __m256i*>(p + offsetof(Block, hi));
       // Bits 0 … 3 of every byte are now those of the registers 0 … 3;
       // what else is shifted in is not looked at.
-      const __m512i hi = _mm512_srlv_epi32(_mm512_broadcast_i64x4(_mm256_loadu_si256(third)),
+      const __m512i hi = _mm512_srlv_epi32(load_twice(p + offsetof(Block, hi)),
                                            _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 4, 4, 4, 4, 4, 4, 4, 4));
       const auto dot = [&](auto j) CRIA_INLINE {
         return x.dot(j, _mm512_or_si512(RowLanes<Avx512>::take<2 * j>(lo, three),
@@ -102,19 +101,11 @@ struct WideType<DType::Q3_K> {
 /// `bits` bits of each byte of hi, from `first` on in lanes 0 and 1 and from first + 2 on in the others, above nibbles.
 template <int first, int bits>
 CRIA_INLINE inline __m512i with_top(__m512i nibbles, __m512i hi) {
-  alignas(64) static constexpr auto kTop = [] {
-    std::array<std::uint8_t, 64> from{};
-    for (std::size_t k = 0; k < 64; ++k)
-      from[k] = static_cast<std::uint8_t>((8 * (k % 8) + first + k / 32 * 2 + 64 - 4) % 64);
-    return from;
-  }();
+  alignas(64) static constexpr auto kTop =
+      bytes_by([](std::size_t k) { return (8 * (k % 8) + first + k / 32 * 2 + 64 - 4) % 64; });
   constexpr int kOrAnd = 0xF8, kMask = ((1 << bits) - 1) << 4;  // a | (b & c)
-  const __m512i top = _mm512_multishift_epi64_epi8(_mm512_load_si512(kTop.data()), hi);
+  const __m512i top = _mm512_multishift_epi64_epi8(load_bytes(kTop), hi);
   return _mm512_ternarylogic_epi32(nibbles, top, _mm512_set1_epi8(kMask), kOrAnd);
-}
-/// 32 bytes, twice.
-CRIA_INLINE inline __m512i load_twice(const std::byte* p) {
-  return _mm512_broadcast_i64x4(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 }
 
 /// Q4_K, and Q5_K with a fifth bit: eight scales and mins.
