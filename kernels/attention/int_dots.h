@@ -26,9 +26,9 @@ inline constexpr std::size_t kOperandValues = kind == Operand::Query ? 32 : kKey
 ///   encode<kind>(x, factors, to)  n = kOperandValues<kind> values, sixteen a vector, as integers r = round(x*factor),
 ///                  |r| <= kOperandSteps, in 2n bytes, in the form that multiply wants; returns lanes whose sum is Σr
 ///                  (kSigned: nothing of use). Where a product is larger or NaN the integers are any
-///   multiply<kind, Queries, Groups>(bytes, a, start, ahead, put)  bytes: [Groups][n/4][16 columns][4]; a: Queries
+///   multiply<kind, Queries, Groups>(bytes, a, start, put)  bytes: [Groups][n/4][16 columns][4]; a: Queries
 ///                  operands, one behind the other; put(query, group, V) receives start[query] + Σ r·byte (kSigned:
-///                  Σ r·(byte - kQ8Bias)), as floats. bytes + ahead will be wanted soon
+///                  Σ r·(byte - kQ8Bias)), as floats
 template <class Isa>
 struct IntDots;
 
@@ -59,8 +59,7 @@ struct IntDots<ScalarIsa> {
   }
 
   template <Operand kind, std::size_t Queries, std::size_t Groups, class Put>
-  static void multiply(const std::byte* bytes, const std::byte* a, const std::int32_t* /*start*/,
-                       std::size_t /*ahead*/, Put put) {
+  static void multiply(const std::byte* bytes, const std::byte* a, const std::int32_t* /*start*/, Put put) {
     static_assert(Queries == 1 && Groups == 1);
     constexpr std::size_t n = kOperandValues<kind>;
     std::int16_t r[n];
@@ -107,8 +106,7 @@ struct IntDots<Avx2> {
   }
 
   template <Operand kind, std::size_t Queries, std::size_t Groups, class Put>
-  static void multiply(const std::byte* bytes, const std::byte* a, const std::int32_t* start,
-                       std::size_t ahead, Put put) {
+  static void multiply(const std::byte* bytes, const std::byte* a, const std::int32_t* start, Put put) {
     static_assert(Groups == 1);
     constexpr std::size_t kSteps = kOperandValues<kind> / 4, kOperand = 8 * kSteps;
     __m256i sum[Queries][2];
@@ -116,7 +114,6 @@ struct IntDots<Avx2> {
     for (std::size_t q = 0; q < Queries; ++q) sum[q][0] = sum[q][1] = _mm256_set1_epi32(start[q]);
     const __m256i low = _mm256_set1_epi16(0xFF);
     for (std::size_t step = 0; step < kSteps; ++step, bytes += 64, a += 8) {
-      __builtin_prefetch(bytes + ahead, 0, 2);
       const __m256i row[2] = {load(bytes), load(bytes + 32)};
       const __m256i even[2] = {_mm256_and_si256(row[0], low), _mm256_and_si256(row[1], low)};
       const __m256i odd[2] = {_mm256_srli_epi16(row[0], 8), _mm256_srli_epi16(row[1], 8)};
@@ -175,8 +172,7 @@ struct IntDots<Neon> {
   }
 
   template <Operand kind, std::size_t Queries, std::size_t Groups, class Put>
-  static void multiply(const std::byte* bytes, const std::byte* a, const std::int32_t* /*start*/,
-                       std::size_t ahead, Put put) {
+  static void multiply(const std::byte* bytes, const std::byte* a, const std::int32_t* /*start*/, Put put) {
     static_assert(Groups == 1);
     constexpr std::size_t kPlane = kOperandValues<kind>;
     int32x4_t low[Queries][4], high[Queries][4];
@@ -186,7 +182,6 @@ struct IntDots<Neon> {
       for (std::size_t i = 0; i < 4; ++i) low[q][i] = high[q][i] = vdupq_n_s32(0);
     }
     for (std::size_t step = 0; step < kPlane / 4; ++step, bytes += 64, a += 4) {
-      __builtin_prefetch(bytes + ahead, 0, 2);
       int8x16_t row[4];
       CRIA_UNROLL
       for (std::size_t i = 0; i < 4; ++i) {

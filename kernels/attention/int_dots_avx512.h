@@ -52,7 +52,7 @@ struct IntDots<Avx512> {
 
   template <Operand kind, std::size_t Queries, std::size_t Groups, class Put>
   [[gnu::always_inline]] static void multiply(const std::byte* bytes, const std::byte* a,
-                                              const std::int32_t* start, std::size_t ahead, Put put) {
+                                              const std::int32_t* start, Put put) {
     constexpr std::size_t kOperand = 2 * kOperandValues<kind>;
     __m512i high[Queries][Groups], low[Queries][Groups];
     each(high, [](std::size_t) CRIA_INLINE { return _mm512_setzero_si512(); });
@@ -66,24 +66,18 @@ struct IntDots<Avx512> {
       });
       each(low, begin);
       add_shifted(low, high);
-      steps<kind, Groups>(
-          bytes,
-          [&](const auto& row, auto at) CRIA_INLINE {
-            unroll<Queries>([&](auto q) CRIA_INLINE { add_dots<kind>(low[q], row, a + q * kOperand + at); });
-          },
-          ahead);
+      steps<kind, Groups>(bytes, [&](const auto& row, auto at) CRIA_INLINE {
+        unroll<Queries>([&](auto q) CRIA_INLINE { add_dots<kind>(low[q], row, a + q * kOperand + at); });
+      });
     } else {
       each(low, begin);
-      steps<kind, Groups>(
-          bytes,
-          [&](const auto& row, auto at) CRIA_INLINE {
-            unroll<Queries>([&](auto q) CRIA_INLINE {
-              const std::byte* const p = a + q * kOperand + at;
-              add_dots<kind>(low[q], row, p);
-              add_dots<kind>(high[q], row, p + 32);
-            });
-          },
-          ahead);
+      steps<kind, Groups>(bytes, [&](const auto& row, auto at) CRIA_INLINE {
+        unroll<Queries>([&](auto q) CRIA_INLINE {
+          const std::byte* const p = a + q * kOperand + at;
+          add_dots<kind>(low[q], row, p);
+          add_dots<kind>(high[q], row, p + 32);
+        });
+      });
       add_shifted(low, high);
     }
     CRIA_UNROLL
@@ -117,15 +111,14 @@ struct IntDots<Avx512> {
         low[q][g] = _mm512_add_epi32(low[q][g], _mm512_slli_epi32(high[q][g], 8));
     }
   }
-  /// f(row, at) for every four values: the rows' bytes, and where the operand's lower four lie. ahead: asked for meanwhile.
-  template <Operand kind, std::size_t Groups, class F, class... Ahead>
-  [[gnu::always_inline]] static void steps(const std::byte* bytes, F f, Ahead... ahead) {
+  /// f(row, at) for every four values: the rows' bytes, and where the operand's lower four lie.
+  template <Operand kind, std::size_t Groups, class F>
+  [[gnu::always_inline]] static void steps(const std::byte* bytes, F f) {
     constexpr std::size_t kSteps = kOperandValues<kind> / 4;
     unroll<kSteps>([&](auto step) CRIA_INLINE {  // in a loop GCC 12 spills sums
       __m512i row[Groups];
       unroll<Groups>([&](auto g) CRIA_INLINE {
         const std::byte* const p = bytes + g * kSteps * 64 + step * 64;
-        (__builtin_prefetch(p + ahead, 0, 2), ...);
         row[g] = _mm512_loadu_si512(p);
         if constexpr (kSigned<kind>) row[g] = _mm512_xor_si512(row[g], _mm512_set1_epi8(-128));
       });

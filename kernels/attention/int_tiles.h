@@ -9,6 +9,7 @@
 #include "kernels/attention/int_dots_avx512.h"
 #include "kernels/attention/int_weights.h"
 #include "kernels/attention/queries.h"
+#include "kernels/attention/tile_fetch.h"
 #include "kernels/simd/row_lanes.h"
 
 namespace cria {
@@ -60,13 +61,15 @@ class IntAttention : AttentionQueries<Isa> {
   /// Queries [begin, end), at most chunk().
   void run(std::size_t begin, std::size_t end) {
     const std::size_t n = end - begin, blocks = (n + kBlockQueries - 1) / kBlockQueries;
-    this->start(begin, n);
-    for (std::size_t i = 0; i < n; ++i) encode_query(i);
     const std::size_t first_tile = this->first_key(this->position(begin)) / kKeyTile,
                       last_tile = this->position(end - 1) / kKeyTile;
+    fetch_first(first_tile, last_tile);
+    this->start(begin, n);
+    for (std::size_t i = 0; i < n; ++i) encode_query(i);
     Step step;
     for (std::size_t tile = first_tile; tile <= last_tile; ++tile) {
-      step.kv = find_tile(tile, tile < last_tile ? tile + 1 : tile);
+      fetch_after(tile, last_tile, n, blocks);
+      step.kv = load_tile(tile);
       for (std::size_t b = 0; b < blocks; ++b) {
         step.first = n * b / blocks;
         step.n = n * (b + 1) / blocks - step.first;
@@ -82,10 +85,9 @@ class IntAttention : AttentionQueries<Isa> {
   }
 
  private:
-  /// Blocks of 32 dims (kv_layout.h), and how far from them those of the next tile lie.
+  /// Blocks of 32 dims (kv_layout.h).
   struct Tile {
-    const std::byte *keys, *values;
-    std::size_t next_keys, next_values;
+    const std::byte *keys, *values;  ///< values: null where they are a part of the keys
   };
 
   /// A block of queries that meets a tile.
@@ -122,20 +124,52 @@ class IntAttention : AttentionQueries<Isa> {
     }
   }
 
-  Tile find_tile(std::size_t tile, std::size_t next) {
-    const std::size_t key_step = tile_step(job_.page_bytes, key_blocks_ * kQ8BlockBytes),
-                      value_step = tile_step(job_.page_bytes, value_blocks_ * kQ8BlockBytes);
-    const std::size_t page = this->page(tile), ahead = this->page(next) - page;
-    Tile kv{job_.k + kv_head_ * job_.k_head_bytes + page * key_step, work_.values, ahead * key_step, 0};
-    if (job_.v != nullptr) {
-      kv.values = job_.v + kv_head_ * job_.v_head_bytes + page * value_step;
-      kv.next_values = ahead * value_step;
-    } else {
+  [[nodiscard]] Tile find_tile(std::size_t tile) const {
+    const std::size_t page = this->page(tile);
+    const std::byte* const keys = job_.k + kv_head_ * job_.k_head_bytes;
+    const std::byte* const values = job_.v + kv_head_ * job_.v_head_bytes;
+    return {keys + page * tile_step(job_.page_bytes, key_blocks_ * kQ8BlockBytes),
+            job_.v == nullptr ? nullptr
+                              : values + page * tile_step(job_.page_bytes, value_blocks_ * kQ8BlockBytes)};
+  }
+  Tile load_tile(std::size_t tile) {
+    Tile kv = find_tile(tile);
+    if (kv.values == nullptr) {
+      kv.values = work_.values;
       for (std::size_t b = 0; b < value_blocks_; ++b)
         transpose_block(kv.keys + b * kQ8BlockBytes, work_.values + b * kQ8BlockBytes);
     }
     for (std::size_t b = 0; b < value_blocks_; ++b) weights_.divide_scales(kv.values + b * kQ8BlockBytes, b);
     return kv;
+  }
+
+  /// Halves [begin, end) of a tile's keys and values.
+  void add_to_fetch(std::size_t tile, std::size_t begin, std::size_t end) {
+    const Tile kv = find_tile(tile);
+    const auto add = [&](const std::byte* p, std::size_t blocks) {
+      const std::size_t half = blocks * kQ8BlockBytes / 2;
+      fetch_.add(p + begin * half, (end - begin) * half);
+    };
+    add(kv.keys, key_blocks_);
+    if (kv.values != nullptr) add(kv.values, value_blocks_);
+  }
+  /// Before the first tile: that and half of the next.
+  void fetch_first(std::size_t tile, std::size_t last) {
+    fetch_.clear();
+    add_to_fetch(tile, 0, 2);
+    if (tile + 1 <= last) add_to_fetch(tile + 1, 0, 1);
+    fetch_.rest();
+  }
+  /// While n queries, in so many blocks, meet a tile: the other half of the next one and half of the one after it.
+  void fetch_after(std::size_t tile, std::size_t last, std::size_t n, std::size_t blocks) {
+    fetch_.clear();
+    if (tile + 1 <= last) add_to_fetch(tile + 1, 1, 2);
+    if (tile + 2 <= last) add_to_fetch(tile + 2, 0, 1);
+    const std::size_t of_block = (n + blocks - 1) / blocks,
+                      parts = (of_block + Dots::kQueries - 1) / Dots::kQueries,
+                      products =
+                          (key_blocks_ * kKeyTile + value_blocks_ * 2 * 32) / kFloatLanes / Dots::kGroups;
+    fetch_.pace(blocks * parts * products);
   }
 
   /// A block of keys as one of values: four keys' four dims are sixteen bytes in both.
@@ -199,6 +233,7 @@ class IntAttention : AttentionQueries<Isa> {
       for (std::size_t g = 0; g < Groups; ++g) s[q][g] = V::broadcast(0);
     }
     for (std::size_t b = 0; b < key_blocks_; ++b) {
+      fetch_.some();
       const std::byte* const block = kv.keys + b * kQ8BlockBytes;
       const std::size_t at = b * kChunk + slot;
       V d[Groups];
@@ -207,7 +242,7 @@ class IntAttention : AttentionQueries<Isa> {
         d[g] = V::template load_as<Stored::F16>(block + (key + g * kFloatLanes) * sizeof(F16Bits));
       Dots::template multiply<Operand::Query, Queries, Groups>(
           block + q8_key_offset(key, 0), work_.queries + at * IntAttentionScratch::kQueryBytes,
-          work_.starts + at, kv.next_keys, [&](std::size_t q, std::size_t g, const V& sums) CRIA_INLINE {
+          work_.starts + at, [&](std::size_t q, std::size_t g, const V& sums) CRIA_INLINE {
             s[q][g] = fma(d[g], sums, s[q][g]);
           });
     }
@@ -234,35 +269,37 @@ class IntAttention : AttentionQueries<Isa> {
     for (std::size_t b = 0; b < value_blocks_; ++b) {
       const std::byte* const block = step.kv.values + b * kQ8BlockBytes;
       weights_.encode(step, step.scores, V::load(step.growth), block, b, step.weights);
-      add_values(block, step.kv.next_values, step.weights, step.ranges, step.n,
-                 scratch_.out + step.first * stride_ + b * 32);
+      add_values(block, step.weights, step.ranges, step.n, scratch_.out + step.first * stride_ + b * 32);
     }
   }
-  void add_values(const std::byte* block, std::size_t ahead, const Weights& weights,
-                  const BlockRanges& ranges, std::size_t n, float* out) {
+  void add_values(const std::byte* block, const Weights& weights, const BlockRanges& ranges, std::size_t n,
+                  float* out) {
     for (std::size_t group = 0; group < 2; group += Dots::kGroups)
       in_parts(n, [&](std::size_t i, auto number) CRIA_INLINE {
-        add_groups<number>(block + q8_value_offset(0, group * kFloatLanes), ahead, weights, i,
+        add_groups<number>(block + q8_value_offset(0, group * kFloatLanes), weights, i,
                            ranges.whole() ? nullptr : ranges.keys + i,
                            out + i * stride_ + group * kFloatLanes);
       });
   }
   /// For queries from the i-th on; keys: what they see, null: all. Not inlined, as above.
   template <std::size_t Queries>
-  [[gnu::noinline]] void add_groups(const std::byte* values, std::size_t ahead, const Weights& weights,
-                                    std::size_t i, const KeyRange* keys, float* out) const {
+  [[gnu::noinline]] void add_groups(const std::byte* values, const Weights& weights, std::size_t i,
+                                    const KeyRange* keys, float* out) {
+    fetch_.some();
     Dots::template multiply<Operand::Weights, Queries, Dots::kGroups>(
-        values, weights.bytes + i * kWeightBytes, weights.starts + i, ahead,
+        values, weights.bytes + i * kWeightBytes, weights.starts + i,
         [&](std::size_t q, std::size_t g, const V& sums) CRIA_INLINE {
           if (keys != nullptr && keys[q].empty()) return;
           float* const to = out + q * stride_ + g * kFloatLanes;
           fma(V::broadcast(weights.scale[i + q]), sums, V::load(to)).store(to);
         });
+    fetch_.some();
   }
 
   std::size_t key_blocks_, value_blocks_;
   IntAttentionScratch work_;
   IntWeights<Isa> weights_;
+  TileFetch fetch_;
 };
 
 }  // namespace cria
