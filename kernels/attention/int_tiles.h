@@ -9,7 +9,6 @@
 #include "kernels/attention/int_dots_avx512.h"
 #include "kernels/attention/int_weights.h"
 #include "kernels/attention/queries.h"
-#include "kernels/attention/tile_fetch.h"
 #include "kernels/simd/row_lanes.h"
 
 namespace cria {
@@ -38,7 +37,8 @@ struct IntAttentionScratch {
 template <class Isa>
 class IntAttention : AttentionQueries<Isa> {
   using Base = AttentionQueries<Isa>;
-  using Base::job_, Base::scratch_, Base::kv_head_, Base::stride_;
+  using Base::job_, Base::scratch_, Base::stride_, Base::fetch_;
+  using Tile = typename Base::TileMemory;  // blocks of 32 dims: kv_layout.h
   using V = F32x16<Isa>;
   using Lanes = QueryLanes<Isa>;
   using Dots = IntDots<Isa>;
@@ -63,12 +63,12 @@ class IntAttention : AttentionQueries<Isa> {
     const std::size_t n = end - begin, blocks = (n + kBlockQueries - 1) / kBlockQueries;
     const std::size_t first_tile = this->first_key(this->position(begin)) / kKeyTile,
                       last_tile = this->position(end - 1) / kKeyTile;
-    fetch_first(first_tile, last_tile);
+    this->fetch_first(first_tile, last_tile);
     this->start(begin, n);
     for (std::size_t i = 0; i < n; ++i) encode_query(i);
     Step step;
     for (std::size_t tile = first_tile; tile <= last_tile; ++tile) {
-      fetch_after(tile, last_tile, n, blocks);
+      this->fetch_after(tile, last_tile, fetches(n, blocks));
       step.kv = load_tile(tile);
       for (std::size_t b = 0; b < blocks; ++b) {
         step.first = n * b / blocks;
@@ -85,11 +85,6 @@ class IntAttention : AttentionQueries<Isa> {
   }
 
  private:
-  /// Blocks of 32 dims (kv_layout.h).
-  struct Tile {
-    const std::byte *keys, *values;  ///< values: null where they are a part of the keys
-  };
-
   /// A block of queries that meets a tile.
   struct Step : QueryBlock {
     Tile kv;
@@ -124,16 +119,8 @@ class IntAttention : AttentionQueries<Isa> {
     }
   }
 
-  [[nodiscard]] Tile find_tile(std::size_t tile) const {
-    const std::size_t page = this->page(tile);
-    const std::byte* const keys = job_.k + kv_head_ * job_.k_head_bytes;
-    const std::byte* const values = job_.v + kv_head_ * job_.v_head_bytes;
-    return {keys + page * tile_step(job_.page_bytes, key_blocks_ * kQ8BlockBytes),
-            job_.v == nullptr ? nullptr
-                              : values + page * tile_step(job_.page_bytes, value_blocks_ * kQ8BlockBytes)};
-  }
   Tile load_tile(std::size_t tile) {
-    Tile kv = find_tile(tile);
+    Tile kv = this->find_tile(tile);
     if (kv.values == nullptr) {
       kv.values = work_.values;
       for (std::size_t b = 0; b < value_blocks_; ++b)
@@ -143,33 +130,12 @@ class IntAttention : AttentionQueries<Isa> {
     return kv;
   }
 
-  /// Halves [begin, end) of a tile's keys and values.
-  void add_to_fetch(std::size_t tile, std::size_t begin, std::size_t end) {
-    const Tile kv = find_tile(tile);
-    const auto add = [&](const std::byte* p, std::size_t blocks) {
-      const std::size_t half = blocks * kQ8BlockBytes / 2;
-      fetch_.add(p + begin * half, (end - begin) * half);
-    };
-    add(kv.keys, key_blocks_);
-    if (kv.values != nullptr) add(kv.values, value_blocks_);
-  }
-  /// Before the first tile: that and half of the next.
-  void fetch_first(std::size_t tile, std::size_t last) {
-    fetch_.clear();
-    add_to_fetch(tile, 0, 2);
-    if (tile + 1 <= last) add_to_fetch(tile + 1, 0, 1);
-    fetch_.rest();
-  }
-  /// While n queries, in so many blocks, meet a tile: the other half of the next one and half of the one after it.
-  void fetch_after(std::size_t tile, std::size_t last, std::size_t n, std::size_t blocks) {
-    fetch_.clear();
-    if (tile + 1 <= last) add_to_fetch(tile + 1, 1, 2);
-    if (tile + 2 <= last) add_to_fetch(tile + 2, 0, 1);
-    const std::size_t of_block = (n + blocks - 1) / blocks,
-                      parts = (of_block + Dots::kQueries - 1) / Dots::kQueries,
-                      products =
-                          (key_blocks_ * kKeyTile + value_blocks_ * 2 * 32) / kFloatLanes / Dots::kGroups;
-    fetch_.pace(blocks * parts * products);
+  /// How often some of the next tiles is fetched while n queries, in so many blocks, meet one.
+  [[nodiscard]] std::size_t fetches(std::size_t n, std::size_t blocks) const {
+    const std::size_t of_block = (n + blocks - 1) / blocks;
+    const std::size_t parts = (of_block + Dots::kQueries - 1) / Dots::kQueries;
+    const std::size_t groups = key_blocks_ * kKeyTile / kFloatLanes + value_blocks_ * 2 * 32 / kFloatLanes;
+    return blocks * parts * groups / Dots::kGroups;
   }
 
   /// A block of keys as one of values: four keys' four dims are sixteen bytes in both.
@@ -299,7 +265,6 @@ class IntAttention : AttentionQueries<Isa> {
   std::size_t key_blocks_, value_blocks_;
   IntAttentionScratch work_;
   IntWeights<Isa> weights_;
-  TileFetch fetch_;
 };
 
 }  // namespace cria

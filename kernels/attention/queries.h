@@ -11,6 +11,7 @@
 
 #include "kernels/attention/kv_layout.h"
 #include "kernels/rows/activate.h"
+#include "kernels/simd/fetch_in_turn.h"
 
 namespace cria {
 
@@ -95,6 +96,10 @@ class AttentionQueries {
         group_(job.n_heads / job.n_kv_heads),
         kv_head_(kv_head),
         token_begin_(token_begin),
+        keys_(job.k + kv_head * job.k_head_bytes),
+        values_(job.v == nullptr ? nullptr : job.v + kv_head * job.v_head_bytes),
+        key_bytes_(key_tile_bytes(job.kv_type, job.head_dim)),
+        value_bytes_(kKeyTile * value_row_bytes(job.kv_type, job.value_dim)),
         stride_(AttentionScratch::padded_values(job.value_dim)),
         out_groups_((job.value_dim + kFloatLanes - 1) / kFloatLanes),
         scratch_(scratch, job.value_dim) {}
@@ -132,10 +137,29 @@ class AttentionQueries {
     return job_.pages == nullptr ? tile : job_.pages[tile];
   }
 
-  /// Asks for part b of n of what the next tile is read from.
-  static void fetch_part(const std::byte* p, std::size_t bytes, std::size_t b, std::size_t n) {
-    for (std::size_t line = bytes / 64 * b / n; line < bytes / 64 * (b + 1) / n; ++line)
-      __builtin_prefetch(p + line * 64, 0, 2);
+  /// Where a tile lies; values: null where they are a part of the keys.
+  struct TileMemory {
+    const std::byte *keys, *values;
+  };
+  [[nodiscard]] TileMemory find_tile(std::size_t tile) const {
+    const std::size_t page = this->page(tile);
+    return {keys_ + page * tile_step(job_.page_bytes, key_bytes_),
+            values_ == nullptr ? nullptr : values_ + page * tile_step(job_.page_bytes, value_bytes_)};
+  }
+
+  /// Before the first tile: that and half of the next.
+  void fetch_first(std::size_t tile, std::size_t last) {
+    fetch_.clear();
+    add_to_fetch(tile, 0, 2);
+    if (tile + 1 <= last) add_to_fetch(tile + 1, 0, 1);
+    fetch_.rest();
+  }
+  /// While a tile is worked on, by fetch_.some(), so often: the other half of the next one and half of the one after it.
+  void fetch_after(std::size_t tile, std::size_t last, std::size_t calls) {
+    fetch_.clear();
+    if (tile + 1 <= last) add_to_fetch(tile + 1, 1, 2);
+    if (tile + 2 <= last) add_to_fetch(tile + 2, 0, 1);
+    fetch_.pace(calls);
   }
 
   /// State of queries [begin, begin + n) before the first key.
@@ -231,12 +255,25 @@ class AttentionQueries {
 
   const AttentionJob& job_;
   std::size_t group_, kv_head_, token_begin_;
+  const std::byte *keys_, *values_;      ///< of this kv head
+  std::size_t key_bytes_, value_bytes_;  ///< of a tile
   std::size_t stride_, out_groups_;
   AttentionScratch scratch_;
   std::size_t positions_[kQueryChunk];  ///< of the queries, by slot
   const float* rows_[kQueryChunk];      ///< likewise
+  FetchInTurn fetch_;
 
  private:
+  /// Halves [begin, end) of a tile's keys and values.
+  void add_to_fetch(std::size_t tile, std::size_t begin, std::size_t end) {
+    const TileMemory kv = find_tile(tile);
+    const auto add = [&](const std::byte* p, std::size_t bytes) {
+      fetch_.add(p + begin * (bytes / 2), (end - begin) * (bytes / 2));
+    };
+    add(kv.keys, key_bytes_);
+    if (kv.values != nullptr) add(kv.values, value_bytes_);
+  }
+
   /// Scores scaled, and those of keys out of range such that their weights are zero.
   static void hide(QueryBlock& block, float (*scores)[kKeyTile]) {
     for (std::size_t i = 0; i < block.n; ++i) {

@@ -34,14 +34,13 @@ struct KvTile {
   Stored type;
   const std::byte *keys, *values;
   std::size_t key_stride, value_stride;  ///< bytes from one dim to the next, from one position to the next
-  std::size_t key_bytes, value_bytes;    ///< from this tile to the next
 };
 
 /// Attention in float32, over a cache of F16 or F32.
 template <class Isa>
 class Attention : AttentionQueries<Isa> {
   using Base = AttentionQueries<Isa>;
-  using Base::job_, Base::scratch_, Base::kv_head_, Base::stride_, Base::out_groups_;
+  using Base::job_, Base::scratch_, Base::stride_, Base::out_groups_, Base::fetch_;
   using V = F32x16<Isa>;
 
  public:
@@ -55,18 +54,19 @@ class Attention : AttentionQueries<Isa> {
 
   /// Queries [begin, end), at most chunk().
   void run(std::size_t begin, std::size_t end) {
-    const std::size_t n = end - begin;
+    const std::size_t n = end - begin, blocks = (n + kBlockQueries - 1) / kBlockQueries;
+    const std::size_t first_tile = this->first_key(this->position(begin)) / kKeyTile,
+                      last_tile = this->position(end - 1) / kKeyTile;
+    this->fetch_first(first_tile, last_tile);
     this->start(begin, n);
-    const std::size_t blocks = (n + kBlockQueries - 1) / kBlockQueries;
     const auto bound = [&](std::size_t b) { return n * b / blocks; };
-    const std::size_t last_tile = this->position(end - 1) / kKeyTile;
     BlockRanges ranges[kQueryChunk / kBlockQueries];
-    for (std::size_t tile = this->first_key(this->position(begin)) / kKeyTile; tile <= last_tile; ++tile) {
-      const bool shared = n > kDirectQueries;
-      const KvTile kv = load_tile(tile, shared, this->position(end - 1) + 1 - tile * kKeyTile);
+    for (std::size_t tile = first_tile; tile <= last_tile; ++tile) {
+      this->fetch_after(tile, last_tile, fetches(n, blocks));
+      const KvTile kv = load_tile(tile, in_place(n), this->position(end - 1) + 1 - tile * kKeyTile);
       // Keys, then values, for all: either fits an L1 of 32 KiB beside what the queries need.
       for (std::size_t b = 0; b < blocks; ++b) {
-        if (shared && tile < last_tile) fetch_tile(tile + 1, b, blocks);
+        if (n > kDirectQueries) fetch_.some();
         score(kv, tile, bound(b), bound(b + 1), ranges[b]);
       }
       for (std::size_t b = 0; b < blocks; ++b)
@@ -76,47 +76,35 @@ class Attention : AttentionQueries<Isa> {
   }
 
  private:
-  /// The tile where it lies, or converted to float32 if many queries will
-  /// read it. n_keys: positions in use from its start.
-  KvTile load_tile(std::size_t tile, bool shared, std::size_t n_keys) {
-    const std::size_t row_bytes = value_row_bytes(job_.kv_type, job_.value_dim),
-                      value_step = tile_step(job_.page_bytes, kKeyTile * row_bytes),
-                      key_step = tile_step(job_.page_bytes, key_tile_bytes(job_.kv_type, job_.head_dim));
-    const std::size_t page = this->page(tile);
-    const std::byte* keys = job_.k + kv_head_ * job_.k_head_bytes + page * key_step;
+  /// The tile where it lies, or f16 converted to float32. n_keys: positions in use from its start.
+  KvTile load_tile(std::size_t tile, bool in_place, std::size_t n_keys) {
+    const auto [keys, values] = this->find_tile(tile);
     const std::size_t rows = n_keys < kKeyTile ? n_keys : kKeyTile;
-    if (job_.v == nullptr) return load_latent_tile(keys, rows);
-    const std::byte* values = job_.v + kv_head_ * job_.v_head_bytes + page * value_step;
-    if (job_.kv_type == KvType::F32)
-      return {Stored::F32, keys, values, kKeyTile * sizeof(float), row_bytes, key_step, value_step};
-    if (job_.kv_type == KvType::F16 && !shared)
-      return {Stored::F16, keys, values, kKeyTile * sizeof(F16Bits), row_bytes, key_step, value_step};
+    if (values == nullptr) return load_latent_tile(keys, rows);
+    const std::size_t row_bytes = value_row_bytes(job_.kv_type, job_.value_dim);
+    if (job_.kv_type == KvType::F32) return {Stored::F32, keys, values, kKeyTile * sizeof(float), row_bytes};
+    if (in_place) return {Stored::F16, keys, values, kKeyTile * sizeof(F16Bits), row_bytes};
     convert_f16(keys, work_.keys, job_.head_dim * kKeyTile);
     for (std::size_t i = 0; i < rows; ++i)
       convert_f16(values + i * row_bytes, work_.values + i * stride_, out_groups_ * kFloatLanes);
     return converted();
   }
 
-  /// Asks for part b of n of a tile.
-  void fetch_tile(std::size_t tile, std::size_t b, std::size_t n) const {
-    const std::size_t key_bytes = key_tile_bytes(job_.kv_type, job_.head_dim),
-                      value_bytes = kKeyTile * value_row_bytes(job_.kv_type, job_.value_dim);
-    const std::size_t page = this->page(tile);
-    this->fetch_part(job_.k + kv_head_ * job_.k_head_bytes + page * tile_step(job_.page_bytes, key_bytes),
-                     key_bytes, b, n);
-    if (job_.v == nullptr) return;
-    this->fetch_part(job_.v + kv_head_ * job_.v_head_bytes + page * tile_step(job_.page_bytes, value_bytes),
-                     value_bytes, b, n);
+  /// Whether n queries read f16 where it lies.
+  [[nodiscard]] bool in_place(std::size_t n) const {
+    return job_.kv_type == KvType::F16 && job_.v != nullptr && n <= kDirectQueries;
+  }
+  /// How often some of the next tiles is fetched while n queries, in so many blocks, meet one.
+  [[nodiscard]] std::size_t fetches(std::size_t n, std::size_t blocks) const {
+    if (!in_place(n)) return blocks;
+    const std::size_t steps = job_.head_dim + kKeyTile * ((out_groups_ + 3) / 4);
+    return (n + kMaxQueries - 1) / kMaxQueries * (steps / kFetchedSteps);
   }
 
   [[nodiscard]] KvTile converted() const {
-    return {Stored::F32,
-            reinterpret_cast<const std::byte*>(work_.keys),
-            reinterpret_cast<const std::byte*>(work_.values),
-            kKeyTile * sizeof(float),
-            stride_ * sizeof(float),
-            0,
-            0};
+    return {Stored::F32, reinterpret_cast<const std::byte*>(work_.keys),
+            reinterpret_cast<const std::byte*>(work_.values), kKeyTile * sizeof(float),
+            stride_ * sizeof(float)};
   }
 
   /// Keys in float32, and their first dimensions transposed back as the values of `rows` positions.
@@ -171,7 +159,7 @@ class Attention : AttentionQueries<Isa> {
     float(*scores)[kKeyTile] = work_.scores + first;
     outer_product(
         kv, block.n,
-        {this->rows_ + first, job_.head_dim, kv.keys, kv.key_stride, scores[0], kKeyTile, true, kv.key_bytes},
+        {this->rows_ + first, job_.head_dim, kv.keys, kv.key_stride, scores[0], kKeyTile, true, &fetch_},
         all.begin / kFloatLanes, (all.end + kFloatLanes - 1) / kFloatLanes);
     this->find_maxima(block, scores);
     this->update(block, this->weigh(block, scores, V::load(block.maximum),
@@ -189,7 +177,7 @@ class Attention : AttentionQueries<Isa> {
       for (std::size_t j = 0; j < count; ++j) rows[j] = weights[i + j] + from;
       outer_product(kv, count,
                     {rows, to - from, kv.values + from * kv.value_stride, kv.value_stride,
-                     scratch_.out + (first + i) * stride_, stride_, false, kv.value_bytes},
+                     scratch_.out + (first + i) * stride_, stride_, false, &fetch_},
                     0, out_groups_);
     };
     if (common.empty()) {

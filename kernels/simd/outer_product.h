@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "kernels/simd/f32x16.h"
+#include "kernels/simd/fetch_in_turn.h"
 
 namespace cria {
 
@@ -21,6 +22,8 @@ constexpr std::size_t groups_in_registers() {
 /// What sums begin with when nothing has been added yet.
 alignas(64) inline constexpr float kZeros[4 * kFloatLanes] = {};
 
+inline constexpr std::size_t kFetchedSteps = 8;
+
 /// Operands: B's rows lie b_stride bytes apart; C's rows c_stride floats apart.
 struct OuterProduct {
   const float* const* a;  ///< one pointer per query, n values each
@@ -29,8 +32,8 @@ struct OuterProduct {
   std::size_t b_stride;
   float* c;
   std::size_t c_stride;
-  bool from_zero;     ///< C is overwritten, as if it had been 0
-  std::size_t ahead;  ///< B + ahead will be wanted soon, if B comes from far away (F16)
+  bool from_zero;                ///< C is overwritten, as if it had been 0
+  FetchInTurn* fetch = nullptr;  ///< F16: some() of it in every kFetchedSteps steps
   /// Asked for while the loop runs (F32): one address in every step.
   const void* next = kZeros;
   std::size_t next_stride = 0;
@@ -40,7 +43,7 @@ template <class Isa, Stored type, std::size_t Queries, std::size_t Groups>
 void outer_product_block(const OuterProduct& job, std::size_t group) {
   using V = F32x16<Isa>;
   const std::size_t n = job.n, b_stride = job.b_stride, c_stride = job.c_stride;
-  [[maybe_unused]] const std::size_t ahead = job.ahead, next_stride = job.next_stride;
+  [[maybe_unused]] const std::size_t next_stride = job.next_stride;
   const auto* next = static_cast<const std::byte*>(job.next);
   const std::byte* b = job.b + group * kFloatLanes * stored_bytes(type);
   float* const c = job.c + group * kFloatLanes;
@@ -57,8 +60,7 @@ void outer_product_block(const OuterProduct& job, std::size_t group) {
   for (std::size_t i = 0; i < n; ++i, b += b_stride) {
     V row[Groups];
     if constexpr (type == Stored::F16) {
-      for (std::size_t line = 0; line < Groups * kFloatLanes * 2; line += 64)
-        __builtin_prefetch(b + ahead + line, 0, 2);
+      if (i % kFetchedSteps == 0) job.fetch->some();
     } else {
       __builtin_prefetch(next, 0, 2);
       next += next_stride;

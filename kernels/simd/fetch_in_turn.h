@@ -1,4 +1,4 @@
-// How attention brings the next tiles of the cache closer while it works on one.
+// Prefetches of several pieces of memory in turn.
 #pragma once
 
 #include <algorithm>
@@ -6,9 +6,9 @@
 
 namespace cria {
 
-/// Pieces of memory on their way into the second-level cache, a line of each in turn: lines that follow one another come
-/// through one channel of memory, which alone is too slow (bench/README.md).
-class TileFetch {
+/// Pieces of memory on their way into the second-level cache while something else is done, a line of each in turn: lines
+/// that follow one another come through one channel of memory, which alone is too slow (bench/README.md).
+class FetchInTurn {
  public:
   /// Whatever is left of the pieces before is forgotten.
   void clear() { n_ = line_ = lines_ = 0; }
