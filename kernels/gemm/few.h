@@ -77,7 +77,7 @@ void few_by_panels(const MatMulJob& job, std::size_t row_begin, std::size_t row_
 }
 
 /// A MatMulFn for kLeastFewTile to kFewTokens tokens. At once where decoding leaves registers for sums: codebooks
-/// and bits that are spread do not. Odd numbers of tokens are then rounded up, which costs less than code for each.
+/// do not. Odd numbers of tokens are then rounded up, which costs less than code for each.
 template <DType type>
 void few_tokens(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
   auto* const tokens = reinterpret_cast<FewToken*>(scratch);

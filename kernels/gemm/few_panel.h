@@ -72,11 +72,45 @@ struct RowLanes<Avx512Columns> : RowLanes<Avx512Parts<4>> {
   CRIA_INLINE static Vec join_low(Vec a, Vec b) { return {{a.part[0], a.part[1], b.part[0], b.part[1]}}; }
   CRIA_INLINE static Vec join_high(Vec a, Vec b) { return {{a.part[2], a.part[3], b.part[2], b.part[3]}}; }
 };
+
+/// Fifth bits, four columns of all rows a register, in bit 4 of their bytes beside others that add() drops. Of the four
+/// bytes from byte At of a block on; two rows' lie in a lane of 64 bits.
+template <int At>
+struct FifthBits<RowLanes<Avx512Columns>, At> {
+  using V = RowLanes<Avx512Columns>;
+  V::Vec first, second;
+  FifthBits(V::RowPtr rows, std::size_t offset) {
+    const V::Vec head = V::load(rows, offset);
+    __m512i bits = _mm512_srli_epi32(head.part[At / 4], 8 * (At % 4));
+    if constexpr (At % 4 != 0)
+      bits = _mm512_or_si512(bits, _mm512_slli_epi32(head.part[At / 4 + 1], 32 - 8 * (At % 4)));
+    first = V::each([&](int c) CRIA_INLINE { return _mm512_multishift_epi64_epi8(from(4 * c), bits); });
+    second = V::each([&](int c) CRIA_INLINE { return _mm512_multishift_epi64_epi8(from(4 * c + 16), bits); });
+  }
+  static V::Vec add(V::Vec nibbles, V::Vec hi) {
+    constexpr int kFirstOrBoth = 0xF8;  // a | (b & c)
+    return V::each([&](int c) CRIA_INLINE {
+      return _mm512_ternarylogic_epi32(nibbles.part[c], hi.part[c], _mm512_set1_epi8(16), kFirstOrBoth);
+    });
+  }
+
+ private:
+  /// Where the eight bits begin whose bit 4 is that of columns column … column + 3, modulo 64.
+  static __m512i from(int column) {
+    return _mm512_add_epi8(_mm512_set1_epi64(0x1F1E'1D1C'FFFE'FDFC),
+                           _mm512_set1_epi8(static_cast<char>(column)));
+  }
+};
+
 CRIA_INLINE inline __m512i few_low_words(__m512i v) { return _mm512_and_si512(v, _mm512_set1_epi32(0xFFFF)); }
 
 /// Whether a type's weights may be decoded so.
 template <class W>
-inline constexpr bool kIsBytewise = requires {
+inline constexpr bool kHasFifthBits = requires {
+  W::kFifthBits;
+};
+template <class W>
+inline constexpr bool kIsBytewise = kHasFifthBits<W> || requires {
   W::kBytewise;
 };
 
