@@ -55,7 +55,7 @@ class EntryValues {
       const __m512i first = _mm512_permutex2var_epi8(in[0], from, in[1]),
                     second = _mm512_permutex2var_epi8(in[2], from, in[3]);
       unroll<kEach>([&](auto j) CRIA_INLINE {
-        q_[kEach * i + j] = _mm512_permutex2var_epi64(first, _mm512_load_si512(kPart<j>.data()), second);
+        q_[kEach * i + j] = _mm512_permutex2var_epi64(first, _mm512_load_si512(&kPart<j>), second);
       });
     });
     unroll<n>([&](auto j) CRIA_INLINE { negative_[j] = _mm512_sub_epi8(_mm512_setzero_si512(), q_[j]); });
@@ -124,8 +124,8 @@ CRIA_INLINE inline __m512i odd_scales(__m512i twice) {
 
 /// Signs of eight values from the low seven bits of each byte.
 CRIA_INLINE inline __m512i signs_of_sevens(__m512i sevens) {
-  return _mm512_permutex2var_epi8(_mm512_load_si512(kEvenSigns.data()), sevens,
-                                  _mm512_load_si512(kEvenSigns.data() + 64));
+  return _mm512_permutex2var_epi8(_mm512_load_si512(&kEvenSigns[0]), sevens,
+                                  _mm512_load_si512(&kEvenSigns[64]));
 }
 /// The same from four times seven bits at the bottom of each int32.
 CRIA_INLINE inline __m512i signs_of_dwords(__m512i signs_scales) {
