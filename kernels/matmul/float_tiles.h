@@ -182,8 +182,8 @@ class FloatTiles {
         outer_product<Isa, Stored::F32>(
             count,
             {chains, steps_, reinterpret_cast<const std::byte*>(rows + lane * shape_.row_slice()),
-             kTileRows * sizeof(float), sums_ + (lane * kTileWave + first) * kTileRows, kTileRows, true, nullptr,
-             rows + (lane + 1) * shape_.row_slice() + steps_ * kTileRows * b / blocks, line},
+             kTileRows * sizeof(float), sums_ + (lane * kTileWave + first) * kTileRows, kTileRows, true,
+             nullptr, rows + (lane + 1) * shape_.row_slice() + steps_ * kTileRows * b / blocks, line},
             0, 1);
       }
   }
