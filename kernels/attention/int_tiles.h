@@ -63,12 +63,13 @@ class IntAttention : AttentionQueries<Isa> {
     const std::size_t n = end - begin, blocks = (n + kBlockQueries - 1) / kBlockQueries;
     const std::size_t first_tile = this->first_key(this->position(begin)) / kKeyTile,
                       last_tile = this->position(end - 1) / kKeyTile;
+    const std::size_t calls = fetches(n, blocks);
     this->fetch_first(first_tile, last_tile);
     this->start(begin, n);
     for (std::size_t i = 0; i < n; ++i) encode_query(i);
     Step step;
     for (std::size_t tile = first_tile; tile <= last_tile; ++tile) {
-      this->fetch_after(tile, last_tile, fetches(n, blocks));
+      this->fetch_after(tile, last_tile, calls);
       step.kv = load_tile(tile);
       for (std::size_t b = 0; b < blocks; ++b) {
         step.first = n * b / blocks;
@@ -134,6 +135,7 @@ class IntAttention : AttentionQueries<Isa> {
   [[nodiscard]] std::size_t fetches(std::size_t n, std::size_t blocks) const {
     const std::size_t of_block = (n + blocks - 1) / blocks;
     const std::size_t parts = (of_block + Dots::kQueries - 1) / Dots::kQueries;
+    // Of keys once in every product, of values twice: theirs are twice as long.
     const std::size_t groups = key_blocks_ * kKeyTile / kFloatLanes + value_blocks_ * 2 * 32 / kFloatLanes;
     return blocks * parts * groups / Dots::kGroups;
   }

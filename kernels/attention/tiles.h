@@ -57,12 +57,13 @@ class Attention : AttentionQueries<Isa> {
     const std::size_t n = end - begin, blocks = (n + kBlockQueries - 1) / kBlockQueries;
     const std::size_t first_tile = this->first_key(this->position(begin)) / kKeyTile,
                       last_tile = this->position(end - 1) / kKeyTile;
+    const std::size_t calls = fetches(n, blocks);
     this->fetch_first(first_tile, last_tile);
     this->start(begin, n);
     const auto bound = [&](std::size_t b) { return n * b / blocks; };
     BlockRanges ranges[kQueryChunk / kBlockQueries];
     for (std::size_t tile = first_tile; tile <= last_tile; ++tile) {
-      this->fetch_after(tile, last_tile, fetches(n, blocks));
+      this->fetch_after(tile, last_tile, calls);
       const KvTile kv = load_tile(tile, in_place(n), this->position(end - 1) + 1 - tile * kKeyTile);
       // Keys, then values, for all: either fits an L1 of 32 KiB beside what the queries need.
       for (std::size_t b = 0; b < blocks; ++b) {

@@ -98,8 +98,7 @@ CRIA_INLINE inline void decode_columns(const std::byte* const (&rows)[kRowGroup]
   using W = LaneType<V, type>;
   constexpr std::size_t kBytes = kRowGroup * W::kBytes;
   constexpr int kParts = Format<type>::kBlockValues / 32;
-  if constexpr (
-      requires { W::kBytewise; } || requires { W::kFifthBits; }) {
+  if constexpr (kDecodesColumns<W>) {
     using Columns = RowLanes<Avx2Columns>;
     using Vec = typename Columns::Vec;
     LaneType<Columns, type>::weights(rows, offset, [&](int j, Vec w0, Vec w1) CRIA_INLINE {

@@ -82,9 +82,9 @@ template <DType type>
 void few_tokens(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
   auto* const tokens = reinterpret_cast<FewToken*>(scratch);
   const Activations& x = *job.x;
-  const bool at_once = FewDecoder<type>::kBytewise && x.n_tokens <= kFewTile;
+  const bool at_once = FewDecoder<type>::kColumns && x.n_tokens <= kFewTile;
   lay_out_tokens<FewDecoder<type>::kShape>(x, at_once ? (x.n_tokens + 1) / 2 * 2 : x.n_tokens, tokens);
-  if constexpr (FewDecoder<type>::kBytewise) {
+  if constexpr (FewDecoder<type>::kColumns) {
     constexpr auto run = std::array{few_at_once<type, 4>, few_at_once<type, 6>, few_at_once<type, 8>};
     if (at_once) return run[(x.n_tokens + 1) / 2 - 2](job, row_begin, row_end, tokens);
   }

@@ -104,30 +104,20 @@ struct FifthBits<RowLanes<Avx512Columns>, At> {
 
 CRIA_INLINE inline __m512i few_low_words(__m512i v) { return _mm512_and_si512(v, _mm512_set1_epi32(0xFFFF)); }
 
-/// Whether a type's weights may be decoded so.
-template <class W>
-inline constexpr bool kHasFifthBits = requires {
-  W::kFifthBits;
-};
-template <class W>
-inline constexpr bool kIsBytewise = kHasFifthBits<W> || requires {
-  W::kBytewise;
-};
-
 /// Decodes blocks of sixteen rows, and transposes them.
 template <DType type>
 class FewDecoder {
   using One = RowLanes<Avx512>;
   using Four = RowLanes<Avx512Parts<4>>;
   using W = LaneType<One, type>;
-  using V = std::conditional_t<kIsBytewise<W>, RowLanes<Avx512Columns>, Four>;
+  using V = std::conditional_t<kDecodesColumns<W>, RowLanes<Avx512Columns>, Four>;
   using Vec = typename Four::Vec;
   using Kernel = GemmKernel<Avx512>;
   static constexpr DecodeTraits kTraits = Format<type>::kTraits;
   static constexpr int kVecs = W::kScales == 16 ? 2 : 1;  ///< of scales
 
  public:
-  static constexpr bool kBytewise = kIsBytewise<W>;
+  static constexpr bool kColumns = kDecodesColumns<W>;
   static constexpr std::size_t kBytes = W::kBytes, kBlockValues = Format<type>::kBlockValues;
   static constexpr std::size_t kGroups = kBlockValues / Format<type>::kGroupValues;  ///< of a block
   static constexpr FewShape kShape = {static_cast<int>(Format<type>::kGroupValues), W::kZero, W::kScales,
@@ -155,7 +145,7 @@ class FewDecoder {
   template <class F>
   CRIA_INLINE static void weights(const Rows& rows, std::size_t offset, F&& f) {
     LaneType<V, type>::weights(rows.of_parts[0], offset, [&](int j, Vec w0, Vec w1) CRIA_INLINE {
-      if constexpr (!kIsBytewise<W>) {
+      if constexpr (!kDecodesColumns<W>) {
         Kernel::transpose(w0.part);
         Kernel::transpose(w1.part);
       }

@@ -32,6 +32,13 @@ namespace cria {
 template <class V, DType type>
 struct LaneType;
 
+/// Whether weights() may be given vectors that hold some columns of many rows instead of sixteen of each.
+template <class W>
+inline constexpr bool kDecodesColumns = requires {
+  W::kBytewise;
+}
+|| requires { W::kFifthBits; };
+
 /// The float scales of a block's groups.
 template <class V, class W, std::size_t n>
 CRIA_INLINE inline void block_scales(typename V::RowPtr rows, std::size_t offset,

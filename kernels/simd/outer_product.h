@@ -22,6 +22,7 @@ constexpr std::size_t groups_in_registers() {
 /// What sums begin with when nothing has been added yet.
 alignas(64) inline constexpr float kZeros[4 * kFloatLanes] = {};
 
+/// Steps of the inner loop from one FetchInTurn::some() to the next.
 inline constexpr std::size_t kFetchedSteps = 8;
 
 /// Operands: B's rows lie b_stride bytes apart; C's rows c_stride floats apart.
@@ -33,7 +34,7 @@ struct OuterProduct {
   float* c;
   std::size_t c_stride;
   bool from_zero;                ///< C is overwritten, as if it had been 0
-  FetchInTurn* fetch = nullptr;  ///< F16: some() of it in every kFetchedSteps steps
+  FetchInTurn* fetch = nullptr;  ///< of F16, never null there
   /// Asked for while the loop runs (F32): one address in every step.
   const void* next = kZeros;
   std::size_t next_stride = 0;
