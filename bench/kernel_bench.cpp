@@ -7,11 +7,12 @@
 
 #include <cstring>
 #include <iostream>
-#include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "engine/execute/pages.h"
 #include "engine/synthetic/random_weights.h"
 #include "engine/synthetic/synthetic.h"
 #include "kernels/kernels.h"
@@ -38,13 +39,13 @@ std::vector<Matrix> matrices(const ModelShape& shape) {
           {shape.name + "/ffn_down", shape.n_embd, shape.n_ff}};
 }
 
-struct AlignedDelete {
-  void operator()(std::byte* memory) const { std::free(memory); }
+/// Numbers in pages like the engine's: huge where there are such.
+struct Floats {
+  explicit Floats(std::size_t n = 0) : pages(n * sizeof(float)) {}
+  [[nodiscard]] float* data() const { return reinterpret_cast<float*>(pages.data()); }
+  [[nodiscard]] std::span<float> all() const { return {data(), pages.size() / sizeof(float)}; }
+  Pages pages;
 };
-using Memory = std::unique_ptr<std::byte[], AlignedDelete>;
-Memory aligned(std::size_t bytes) {
-  return Memory(static_cast<std::byte*>(std::aligned_alloc(64, (bytes + 63) / 64 * 64 + 64)));
-}
 
 /// One product: weights (several copies of the matrix, so that decoding streams from
 /// memory), activations and results.
@@ -55,38 +56,43 @@ class Product {
     const std::size_t row_bytes = dtype_info(type).row_bytes(matrix.cols);
     matrix_bytes_ = row_bytes * matrix.rows;
     copies_ = tokens > 8 ? 1 : kBeyondCaches / matrix_bytes_ + 1;
-    weights_ = aligned(matrix_bytes_ * copies_);
-    fill_random_weights(type, matrix.rows, matrix.cols, weights_.get(), 1);
+    weights_ = Pages(matrix_bytes_ * copies_);
+    fill_random_weights(type, matrix.rows, matrix.cols, weights_.data(), 1);
     for (std::size_t i = 1; i < copies_; ++i)
-      std::memcpy(weights_.get() + i * matrix_bytes_, weights_.get(), matrix_bytes_);
-    x_.resize(tokens * matrix.cols);
+      std::memcpy(weights_.data() + i * matrix_bytes_, weights_.data(), matrix_bytes_);
+    x_ = Floats(tokens * matrix.cols);
     std::mt19937 generator(7);
-    for (float& x : x_) x = std::normal_distribution<float>()(generator);
-    out_.resize(tokens * matrix.rows);
-    scratch_ = aligned(matmul_scratch_bytes(matrix.cols));
-    job_ = {weights_.get(), row_bytes, matrix.rows, matrix.cols, &acts_, out_.data(), matrix.rows, nullptr};
+    for (float& x : x_.all()) x = std::normal_distribution<float>()(generator);
+    out_ = Floats(tokens * matrix.rows);
+    if (kernel_.lay_out.wanted(tokens)) laid_out_ = Pages(kernel_.lay_out.bytes(tokens, matrix.cols));
+    scratch_ = Pages(matmul_scratch_bytes(matrix.cols));
+    job_ = {weights_.data(), row_bytes, matrix.rows, matrix.cols, &acts_, out_.data(), matrix.rows, nullptr};
     quantize(kernels_, kernel_.act);
   }
 
   void run(std::size_t rows) {
-    job_.weights = weights_.get() + (turn_++ % copies_) * matrix_bytes_;
-    kernel_.run(job_, 0, rows, scratch_.get());
+    job_.weights = weights_.data() + (turn_++ % copies_) * matrix_bytes_;
+    if (kernel_.lay_out.wanted(tokens_)) {
+      kernel_.lay_out.run(acts_, 0, tokens_, laid_out_.data());
+      job_.laid_out = laid_out_.data();
+    }
+    kernel_.run(job_, 0, rows, scratch_.data());
   }
 
   /// Whether the first rows are those of the scalar kernel, bit for bit (a machine's own bf16 unit: nearly).
   bool check(DType type) {
     const std::size_t rows = std::min(kCheckedRows, job_.rows);
     run(rows);
-    const std::vector<float> got = out_;
+    const std::vector<float> got(out_.all().begin(), out_.all().end());
     const KernelSet& scalar = *available_kernels().back();
     quantize(scalar, scalar.matmul(type).act);
-    job_.weights = weights_.get();
-    scalar.matmul(type).run(job_, 0, rows, scratch_.get());
+    job_.weights = weights_.data();
+    scalar.matmul(type).run(job_, 0, rows, scratch_.data());
     const bool exact = !dtype_info(type).is_float() || kernels_.isa != "amx";
     bool good = true;
     for (std::size_t t = 0; t < tokens_ && good; ++t)
       for (std::size_t r = 0; r < rows && good; ++r) {
-        const float a = got[t * job_.rows + r], b = out_[t * job_.rows + r];
+        const float a = got[t * job_.rows + r], b = out_.all()[t * job_.rows + r];
         good = exact ? std::memcmp(&a, &b, sizeof a) == 0
                      : std::abs(a - b) <= 1e-4F * std::sqrt(static_cast<float>(job_.cols));
       }
@@ -100,8 +106,8 @@ class Product {
 
  private:
   void quantize(const KernelSet& set, ActType act) {
-    memory_ = aligned(Activations::bytes(act, tokens_, job_.cols));
-    acts_ = Activations::place(act, tokens_, job_.cols, memory_.get());
+    memory_ = Pages(Activations::bytes(act, tokens_, job_.cols));
+    acts_ = Activations::place(act, tokens_, job_.cols, memory_.data());
     if (act == ActType::F32) {
       acts_.f32 = x_.data();
       acts_.f32_stride = job_.cols;
@@ -113,8 +119,8 @@ class Product {
   const KernelSet& kernels_;
   MatMulKernel kernel_;
   std::size_t tokens_, matrix_bytes_ = 0, copies_ = 1, turn_ = 0;
-  Memory weights_, memory_, scratch_;
-  std::vector<float> x_, out_;
+  Pages weights_, memory_, laid_out_, scratch_;
+  Floats x_, out_;
   Activations acts_;
   MatMulJob job_{};
 };

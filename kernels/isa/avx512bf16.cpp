@@ -7,7 +7,8 @@ namespace cria {
 namespace {
 
 MatMulKernel matmul(DType type) {
-  if (type == DType::BF16) return {ActType::BF16, bf16_matmul<Avx512Bf16>};
+  if (type == DType::BF16)
+    return {ActType::BF16, bf16_matmul<Avx512Bf16>, float_layout<Avx512Bf16, Stored::F32>()};
   return kernels_of<Avx512>().matmul(type);
 }
 

@@ -20,7 +20,8 @@ namespace cria {
 template <class Isa, MatMulKernel (*Int)(DType)>
 MatMulKernel any_matmul(DType type) {
   if (const MatMulKernel kernel = float_matmul_kernel<Isa>(type); kernel.run != nullptr) return kernel;
-  if (type == DType::BF16) return {ActType::BF16, bf16_matmul<Bf16Pairs<Isa>>};
+  if (type == DType::BF16)
+    return {ActType::BF16, bf16_matmul<Bf16Pairs<Isa>>, float_layout<Bf16Pairs<Isa>, Stored::F32>()};
   if (const MatMulKernel kernel = Int(type); kernel.run != nullptr) return kernel;
   return scalar_matmul(type);
 }

@@ -18,7 +18,6 @@ template <class Isa>
 struct FloatOps<Bf16Pairs<Isa>> : FloatOps<Isa> {
   using Batch = typename FloatOps<Isa>::Batch;
   using Halves = FloatOps<Isa>;
-  using HalvesIsa = Isa;
   /// sum + the second halves' product, + the first halves'.
   [[gnu::always_inline]] static Batch fma(Batch w, Batch x, Batch sum) {
     using Ops = FloatOps<Isa>;
@@ -34,10 +33,15 @@ struct FloatOps<Avx512Bf16> : FloatOps<Avx512> {
 };
 #endif
 template <class Isa>
+inline constexpr bool kPairs<Bf16Pairs<Isa>> = true;
+template <>
+inline constexpr bool kPairs<Avx512Bf16> = true;
+template <class Isa>
 struct FloatBlock<Bf16Pairs<Isa>> : FloatBlock<Isa> {};
 template <>
 struct FloatBlock<Avx512Bf16> : FloatBlock<Avx512> {
-  static constexpr DirectBlock direct(Stored /*type*/) { return {128, 8, 3, 4096}; }
+  static constexpr DirectBlock direct(Stored /*type*/) { return {79, 8, 3, 4096}; }
+  static constexpr std::size_t tiles_from(Stored /*type*/) { return 80; }
 };
 
 /// MatMulFn of BF16. Pairs: what multiplies them, Bf16Pairs<Isa> or Avx512Bf16.

@@ -17,28 +17,52 @@ inline constexpr std::size_t kAll = std::size_t{1} << 40;
 /// From a panel kRows rows × kTokens tokens, one register of the 16 lanes at a time; straight from the file all, kRowsOfOne
 /// rows with a single token or a block of direct(). kPacked: the tokens of a block are copied together, for want of registers
 /// (their addresses) and of ways of the L1 (tokens lie 4 KiB apart or a multiple).
-/// kTilesFrom: from here on it pays to transpose the rows (float_tiles.h), where the instruction set has a transpose.
+/// tiles_from(): from here on it pays to transpose rows and tokens (float_tiles.h), where the instruction set has a transpose;
+/// kTileTokens: of a tile.
 /// kStreamTokens: up to here rows are read in long streams (RowGroups).
 template <class Isa>
 struct FloatBlock {
-  static constexpr std::size_t kRows = 4, kTokens = 6, kRowsOfOne = 3, kTilesFrom = 128, kStreamTokens = 0;
+  static constexpr std::size_t kRows = 4, kTokens = 6, kRowsOfOne = 3, kStreamTokens = 0;
   static constexpr bool kPacked = true;
   static constexpr DirectBlock direct(Stored /*type*/) { return {6, 3, 2, kAll}; }
 };
 template <>
 struct FloatBlock<Avx2> {
-  static constexpr std::size_t kRows = 3, kTokens = 4, kRowsOfOne = 6, kTilesFrom = 128, kStreamTokens = 24;
+  static constexpr std::size_t kRows = 3, kTokens = 4, kRowsOfOne = 6, kTileTokens = 6, kStreamTokens = 24;
   static constexpr bool kPacked = true;
   static constexpr DirectBlock direct(Stored /*type*/) { return {24, 3, 2, kAll}; }
+  static constexpr std::size_t tiles_from(Stored /*type*/) { return 128; }
 };
 template <>
 struct FloatBlock<Avx512> {
-  static constexpr std::size_t kRows = 4, kTokens = 6, kRowsOfOne = 4, kStreamTokens = 1;
+  static constexpr std::size_t kRows = 4, kTokens = 6, kRowsOfOne = 4, kTileTokens = 12, kStreamTokens = 1;
   static constexpr bool kPacked = false;
   /// More rows than tokens: the rows are in L1 for all blocks but the first, tokens come from L2.
   static constexpr DirectBlock direct(Stored type) {
-    return type == Stored::F16 ? DirectBlock{128, 8, 3, kAll} : DirectBlock{48, 6, 4, 4096};
+    return type == Stored::F16 ? DirectBlock{127, 8, 3, kAll} : DirectBlock{48, 6, 4, 4096};
   }
+  static constexpr std::size_t tiles_from(Stored type) { return type == Stored::F16 ? 128 : 60; }
 };
+
+/// Whether lanes hold pairs of columns (bf16.h), and how many columns of lanes there are.
+template <class Isa>
+inline constexpr bool kPairs = false;
+template <class Isa>
+constexpr std::size_t lane_cols(std::size_t cols) {
+  return kPairs<Isa> ? (cols + 1) / 2 : cols;
+}
+
+/// What multiplies numbers that have been split where lanes hold two halves: the operations of those, or the lanes' own.
+template <class Isa>
+struct HalfOpsOf {
+  using Type = FloatOps<Isa>;
+};
+template <class Isa>
+requires requires { typename FloatOps<Isa>::Halves; }
+struct HalfOpsOf<Isa> {
+  using Type = typename FloatOps<Isa>::Halves;
+};
+template <class Isa>
+using HalfOps = typename HalfOpsOf<Isa>::Type;
 
 }  // namespace cria

@@ -40,23 +40,11 @@ constexpr std::size_t float_panel_scratch_bytes(std::size_t cols) {
          sizeof(float);
 }
 
-/// What multiplies steps of a panel: the lanes' own operations, or those of their halves.
-template <class Ops>
-struct PanelOpsOf {
-  using Type = Ops;
-};
-template <class Ops>
-requires requires { typename Ops::Halves; }
-struct PanelOpsOf<Ops> {
-  using Type = typename Ops::Halves;
-};
-
 template <class Isa, Stored type>
 class FloatPanel : FloatJob {
   using V = F32x16<Isa>;
   using Ops = FloatOps<Isa>;
   using Part = typename Ops::Batch;
-  using PanelOps = typename PanelOpsOf<Ops>::Type;
   using Block = FloatBlock<Isa>;
   static constexpr std::size_t kRows = Block::kRows, kPart = Ops::kSize;
   /// Where lanes hold two halves (bf16.h) a panel has two steps for one of the weights.
@@ -234,7 +222,7 @@ class FloatPanel : FloatJob {
       for (std::size_t i = 0; i < kRows; ++i) {
         const Part row = Ops::load(w + i * kPart);
         CRIA_UNROLL
-        for (std::size_t j = 0; j < Tokens; ++j) sums[i][j] = PanelOps::fma(row, tokens[j], sums[i][j]);
+        for (std::size_t j = 0; j < Tokens; ++j) sums[i][j] = HalfOps<Isa>::fma(row, tokens[j], sums[i][j]);
       }
     }
     CRIA_UNROLL

@@ -2,215 +2,292 @@
 // (numerics: kernels/README.md).
 //
 // Each of the sixteen lanes of a row and a token is a chain of its own: columns l, l + 16, … So the chains of one l are a
-// matrix product by themselves, and 16 rows × 6 tokens of it an outer product in every step: two registers and six
-// broadcasts for twelve multiply-adds, the sums in registers from the first column to the last. The tree at the end adds
-// whole registers. That is what rows and tokens are transposed for: rows once, kept in L3, tokens once for each panel.
+// matrix product by themselves, and a few registers of rows × a few tokens of it an outer product in every step: all
+// operands are read once, sums stay in registers for a piece of the columns, and the tree at the end adds whole registers.
+// That is what rows and tokens are transposed for: tokens once for the whole product (LayOut), rows for all tokens.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 
 #include "kernels/kernels.h"
-#include "kernels/simd/outer_product.h"
+#include "kernels/matmul/float_blocks.h"
+#include "kernels/matmul/float_job.h"
+#include "kernels/simd/f32x16.h"
 
 namespace cria {
 
-inline constexpr std::size_t kTileRows = kFloatLanes;
-inline constexpr std::size_t kTilePanelBytes = 9U << 19;  ///< of float32 weights, at most
-inline constexpr std::size_t kTileWave = 24;              ///< tokens transposed together, at most
+inline constexpr std::size_t kTileRegisters = 2;  ///< of rows
+/// Tiles of tokens that meet a slice of rows while it is in L1.
+inline constexpr std::size_t kTilesTogether = 3;
+inline constexpr std::size_t kTileSteps = 128;  ///< of a slice, at most
 
-/// Steps of a chain, and floats from a chain to the next one: not a multiple of 4 KiB, or stores would meet in a set.
+/// The shape of a product whose columns are chains. Where lanes hold two halves (bf16.h), each is two steps, the second half
+/// first.
+template <class Isa>
 struct TileShape {
-  std::size_t cols;
-  /// Even: columns of bfloat16 come in pairs.
-  [[nodiscard]] constexpr std::size_t steps() const {
-    return (cols + 2 * kFloatLanes - 1) / (2 * kFloatLanes) * 2;
-  }
-  [[nodiscard]] constexpr std::size_t row_slice() const { return (steps() | 1) * kTileRows; }
-  [[nodiscard]] constexpr std::size_t token_steps() const { return (steps() + 7) / 8 * 8; }
-  [[nodiscard]] constexpr std::size_t token_slice() const { return kTileWave * token_steps() + kFloatLanes; }
-
-  [[nodiscard]] constexpr std::size_t group_floats() const { return kFloatLanes * row_slice(); }
-  /// Groups of kTileRows rows in a panel.
-  [[nodiscard]] constexpr std::size_t groups() const {
-    const std::size_t fit = kTilePanelBytes / (group_floats() * sizeof(float));
-    return fit == 0 ? 1 : fit;
-  }
-  [[nodiscard]] constexpr std::size_t sums_floats() const { return kFloatLanes * kTileWave * kTileRows; }
-  [[nodiscard]] constexpr std::size_t bytes() const {
-    return (groups() * group_floats() + kFloatLanes * token_slice() + sums_floats()) * sizeof(float);
-  }
-};
-
-/// Isa: that of the multiply-adds. kHalves: what lies in memory are pairs of bfloat16 (bf16.h), and each is two steps,
-/// the second half first.
-template <class Isa, Stored type, bool kHalves>
-class FloatTiles {
-  using V = F32x16<Isa>;
   using Ops = FloatOps<Isa>;
   using Part = typename Ops::Batch;
-  static constexpr std::size_t kPart = Ops::kSize, kSplit = kHalves ? 2 : 1;
-  static_assert(kPart % kSplit == 0 && kFloatLanes % kPart == 0);
+  static constexpr bool kHalves = requires { typename Ops::Halves; };
+  static constexpr std::size_t kPart = Ops::kSize, kSplit = kHalves ? 2 : 1, kRows = kTileRegisters * kPart,
+                               kTokens = FloatBlock<Isa>::kTileTokens;
+  static_assert(kTokens <= kPart && kFloatLanes % kPart == 0 && kRows % kFloatLanes == 0);
 
- public:
-  /// scratch: TileShape{columns as floats}.bytes()
-  FloatTiles(const MatMulJob& job, std::byte* scratch)
-      : job_(job),
-        shape_{job.cols * kSplit},
-        steps_((job.cols + kFloatLanes - 1) / kFloatLanes * kSplit),
-        panel_(reinterpret_cast<float*>(scratch)),
-        tokens_(panel_ + shape_.groups() * shape_.group_floats()),
-        sums_(tokens_ + kFloatLanes * shape_.token_slice()) {}
+  std::size_t cols;  ///< of what lies in memory
 
-  void run(std::size_t begin, std::size_t end) {
-    if (begin >= end) return;
-    const std::size_t n_tokens = job_.x->n_tokens, groups = (end - begin + kTileRows - 1) / kTileRows,
-                      panels = (groups + shape_.groups() - 1) / shape_.groups(),
-                      step = (groups + panels - 1) / panels * kTileRows;
-    for (std::size_t row = begin; row < end; row += step) {
-      const std::size_t n = std::min(step, end - row);
-      for (std::size_t i = 0; i < n; i += kTileRows) pack_rows(row + i, std::min(kTileRows, n - i), group(i));
-      for (std::size_t t = 0; t < n_tokens; t += kTileWave) {
-        const std::size_t wave = std::min(kTileWave, n_tokens - t);
-        for (std::size_t j = 0; j < wave; ++j) pack_token(t + j, tokens_ + j * shape_.token_steps());
-        for (std::size_t i = 0; i < n; i += kTileRows) {
-          multiply(group(i), wave);
-          for (std::size_t j = 0; j < wave; ++j) finish(row + i, std::min(kTileRows, n - i), t + j, j);
-        }
-      }
-    }
+  [[nodiscard]] constexpr std::size_t steps() const {
+    return (cols + kFloatLanes - 1) / kFloatLanes * kSplit;
+  }
+  /// Floats from a chain to the next one. Of rows: not a multiple of 4 KiB, or stores would meet in a set. Of tokens: a
+  /// register is stored for kTokens, and the last one reaches beyond them.
+  [[nodiscard]] constexpr std::size_t row_slice() const { return (steps() | 1) * kRows; }
+  [[nodiscard]] constexpr std::size_t token_slice() const { return steps() * kTokens + kFloatLanes; }
+  /// Floats of a tile of tokens.
+  [[nodiscard]] constexpr std::size_t token_tile() const { return kFloatLanes * token_slice(); }
+  [[nodiscard]] static constexpr std::size_t tiles(std::size_t n_tokens) {
+    return (n_tokens + kTokens - 1) / kTokens;
   }
 
- private:
-  [[nodiscard]] float* group(std::size_t row) { return panel_ + row / kTileRows * shape_.group_floats(); }
-
-  /// kPart numbers at p, of which `left` are there; half: which of a pair of bfloat16.
-  template <Stored stored>
-  static Part load(const std::byte* p, std::size_t left, std::size_t half) {
-    Part x;
-    if (left >= kPart) {
-      if constexpr (stored == Stored::F16) {
-        x = Ops::load_f16(p);
-      } else {
-        x = Ops::load(reinterpret_cast<const float*>(p));
-      }
-    } else {
-      x = V::template load_partial_as<stored>(p, left).part[0];
-    }
-    if constexpr (kHalves) return half == 0 ? Ops::high_bf16(x) : Ops::low_bf16(x);
-    return x;
-  }
-  /// A square of numbers: register i is from(i), and goes to `to` as column i.
-  template <class From>
-  [[gnu::always_inline]] static void transpose(From from, float* to, std::size_t stride) {
+  /// A square of numbers: register i is from(i), and column i goes to to(i); two columns of halves to to(i) and what lies
+  /// `step` floats behind it.
+  template <class From, class To>
+  [[gnu::always_inline]] static void transpose(From from, To to, std::size_t step) {
     Part square[kPart];
     CRIA_UNROLL
     for (std::size_t i = 0; i < kPart; ++i) square[i] = from(i);
     Ops::transpose(square);
     CRIA_UNROLL
-    for (std::size_t i = 0; i < kPart; ++i) Ops::store(to + i * stride, square[i]);
-  }
-  [[nodiscard]] std::size_t left(std::size_t col) const { return col < job_.cols ? job_.cols - col : 0; }
-
-  /// [lane][step][row]; rows that are not there are the last one again.
-  void pack_rows(std::size_t row, std::size_t n, float* to) {
-    constexpr std::size_t kLine = 64 / stored_bytes(type);  // whole lines of a few rows: L1 has eight ways
-    const std::size_t cols = steps_ / kSplit * kFloatLanes;
-    for (std::size_t first = 0; first < cols; first += kLine) {
-      // Nothing here is in L1 or L2, and a store that misses keeps all later ones waiting.
-      for (std::size_t r = 0; r < kTileRows; ++r)
-        __builtin_prefetch(job_.weights + (row + std::min(r, n - 1)) * job_.row_bytes +
-                           first * stored_bytes(type) + 256);
-      for (std::size_t lane = 0; lane < kFloatLanes; ++lane)
-        for (std::size_t step = 0; step < kLine / kFloatLanes * kSplit; ++step)
-          __builtin_prefetch(to + lane * shape_.row_slice() +
-                             ((first + 2 * kLine) / kFloatLanes * kSplit + step) * kTileRows);
-      for (std::size_t r = 0; r < kTileRows; r += kPart)
-        for (std::size_t col = first; col < std::min(cols, first + kLine); col += kPart)
-          for (std::size_t half = 0; half < kSplit; ++half)
-            pack_square(row, n, r, col, half,
-                        to + col % kFloatLanes * shape_.row_slice() +
-                            (col / kFloatLanes * kSplit + half) * kTileRows + r);
+    for (std::size_t i = 0; i < kPart; ++i) {
+      if constexpr (kHalves) {
+        Ops::store(to(i), Ops::high_bf16(square[i]));
+        Ops::store(to(i) + step, Ops::low_bf16(square[i]));
+      } else {
+        Ops::store(to(i), square[i]);
+      }
     }
   }
-  void pack_square(std::size_t row, std::size_t n, std::size_t r, std::size_t col, std::size_t half,
-                   float* to) {
-    const std::size_t there = left(col), row_bytes = job_.row_bytes;
-    const std::byte* const w = job_.weights + row * row_bytes + col * stored_bytes(type);
-    const auto at = [&](std::size_t i) { return w + std::min(r + i, n - 1) * row_bytes; };
-    if (there >= kPart) {
-      transpose([&](std::size_t i) { return load<type>(at(i), kPart, half); }, to, shape_.row_slice());
+  /// kPart numbers at p, of which `left` are there.
+  template <Stored stored>
+  static Part load(const std::byte* p, std::size_t left) {
+    if (left < kPart) return F32x16<Isa>::template load_partial_as<stored>(p, left).part[0];
+    if constexpr (stored == Stored::F16) {
+      return Ops::load_f16(p);
     } else {
-      transpose([&](std::size_t i) { return load<type>(at(i), there, half); }, to, shape_.row_slice());
+      return Ops::load(reinterpret_cast<const float*>(p));
+    }
+  }
+  [[nodiscard]] std::size_t left(std::size_t col) const { return col < cols ? cols - col : 0; }
+};
+
+/// LayOut of the float products: [tile][lane][step][token of the tile]; tokens that are not there are the last one again.
+template <class Isa>
+struct FloatTokens {
+  using Shape = TileShape<Isa>;
+
+  static std::size_t bytes(std::size_t n_tokens, std::size_t cols) {
+    return Shape::tiles(n_tokens) * Shape{lane_cols<Isa>(cols)}.token_tile() * sizeof(float);
+  }
+  static void run(const Activations& x, std::size_t t0, std::size_t t1, std::byte* to) {
+    const Shape shape{lane_cols<Isa>(x.cols)};
+    for (std::size_t tile = Shape::tiles(t0); tile * Shape::kTokens < t1; ++tile)
+      lay_out_tile(x, shape, tile * Shape::kTokens, reinterpret_cast<float*>(to) + tile * shape.token_tile());
+  }
+
+ private:
+  static void lay_out_tile(const Activations& x, const Shape& shape, std::size_t first, float* to) {
+    constexpr std::size_t kPart = Shape::kPart;
+    const std::byte* const rows =
+        kPairs<Isa> ? reinterpret_cast<const std::byte*>(x.q) : reinterpret_cast<const std::byte*>(x.f32);
+    const std::size_t stride = kPairs<Isa> ? x.q_stride() : x.f32_stride * sizeof(float);
+    const std::byte* token[kPart];
+    for (std::size_t i = 0; i < kPart; ++i)
+      token[i] = rows + std::min(first + std::min(i, Shape::kTokens - 1), x.n_tokens - 1) * stride;
+    for (std::size_t step = 0; step < shape.steps(); step += Shape::kSplit)
+      for (std::size_t lane = 0; lane < kFloatLanes; lane += kPart) {
+        const std::size_t col = step / Shape::kSplit * kFloatLanes + lane, left = shape.left(col);
+        float* const at = to + lane * shape.token_slice() + step * Shape::kTokens;
+        Shape::transpose(
+            [&](std::size_t i) {
+              return Shape::template load<Stored::F32>(token[i] + col * sizeof(float), left);
+            },
+            [&](std::size_t i) { return at + i * shape.token_slice(); }, Shape::kTokens);
+      }
+  }
+};
+
+/// Of any instruction set.
+constexpr std::size_t float_tiles_scratch_bytes(std::size_t cols) {
+  constexpr std::size_t kRows = kTileRegisters * kFloatLanes, kTokens = 12;
+  const std::size_t steps = (cols + 2 * kFloatLanes - 1) / (2 * kFloatLanes) * 2;
+  return kFloatLanes * ((steps | 1) + kTilesTogether * kTokens) * kRows * sizeof(float);
+}
+
+/// Products of tokens that are laid out (MatMulJob::laid_out).
+template <class Isa, Stored type>
+class FloatTiles : FloatJob {
+  using V = F32x16<Isa>;
+  using Shape = TileShape<Isa>;
+  using Ops = typename Shape::Ops;
+  using Part = typename Shape::Part;
+  static constexpr std::size_t kPart = Shape::kPart, kRows = Shape::kRows, kTokens = Shape::kTokens;
+  /// Of a tile's sums of one lane.
+  static constexpr std::size_t kTileSums = kTokens * kRows;
+
+ public:
+  /// scratch: float_tiles_scratch_bytes(columns as floats)
+  FloatTiles(const MatMulJob& job, std::byte* scratch)
+      : FloatJob(job),
+        shape_{job.cols},
+        tokens_(reinterpret_cast<const float*>(job.laid_out)),
+        rows_(reinterpret_cast<float*>(scratch)),
+        sums_(rows_ + kFloatLanes * shape_.row_slice()) {}
+
+  void run(std::size_t begin, std::size_t end) {
+    const std::size_t n_tokens = job_.x->n_tokens, tiles = Shape::tiles(n_tokens);
+    for (std::size_t row = begin; row < end; row += kRows) {
+      const std::size_t n = std::min(kRows, end - row);
+      pack_rows(row, n);
+      for (std::size_t tile = 0; tile < tiles; tile += kTilesTogether) {
+        const std::size_t together = std::min(kTilesTogether, tiles - tile), first = tile * kTokens,
+                          last = std::min(first + together * kTokens, n_tokens);
+        multiply(tile, together, last - first);
+        for (std::size_t t = first; t < last; ++t) finish(row, n, t, sums_ + (t - first) * kRows);
+      }
     }
   }
 
-  /// [lane][token][step]
-  void pack_token(std::size_t t, float* to) {
-    const float* const x = job_.x->f32 + t * job_.x->f32_stride;
-    const auto at = [&](std::size_t col) { return reinterpret_cast<const std::byte*>(x + col); };
-    for (std::size_t step = 0; step < steps_; step += kPart) {
-      for (std::size_t lane = 0; lane < kFloatLanes; ++lane)
-        __builtin_prefetch(to + lane * shape_.token_slice() + step + 4 * kPart);
-      for (std::size_t i = 0; i < kPart / kSplit; ++i)
-        __builtin_prefetch(x + (step / kSplit + i) * kFloatLanes + 256);
-      for (std::size_t lane = 0; lane < kFloatLanes; lane += kPart) {
-        float* const square = to + lane * shape_.token_slice() + step;
-        const auto col = [&](std::size_t i) { return (step + i) / kSplit * kFloatLanes + lane; };
-        if (left(col(kPart - 1)) >= kPart) {
-          transpose([&](std::size_t i) { return load<Stored::F32>(at(col(i)), kPart, i % kSplit); }, square,
-                    shape_.token_slice());
-        } else {
-          transpose([&](std::size_t i) { return load<Stored::F32>(at(col(i)), left(col(i)), i % kSplit); },
-                    square, shape_.token_slice());
+ private:
+  /// [lane][step][row]; rows that are not there are the last one again.
+  void pack_rows(std::size_t row, std::size_t n) {
+    constexpr std::size_t kLine = 64 / stored_bytes(type);  // whole lines of a few rows: L1 has eight ways
+    constexpr std::size_t kAhead = 256;                     // bytes: nothing here is in the caches
+    const std::size_t cols = shape_.steps() / Shape::kSplit * kFloatLanes;
+    for (std::size_t first = 0; first < cols; first += kLine) {
+      for (std::size_t r = 0; r < kRows; ++r)
+        __builtin_prefetch(job_.weights + (row + std::min(r, n - 1)) * job_.row_bytes +
+                           first * stored_bytes(type) + kAhead);
+      for (std::size_t r = 0; r < kRows; r += kPart)
+        for (std::size_t col = first; col < std::min(cols, first + kLine); col += kPart) {
+          const std::byte* const w = job_.weights + row * job_.row_bytes + col * stored_bytes(type);
+          const std::size_t left = shape_.left(col);
+          float* const to =
+              rows_ + col % kFloatLanes * shape_.row_slice() + col / kFloatLanes * Shape::kSplit * kRows + r;
+          Shape::transpose(
+              [&](std::size_t i) {
+                return Shape::template load<type>(w + std::min(r + i, n - 1) * job_.row_bytes, left);
+              },
+              [&](std::size_t i) { return to + i * shape_.row_slice(); }, kRows);
+        }
+    }
+  }
+
+  /// Steps [begin, end) of the chains.
+  struct Piece {
+    std::size_t begin, end;
+    [[nodiscard]] std::size_t size() const { return end - begin; }
+  };
+  [[nodiscard]] std::size_t pieces() const { return (shape_.steps() + kTileSteps - 1) / kTileSteps; }
+  [[nodiscard]] Piece piece(std::size_t i) const {
+    return {shape_.steps() * i / pieces(), shape_.steps() * (i + 1) / pieces()};
+  }
+  [[nodiscard]] const float* rows_at(std::size_t lane, std::size_t step) const {
+    return rows_ + lane * shape_.row_slice() + step * kRows;
+  }
+  [[nodiscard]] const float* tokens_at(std::size_t tile, std::size_t lane, std::size_t step) const {
+    return tokens_ + tile * shape_.token_tile() + lane * shape_.token_slice() + step * kTokens;
+  }
+  /// What a block fetches: the next block's tokens, and a part of the next slice of rows.
+  struct Ahead {
+    const float *tokens, *rows;
+    std::size_t rows_step;  ///< floats
+  };
+
+  /// sums_[lane][token][row] of n_tokens tokens in n tiles.
+  void multiply(std::size_t tile, std::size_t n, std::size_t n_tokens) {
+    for (std::size_t p = 0; p < pieces(); ++p)
+      for (std::size_t lane = 0; lane < kFloatLanes; ++lane) {
+        const Piece now = piece(p);
+        const std::size_t next_lane = (lane + 1) % kFloatLanes,
+                          next_step = piece((p + (next_lane == 0 ? 1 : 0)) % pieces()).begin;
+        for (std::size_t i = 0; i < n; ++i) {
+          const Ahead ahead{
+              i + 1 < n ? tokens_at(tile + i + 1, lane, now.begin) : tokens_at(tile, next_lane, next_step),
+              rows_at(next_lane, next_step + now.size() * i / n), kRows / n};
+          float* const sums = sums_ + (lane * kTilesTogether + i) * kTileSums;
+          block_of(n_tokens - i * kTokens, rows_at(lane, now.begin), tokens_at(tile + i, lane, now.begin),
+                   now.size(), p == 0, sums, ahead);
         }
       }
-    }
   }
 
-  /// sums_[lane][token][row] of 16 rows and n tokens.
-  void multiply(const float* rows, std::size_t n) {
-    const std::size_t blocks = (n + kMaxQueries - 1) / kMaxQueries;
-    const std::size_t line =
-        kTileRows * sizeof(float) / blocks;  // of the rows' next chains, by each block a part
-    for (std::size_t lane = 0; lane < kFloatLanes; ++lane)
-      for (std::size_t b = 0; b < blocks; ++b) {
-        const std::size_t first = n * b / blocks, count = n * (b + 1) / blocks - first;
-        const float* chains[kMaxQueries];
-        for (std::size_t j = 0; j < count; ++j)
-          chains[j] = tokens_ + lane * shape_.token_slice() + (first + j) * shape_.token_steps();
-        outer_product<Isa, Stored::F32>(
-            count,
-            {chains, steps_, reinterpret_cast<const std::byte*>(rows + lane * shape_.row_slice()),
-             kTileRows * sizeof(float), sums_ + (lane * kTileWave + first) * kTileRows, kTileRows, true,
-             nullptr, rows + (lane + 1) * shape_.row_slice() + steps_ * kTileRows * b / blocks, line},
-            0, 1);
+  /// A tile's first n tokens, if it has more, and perhaps some of those.
+  template <std::size_t Tokens = kTokens, class... Args>
+  static void block_of(std::size_t n, const Args&... args) {
+    constexpr std::size_t kFewer = kTokens / 3;
+    if constexpr (Tokens > kFewer) {
+      if (n + kFewer <= Tokens) return block_of<Tokens - kFewer>(n, args...);
+    }
+    block<Tokens>(args...);
+  }
+  /// sums[token][row] += rows[step][row] · tokens[step][token]. (Not inlined, or GCC 12 keeps sums in memory.)
+  template <std::size_t Tokens>
+  [[gnu::noinline]] static void block(const float* rows, const float* tokens, std::size_t n_steps, bool first,
+                                      float* to, const Ahead& ahead) {
+    Part sums[Tokens][kTileRegisters];
+    CRIA_UNROLL
+    for (std::size_t t = 0; t < Tokens; ++t) {
+      CRIA_UNROLL
+      for (std::size_t r = 0; r < kTileRegisters; ++r)
+        sums[t][r] = first ? Ops::broadcast(0) : Ops::load(to + t * kRows + r * kPart);
+    }
+    const float *next_tokens = ahead.tokens, *next_rows = ahead.rows;
+    const std::size_t rows_step = ahead.rows_step;
+    for (std::size_t step = 0; step < n_steps; ++step) {
+      __builtin_prefetch(next_tokens, 0, 3);
+      __builtin_prefetch(next_rows, 0, 3);
+      Part row[kTileRegisters];
+      CRIA_UNROLL
+      for (std::size_t r = 0; r < kTileRegisters; ++r) row[r] = Ops::load(rows + r * kPart);
+      CRIA_UNROLL
+      for (std::size_t t = 0; t < Tokens; ++t) {
+        const Part x = Ops::broadcast(tokens[t]);
+        CRIA_UNROLL
+        for (std::size_t r = 0; r < kTileRegisters; ++r)
+          sums[t][r] = HalfOps<Isa>::fma(row[r], x, sums[t][r]);
       }
-  }
-
-  /// The tree over the lanes for token t, the j-th of its wave.
-  void finish(std::size_t row, std::size_t n, std::size_t t, std::size_t j) {
-    const float* const from = sums_ + j * kTileRows;
-    const auto lane = [&](std::size_t l) { return V::load(from + l * kTileWave * kTileRows); };
-    V sum[kFloatLanes / 2];
+      rows += kRows, tokens += kTokens;
+      next_tokens += kTokens, next_rows += rows_step;
+    }
     CRIA_UNROLL
-    for (std::size_t l = 0; l < 8; ++l) sum[l] = lane(l) + lane(l + 8);
-    CRIA_UNROLL
-    for (std::size_t l = 0; l < 4; ++l) sum[l] = sum[l] + sum[l + 4];
-    const V all = (sum[0] + sum[2]) + (sum[1] + sum[3]);
-    const std::size_t at = t * job_.out_stride + row;
-    if (n == kTileRows) {
-      (job_.residual == nullptr ? all : V::load(job_.residual + at) + all).store(job_.out + at);
-    } else {
-      (job_.residual == nullptr ? all : V::load_partial(job_.residual + at, n) + all)
-          .store_partial(job_.out + at, n);
+    for (std::size_t t = 0; t < Tokens; ++t) {
+      CRIA_UNROLL
+      for (std::size_t r = 0; r < kTileRegisters; ++r) Ops::store(to + t * kRows + r * kPart, sums[t][r]);
     }
   }
 
-  const MatMulJob& job_;
-  TileShape shape_;
-  std::size_t steps_;
-  float *panel_, *tokens_, *sums_;
+  /// The tree over the lanes of token t.
+  void finish(std::size_t row, std::size_t n, std::size_t t, const float* from) {
+    for (std::size_t r = 0; r < n; r += kFloatLanes, from += kFloatLanes) {
+      const auto lane = [&](std::size_t l) { return V::load(from + l * kTilesTogether * kTileSums); };
+      V sum[kFloatLanes / 2];
+      CRIA_UNROLL
+      for (std::size_t l = 0; l < 8; ++l) sum[l] = lane(l) + lane(l + 8);
+      CRIA_UNROLL
+      for (std::size_t l = 0; l < 4; ++l) sum[l] = sum[l] + sum[l + 4];
+      const V all = (sum[0] + sum[2]) + (sum[1] + sum[3]);
+      const std::size_t at = t * job_.out_stride + row + r;
+      if (n - r >= kFloatLanes) {
+        (job_.residual == nullptr ? all : V::load(job_.residual + at) + all).store(job_.out + at);
+      } else {
+        (job_.residual == nullptr ? all : V::load_partial(job_.residual + at, n - r) + all)
+            .store_partial(job_.out + at, n - r);
+      }
+    }
+  }
+
+  Shape shape_;
+  const float* tokens_;
+  float *rows_, *sums_;
 };
 
 }  // namespace cria

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
 #include "kernels/kernels.h"
 #include "kernels/matmul/float_blocks.h"
@@ -14,36 +15,46 @@
 
 namespace cria {
 
+/// Of any instruction set.
 constexpr std::size_t float_matmul_scratch_bytes(std::size_t cols) {
-  return std::max({float_panel_scratch_bytes(cols), TileShape{cols}.bytes(), kFloatRowsScratchBytes});
+  return std::max({float_panel_scratch_bytes(cols), float_tiles_scratch_bytes(cols), kFloatRowsScratchBytes});
 }
+
+/// Whether an instruction set has tiles.
+template <class Isa>
+inline constexpr bool kHasFloatTiles = requires(typename FloatOps<Isa>::Batch* square) {
+  FloatOps<Isa>::transpose(square);
+};
 
 /// MatMulFn. Isa: of the float lanes (bf16.h: of pairs of bfloat16), which hold what the file stores as `type`.
 template <class Isa, Stored type>
 void float_products(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
-  using Ops = FloatOps<Isa>;
   using Block = FloatBlock<Isa>;
-  constexpr bool transposes = requires(typename Ops::Batch * square) { Ops::transpose(square); };
   const std::size_t n = job.x->n_tokens;
   if (n <= Block::direct(type).most_tokens) return FloatRows<Isa, type>(job, scratch).run(row_begin, row_end);
-  if constexpr (transposes) {
-    if (n >= Block::kTilesFrom) {
-      if constexpr (requires { typename Ops::Halves; }) {
-        FloatTiles<typename Ops::HalvesIsa, type, true>(job, scratch).run(row_begin, row_end);
-      } else {
-        FloatTiles<Isa, type, false>(job, scratch).run(row_begin, row_end);
-      }
-      return;
-    }
+  if constexpr (kHasFloatTiles<Isa>) {
+    if (n >= Block::tiles_from(type) && job.laid_out != nullptr)
+      return FloatTiles<Isa, type>(job, scratch).run(row_begin, row_end);
   }
   FloatPanel<Isa, type>(job, scratch).run(row_begin, row_end);
+}
+
+/// What products of many tokens want.
+template <class Isa, Stored type>
+LayOut float_layout() {
+  if constexpr (kHasFloatTiles<Isa>) {
+    return {FloatTokens<Isa>::run, FloatTokens<Isa>::bytes, FloatBlock<Isa>::tiles_from(type), SIZE_MAX};
+  }
+  return {};
 }
 
 /// The kernel of a float type; run is null for any other.
 template <class Isa>
 MatMulKernel float_matmul_kernel(DType type) {
-  if (type == DType::F32) return {ActType::F32, float_products<Isa, Stored::F32>};
-  if (type == DType::F16) return {ActType::F32, float_products<Isa, Stored::F16>};
+  if (type == DType::F32)
+    return {ActType::F32, float_products<Isa, Stored::F32>, float_layout<Isa, Stored::F32>()};
+  if (type == DType::F16)
+    return {ActType::F32, float_products<Isa, Stored::F16>, float_layout<Isa, Stored::F16>()};
   return {};
 }
 

@@ -8,14 +8,6 @@
 
 #include "kernels/simd/float_convert.h"
 
-/// Before a loop over an array of vectors: unrolled early, the array stays
-/// in registers; too late, it lives on the stack.
-#if defined(__clang__)
-#define CRIA_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define CRIA_UNROLL _Pragma("GCC unroll 8")
-#endif
-
 namespace cria {
 
 inline constexpr std::size_t kFloatLanes = 16;

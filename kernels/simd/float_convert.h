@@ -17,6 +17,14 @@
 #include <arm_neon.h>
 #endif
 
+/// Before a loop over an array of vectors: unrolled early, the array stays
+/// in registers; too late, it lives on the stack.
+#if defined(__clang__)
+#define CRIA_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define CRIA_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 namespace cria {
 
 /// Members, all on Batch (kSize floats):
@@ -242,6 +250,36 @@ struct FloatOps<Avx512> : XsimdFloatOps<Avx512> {
     const __m512 twos = op(fours, _mm512_permute_ps(fours, 0xEE));
     const __m512 ones = op(twos, _mm512_permute_ps(twos, 0xB1));
     _mm_storeu_ps(out, _mm512_castps512_ps128(_mm512_maskz_compress_ps(0x1111, ones)));
+  }
+  /// Rows become columns.
+  [[gnu::always_inline]] static void transpose(Batch* m) {
+    __m512 pairs[16];
+    __m512d fours[16];
+    CRIA_UNROLL
+    for (int i = 0; i < 16; i += 2) {
+      pairs[i] = _mm512_unpacklo_ps(m[i], m[i + 1]);
+      pairs[i + 1] = _mm512_unpackhi_ps(m[i], m[i + 1]);
+    }
+    CRIA_UNROLL
+    for (int i = 0; i < 16; i += 4) {  // fours[i + c]: columns c, c + 4, c + 8 and c + 12 of rows i … i + 3
+      const auto pair = [&](int j) { return _mm512_castps_pd(pairs[i + j]); };
+      fours[i] = _mm512_unpacklo_pd(pair(0), pair(2));
+      fours[i + 1] = _mm512_unpackhi_pd(pair(0), pair(2));
+      fours[i + 2] = _mm512_unpacklo_pd(pair(1), pair(3));
+      fours[i + 3] = _mm512_unpackhi_pd(pair(1), pair(3));
+    }
+    CRIA_UNROLL
+    for (int c = 0; c < 4; ++c) {
+      const auto four = [&](int i) { return _mm512_castpd_ps(fours[4 * i + c]); };
+      const __m512 even_low = _mm512_shuffle_f32x4(four(0), four(1), 0x88),
+                   odd_low = _mm512_shuffle_f32x4(four(0), four(1), 0xDD),
+                   even_high = _mm512_shuffle_f32x4(four(2), four(3), 0x88),
+                   odd_high = _mm512_shuffle_f32x4(four(2), four(3), 0xDD);
+      m[c] = _mm512_shuffle_f32x4(even_low, even_high, 0x88);
+      m[c + 4] = _mm512_shuffle_f32x4(odd_low, odd_high, 0x88);
+      m[c + 8] = _mm512_shuffle_f32x4(even_low, even_high, 0xDD);
+      m[c + 12] = _mm512_shuffle_f32x4(odd_low, odd_high, 0xDD);
+    }
   }
   static Batch low_bf16(Batch x) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(x), 16));

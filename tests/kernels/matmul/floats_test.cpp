@@ -10,7 +10,7 @@
 namespace cria {
 namespace {
 
-/// From so many tokens on some instruction sets have rows in lanes (kernels/matmul/float_tiles.h).
+/// From so many tokens on all instruction sets that can have rows in lanes (kernels/matmul/float_tiles.h).
 constexpr std::size_t kTiledTokens = 128;
 
 constexpr DType kFloatTypes[] = {DType::F32, DType::F16, DType::BF16};
@@ -103,16 +103,26 @@ void expect_prescribed(DType type, std::size_t rows, std::size_t cols, std::size
   std::memcpy(bytes.data(), w.bytes.data(), w.bytes.size());
   Buffer<std::byte>& scratch = kept_buffer(matmul_scratch_bytes(cols));
   for (const KernelSet* set : available_kernels()) {
-    Buffer<float> out = copy_at(base, 0);
     const MatMulKernel kernel = set->matmul(type);
     ASSERT_EQ(kernel.act, in.acts.type);
-    const MatMulJob job{bytes.data(), cols * bytes_of(type),          rows, cols, &in.acts, out.data(),
-                        rows,         residual ? out.data() : nullptr};
-    const std::size_t split = rows / 3;
-    kernel.run(job, split, rows, scratch.data());
-    kernel.run(job, 0, split, scratch.data());
-    EXPECT_TRUE(out == expected) << set->isa << ' ' << name(type) << ' ' << rows << 'x' << cols
-                                 << " tokens=" << tokens;
+    const auto run = [&](const std::byte* laid_out) {
+      Buffer<float> out = copy_at(base, 0);
+      MatMulJob job{bytes.data(), cols * bytes_of(type),          rows, cols, &in.acts, out.data(),
+                    rows,         residual ? out.data() : nullptr};
+      job.laid_out = laid_out;
+      const std::size_t split = rows / 3;
+      kernel.run(job, split, rows, scratch.data());
+      kernel.run(job, 0, split, scratch.data());
+      EXPECT_TRUE(out == expected) << set->isa << ' ' << name(type) << ' ' << rows << 'x' << cols
+                                   << " tokens=" << tokens
+                                   << (laid_out == nullptr ? "" : ", laid out before");
+    };
+    run(nullptr);
+    if (!kernel.lay_out.wanted(tokens)) continue;
+    Buffer<std::byte> laid_out(kernel.lay_out.bytes(tokens, cols));
+    kernel.lay_out.run(in.acts, tokens / 3, tokens, laid_out.data());
+    kernel.lay_out.run(in.acts, 0, tokens / 3, laid_out.data());
+    run(laid_out.data());
   }
 }
 
