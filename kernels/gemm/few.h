@@ -20,6 +20,8 @@ CRIA_INLINE inline void few_output(const MatMulJob& job, std::size_t row, std::s
   _mm512_mask_storeu_ps(job.out + at, present, acc);
 }
 
+inline constexpr std::size_t kFewAtOnce = 8;  ///< tokens
+
 /// At most T tokens, of T that are laid out, without a panel.
 template <DType type, int T>
 CRIA_FLATTEN void few_at_once(const MatMulJob& job, std::size_t row_begin, std::size_t row_end,
@@ -30,51 +32,82 @@ CRIA_FLATTEN void few_at_once(const MatMulJob& job, std::size_t row_begin, std::
     const typename Decoder::Rows rows(job, r, n_rows);
     const std::byte* far = fetched_beside(rows.at[0], kFewRows * job.row_bytes);
     std::size_t offset = kHeaderBytes<type>;
-    __m512 total[T];
-    unroll<T>([&](auto t) CRIA_INLINE { total[t] = _mm512_setzero_ps(); });
+    __m512 total[1][T];
+    unroll<T>([&](auto t) CRIA_INLINE { total[0][t] = _mm512_setzero_ps(); });
     for (std::size_t k = 0; k < job.cols; k += Decoder::kBlockValues) {
       FewAtOnce<type, T>::add_block(rows, offset, tokens + k / kGemmCols * T, k % kGemmCols, far, total);
       offset += Decoder::kBytes;
       far += kFewRows * Decoder::kBytes;
     }
     unroll<T>([&](auto t) CRIA_INLINE {
-      if (t < job.x->n_tokens) few_output(job, r, n_rows, t, total[t]);
+      if (t < job.x->n_tokens) few_output(job, r, n_rows, t, total[0][t]);
     });
   }
 }
 
 /// Any number of tokens from kLeastFewTile to kFewTokens.
 template <DType type>
-void few_by_panels(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, const FewToken* tokens) {
+class FewByPanels {
   using Decoder = FewDecoder<type>;
-  constexpr FewShape kShape = Decoder::kShape;
-  constexpr std::size_t kBlockValues = Decoder::kBlockValues, kBlocks = kGemmCols / kBlockValues,
-                        kBytes = Decoder::kBytes;
-  constexpr auto& kernels = kFewProducts<kShape, Decoder::kFits>;
-  const std::size_t n = job.x->n_tokens, n_tiles = (n + kFewTile - 1) / kFewTile;
-  FewPanel panel;
-  alignas(64) float acc[kFewTokens][kFewRows];
-  for (std::size_t r = row_begin; r < row_end; r += kFewRows) {
-    const std::size_t n_rows = std::min(kFewRows, row_end - r);
-    const typename Decoder::Rows rows(job, r, n_rows);
-    const std::byte* const beside = fetched_beside(rows.at[0], kFewRows * job.row_bytes);
-    std::memset(acc, 0, n * sizeof acc[0]);
-    for (std::size_t k = 0; k < job.cols; k += kGemmCols) {
-      const std::size_t cols = std::min(kGemmCols, job.cols - k), blocks = cols / kBlockValues;
-      const std::size_t offset = kHeaderBytes<type> + k / kBlockValues * kBytes;
-      const FewAhead ahead = {beside + k / kBlockValues * kBytes * kFewRows, kBlocks * kBytes * kFewRows / 64,
-                              rows.at, offset + 2 * kBlocks * kBytes, kBlocks * kBytes};
-      for (std::size_t b = 0; b < blocks; ++b) few_pack<type>(rows, offset + b * kBytes, b, panel, ahead);
-      const FewToken* const x = tokens + k / kGemmCols * n;
-      for (std::size_t i = 0; i < n_tiles; ++i) {  // as equal as can be
-        const std::size_t t = n * i / n_tiles, end = n * (i + 1) / n_tiles;
-        kernels[end - t - kLeastFewTile](panel, x + t, cols / kShape.group, t == 0 ? ahead : FewAhead{},
-                                         acc + t);
-      }
-    }
-    for (std::size_t t = 0; t < n; ++t) few_output(job, r, n_rows, t, _mm512_load_ps(acc[t]));
+  using Rows = typename Decoder::Rows;
+  static constexpr FewShape kShape = Decoder::kShape;
+  static constexpr std::size_t kBlockValues = Decoder::kBlockValues, kBlocks = kGemmCols / kBlockValues,
+                               kBytes = Decoder::kBytes, kPanelBytes = kBlocks * kBytes;
+  /// How many panels ahead a row is fetched into the first-level cache, which has to hold them for 32 rows.
+  static constexpr std::size_t kNear = kPanelBytes > 160 ? 1 : 2;
+
+ public:
+  FewByPanels(const MatMulJob& job, const FewToken* tokens) : job_(job), tokens_(tokens) {}
+
+  void run(std::size_t row_begin, std::size_t row_end) {
+    for (std::size_t r = row_begin; r < row_end; r += kFewPanelRows)
+      together(r, std::min(kFewPanelRows, row_end - r));
   }
-}
+
+ private:
+  /// The panel's rows of n that begin with `row`; the first ones again where there are none.
+  [[nodiscard]] Rows rows_of(std::size_t panel, std::size_t row, std::size_t n) const {
+    const std::size_t first = panel * kFewRows < n ? panel * kFewRows : 0;
+    return Rows(job_, row + first, std::min(kFewRows, n - first));
+  }
+  CRIA_FLATTEN void together(std::size_t row, std::size_t n_rows) {
+    const Rows rows[kFewPanels] = {rows_of(0, row, n_rows), rows_of(1, row, n_rows)};
+    const std::size_t n = job_.x->n_tokens;
+    const std::byte* far = fetched_beside(rows[0].at[0], kFewPanelRows * job_.row_bytes);
+    std::memset(acc_, 0, n * sizeof acc_[0]);
+    for (std::size_t k = 0; k < job_.cols; k += kGemmCols, far += kPanelBytes * kFewPanelRows) {
+      const std::size_t cols = std::min(kGemmCols, job_.cols - k),
+                        offset = kHeaderBytes<type> + k / kBlockValues * kBytes;
+      FewAhead ahead[kFewPanels];
+      for (std::size_t p = 0; p < kFewPanels; ++p) {
+        ahead[p] = {far + p * kPanelBytes * kFewRows, kPanelBytes * kFewRows / 64, rows[p].at,
+                    offset + kNear * kPanelBytes, kPanelBytes};
+        for (std::size_t b = 0; b < cols / kBlockValues; ++b)
+          few_pack<type>(rows[p], offset + b * kBytes, b, panels_[p], ahead[p]);
+      }
+      multiply(tokens_ + k / kGemmCols * n, cols, ahead);
+    }
+    for (std::size_t first = 0; first < n_rows; first += kFewRows)
+      for (std::size_t t = 0; t < n; ++t)
+        few_output(job_, row + first, std::min(kFewRows, n_rows - first), t, _mm512_load_ps(acc_[t] + first));
+  }
+  /// Tiles of tokens as equal as can be.
+  void multiply(const FewToken* x, std::size_t cols, const FewAhead* ahead) {
+    constexpr auto& kernels = kFewProducts<kShape, Decoder::kFits>;
+    static constexpr FewAhead kNothing[kFewPanels] = {};
+    const std::size_t n = job_.x->n_tokens, n_tiles = (n + kFewTile - 1) / kFewTile;
+    for (std::size_t i = 0; i < n_tiles; ++i) {
+      const std::size_t t = n * i / n_tiles, end = n * (i + 1) / n_tiles;
+      kernels[end - t - kLeastFewTile](panels_, x + t, cols / kShape.group, t == 0 ? ahead : kNothing,
+                                       acc_ + t);
+    }
+  }
+
+  const MatMulJob& job_;
+  const FewToken* tokens_;
+  FewPanel panels_[kFewPanels];
+  alignas(64) float acc_[kFewTokens][kFewPanelRows];
+};
 
 /// A MatMulFn for kLeastFewTile to kFewTokens tokens. At once where decoding leaves registers for sums: codebooks
 /// do not. Odd numbers of tokens are then rounded up, which costs less than code for each.
@@ -82,13 +115,13 @@ template <DType type>
 void few_tokens(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
   auto* const tokens = reinterpret_cast<FewToken*>(scratch);
   const Activations& x = *job.x;
-  const bool at_once = FewDecoder<type>::kColumns && x.n_tokens <= kFewTile;
+  const bool at_once = FewDecoder<type>::kColumns && x.n_tokens <= kFewAtOnce;
   lay_out_tokens<FewDecoder<type>::kShape>(x, at_once ? (x.n_tokens + 1) / 2 * 2 : x.n_tokens, tokens);
   if constexpr (FewDecoder<type>::kColumns) {
     constexpr auto run = std::array{few_at_once<type, 4>, few_at_once<type, 6>, few_at_once<type, 8>};
     if (at_once) return run[(x.n_tokens + 1) / 2 - 2](job, row_begin, row_end, tokens);
   }
-  few_by_panels<type>(job, row_begin, row_end, tokens);
+  FewByPanels<type>(job, tokens).run(row_begin, row_end);
 }
 
 /// Of a type of integers in blocks, else null.

@@ -33,8 +33,8 @@ struct alignas(64) FewPanel {
 };
 
 /// What is fetched while a panel is packed and multiplied, evenly, or memory idles for as long as one of both
-/// takes: `lines` lines of what lies further on in memory, into the second-level cache, and the block after the
-/// next of each row, into the first.
+/// takes: `lines` lines of what lies further on in memory, into the second-level cache, and a block of each row, into the
+/// first.
 struct FewAhead {
   const std::byte* far = nullptr;
   std::size_t lines = 0;
@@ -205,8 +205,8 @@ class FewDecoder {
 
 /// Decodes the block of kBlockValues columns at `offset` of the rows, which is the b-th of the panel.
 template <DType type>
-CRIA_FLATTEN inline void few_pack(const typename FewDecoder<type>::Rows& rows, std::size_t offset,
-                                  std::size_t b, FewPanel& panel, const FewAhead& ahead) {
+CRIA_INLINE inline void few_pack(const typename FewDecoder<type>::Rows& rows, std::size_t offset,
+                                 std::size_t b, FewPanel& panel, const FewAhead& ahead) {
   using Decoder = FewDecoder<type>;
   Decoder::weights(rows, offset, [&](std::size_t j, const auto& w0, const auto& w1) CRIA_INLINE {
     const std::size_t c = b * Decoder::kBlockValues / 32 + j;

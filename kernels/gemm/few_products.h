@@ -1,5 +1,5 @@
-// The micro-kernels of products of few tokens on AVX-512: 16 rows × T tokens, T exact. A register of weights
-// meets the activations in memory: no instruction of its own broadcasts them.
+// The micro-kernels of products of few tokens on AVX-512, T exact: 32 rows × T tokens out of two panels, whose registers share
+// a broadcast of the activations, or 16 rows × T without a panel, which meet the activations in memory.
 #pragma once
 
 #include <immintrin.h>
@@ -11,142 +11,183 @@
 
 namespace cria {
 
-/// What products of T tokens consist of.
-template <FewShape shape, bool fits, int T>
+/// What products of T tokens and R registers of rows consist of.
+template <FewShape shape, bool fits, int T, int R = 1>
 struct FewSteps {
-  using Sums = __m512i[T];
-  using Totals = __m512[T];
+  using Weights = __m512i[R];
+  using Sums = __m512i[R][T];
+  using Totals = __m512[R][T];
 
-  /// sums += the products of four columns.
-  CRIA_INLINE static void dot(__m512i w, const FewToken* x, std::size_t column, Sums& sums) {
+  /// sums += the products of four columns. One register of rows meets the activations in memory; two share a broadcast.
+  CRIA_INLINE static void dot(const Weights& w, const FewToken* x, std::size_t column, Sums& sums) {
     unroll<T>([&](auto t) CRIA_INLINE {
       using Four = const std::int8_t[4];
-      // Clang captures nothing that only an asm names.
-      __m512i& sum = sums[t];
-      const __m512i& weights = w;
       Four& values = reinterpret_cast<Four&>(x[t].q[column]);
-      asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(weights), "m"(values));
+      if constexpr (R == 1) {
+        // Clang captures nothing that only an asm names.
+        __m512i& sum = sums[0][t];
+        const __m512i& weights = w[0];
+        asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(weights), "m"(values));
+      } else {
+        __m512i same;
+        asm("vpbroadcastd %1, %0" : "=v"(same) : "m"(values));
+        unroll<R>([&](auto r) CRIA_INLINE { sums[r][t] = _mm512_dpbusd_epi32(sums[r][t], w[r], same); });
+      }
     });
   }
   CRIA_INLINE static void begin(const FewToken* x, std::size_t j, Sums& sums) {
-    unroll<T>([&](auto t) CRIA_INLINE {
-      sums[t] = shape.zero != 0 ? _mm512_set1_epi32(x[t].start[j]) : _mm512_setzero_si512();
+    each([&](auto r, auto t) CRIA_INLINE {
+      sums[r][t] = shape.zero != 0 ? _mm512_set1_epi32(x[t].start[j]) : _mm512_setzero_si512();
     });
   }
   CRIA_INLINE static void begin_block(const FewToken* x, Sums& block) {
     if constexpr (shape.scales == 0)
       begin(x, 0, block);
     else
-      unroll<T>([&](auto t) CRIA_INLINE { block[t] = _mm512_setzero_si512(); });
+      each([&](auto r, auto t) CRIA_INLINE { block[r][t] = _mm512_setzero_si512(); });
   }
-  /// block += the sums times their scale.
-  CRIA_INLINE static void add_scaled(const Sums& sums, const std::int32_t (&scale)[kFewRows], Sums& block) {
-    const __m512i s = _mm512_load_si512(scale);
-    unroll<T>([&](auto t) CRIA_INLINE {
-      block[t] = fits ? _mm512_dpwssd_epi32(block[t], sums[t], s)
-                      : _mm512_add_epi32(block[t], _mm512_mullo_epi32(sums[t], s));
-      pin(block[t]);
+  /// block += the sums times their scale, the j-th. scales(r): what register r of the rows has beside its weights.
+  template <class Scales>
+  CRIA_INLINE static void add_scaled(const Sums& sums, const Scales& scales, std::size_t j, Sums& block) {
+    each([&](auto r, auto t) CRIA_INLINE {
+      const __m512i s = _mm512_load_si512(scales(r).scale[j]);
+      block[r][t] = fits ? _mm512_dpwssd_epi32(block[r][t], sums[r][t], s)
+                         : _mm512_add_epi32(block[r][t], _mm512_mullo_epi32(sums[r][t], s));
+      pin(block[r][t]);
     });
   }
-  CRIA_INLINE static void add_block(const Sums& block, const FewScales& scales, const FewToken* x,
+  template <class Scales>
+  CRIA_INLINE static void add_block(const Sums& block, const Scales& scales, const FewToken* x,
                                     Totals& total) {
-    const __m512 d = _mm512_load_ps(scales.d[0]);
-    [[maybe_unused]] const __m512 m = _mm512_load_ps(scales.m[0]);
-    unroll<T>([&](auto t) CRIA_INLINE {
-      const __m512 da = _mm512_set1_ps(x[t].d[0]);
-      total[t] = _mm512_fmadd_ps(_mm512_mul_ps(d, da), _mm512_cvtepi32_ps(block[t]), total[t]);
+    each([&](auto r, auto t) CRIA_INLINE {
+      const __m512 d = _mm512_load_ps(scales(r).d[0]), da = _mm512_set1_ps(x[t].d[0]);
+      total[r][t] = _mm512_fmadd_ps(_mm512_mul_ps(d, da), _mm512_cvtepi32_ps(block[r][t]), total[r][t]);
       if constexpr (shape.mins != 0) {
         __m512i mins = _mm512_setzero_si512();
         unroll<shape.mins / 2>([&](auto p) CRIA_INLINE {
           std::int32_t pair;
           __builtin_memcpy(&pair, x[t].pairs + 2 * p, sizeof pair);
-          mins = _mm512_dpwssd_epi32(mins, _mm512_load_si512(scales.min[p]), _mm512_set1_epi32(pair));
+          mins = _mm512_dpwssd_epi32(mins, _mm512_load_si512(scales(r).min[p]), _mm512_set1_epi32(pair));
         });
-        total[t] = _mm512_fnmadd_ps(_mm512_mul_ps(m, da), _mm512_cvtepi32_ps(mins), total[t]);
+        const __m512 m = _mm512_load_ps(scales(r).m[0]);
+        total[r][t] = _mm512_fnmadd_ps(_mm512_mul_ps(m, da), _mm512_cvtepi32_ps(mins), total[r][t]);
       }
     });
   }
   /// Group i of the scales, b of the tokens.
-  CRIA_INLINE static void add_group(const Sums& sums, const FewScales& scales, std::size_t i,
-                                    const FewToken* x, std::size_t b, Totals& total) {
-    const __m512 d = _mm512_load_ps(scales.d[i]);
-    unroll<T>([&](auto t) CRIA_INLINE {
-      total[t] =
-          _mm512_fmadd_ps(_mm512_mul_ps(d, _mm512_set1_ps(x[t].d[b])), _mm512_cvtepi32_ps(sums[t]), total[t]);
+  template <class Scales>
+  CRIA_INLINE static void add_group(const Sums& sums, const Scales& scales, std::size_t i, const FewToken* x,
+                                    std::size_t b, Totals& total) {
+    each([&](auto r, auto t) CRIA_INLINE {
+      const __m512 d = _mm512_load_ps(scales(r).d[i]);
+      total[r][t] = _mm512_fmadd_ps(_mm512_mul_ps(d, _mm512_set1_ps(x[t].d[b])),
+                                    _mm512_cvtepi32_ps(sums[r][t]), total[r][t]);
       if constexpr (shape.mins != 0)
-        total[t] = _mm512_fmadd_ps(_mm512_load_ps(scales.m[i]), _mm512_set1_ps(x[t].d_sum[b]), total[t]);
+        total[r][t] =
+            _mm512_fmadd_ps(_mm512_load_ps(scales(r).m[i]), _mm512_set1_ps(x[t].d_sum[b]), total[r][t]);
     });
+  }
+
+  /// f(r, t) for all.
+  template <class F>
+  CRIA_INLINE static void each(const F& f) {
+    unroll<R>([&](auto r) CRIA_INLINE { unroll<T>([&](auto t) CRIA_INLINE { f(r, t); }); });
   }
 };
 
-/// acc[t] += the products of a panel's first n_groups groups (Super256: its one) and token t of x.
-using FewProducts = void (*)(const FewPanel& panel, const FewToken* x, std::size_t n_groups,
-                             const FewAhead& ahead, float (*acc)[kFewRows]);
+/// The panels that meet the same tokens, one for each register of rows.
+inline constexpr int kFewPanels = 2;
+inline constexpr std::size_t kFewPanelRows = kFewPanels * kFewRows;
+
+/// acc[t] += the products of the panels' first n_groups groups (Super256: their one) and token t of x.
+using FewProducts = void (*)(const FewPanel* panels, const FewToken* x, std::size_t n_groups,
+                             const FewAhead* ahead, float (*acc)[kFewPanelRows]);
 
 template <FewShape shape, bool fits, int T>
 class FewKernel {
-  using Steps = FewSteps<shape, fits, T>;
+  using Steps = FewSteps<shape, fits, T, kFewPanels>;
   using Sums = typename Steps::Sums;
-
-  /// sums += the products of 4n columns.
-  template <std::size_t n>
-  CRIA_INLINE static void dot(const std::uint8_t (*q)[kFewRows][4], const FewToken* x, std::size_t column,
-                              Sums& sums) {
-#pragma GCC unroll 8
-    for (std::size_t i = 0; i < n; ++i) Steps::dot(_mm512_load_si512(q[i]), x, column + 4 * i, sums);
-  }
+  using Totals = typename Steps::Totals;
 
  public:
-  static void run(const FewPanel& panel, const FewToken* x, std::size_t n_groups, const FewAhead& ahead,
-                  float (*acc)[kFewRows]) {
-    typename Steps::Totals total;
-    unroll<T>([&](auto t) CRIA_INLINE { total[t] = _mm512_load_ps(acc[t]); });
+  static void run(const FewPanel* panels, const FewToken* x, std::size_t n_groups, const FewAhead* ahead,
+                  float (*acc)[kFewPanelRows]) {
     if constexpr (shape.group < 256)
-      groups(panel, x, n_groups, ahead, total);
+      groups(panels, x, n_groups, ahead, acc);
     else
-      super256(panel, x, ahead, total);
-    unroll<T>([&](auto t) CRIA_INLINE { _mm512_store_ps(acc[t], total[t]); });
+      super256(panels, x, ahead, acc);
   }
 
  private:
-  CRIA_INLINE static void super256(const FewPanel& panel, const FewToken* x, const FewAhead& ahead,
-                                   typename Steps::Totals& total) {
+  CRIA_INLINE static void load(const float (*acc)[kFewPanelRows], Totals& total) {
+    Steps::each([&](auto r, auto t)
+                    CRIA_INLINE { total[r][t] = _mm512_load_ps(acc[t] + std::size_t{r} * kFewRows); });
+  }
+  CRIA_INLINE static void store(const Totals& total, float (*acc)[kFewPanelRows]) {
+    Steps::each([&](auto r, auto t)
+                    CRIA_INLINE { _mm512_store_ps(acc[t] + std::size_t{r} * kFewRows, total[r][t]); });
+  }
+  CRIA_INLINE static auto scales_of(const FewPanel* panels) {
+    return [panels](auto r) CRIA_INLINE -> const FewScales& { return panels[r].scales; };
+  }
+  /// sums += the products of 4n columns.
+  template <std::size_t n>
+  CRIA_INLINE static void dot(const FewPanel* panels, const FewToken* x, std::size_t column, Sums& sums) {
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < n; ++i) {
+      typename Steps::Weights w;
+      unroll<kFewPanels>([&](auto r) CRIA_INLINE { w[r] = _mm512_load_si512(panels[r].q[column / 4 + i]); });
+      Steps::dot(w, x, column + 4 * i, sums);
+    }
+  }
+  CRIA_INLINE static void fetch(const FewAhead* ahead, std::size_t part) {
+    for (int r = 0; r < kFewPanels; ++r) ahead[r].while_multiplied(part);
+  }
+
+  CRIA_INLINE static void super256(const FewPanel* panels, const FewToken* x, const FewAhead* ahead,
+                                   float (*acc)[kFewPanelRows]) {
     Sums block;
     Steps::begin_block(x, block);
 #pragma GCC unroll 1
     for (std::size_t c = 0; c < 8; ++c) {
-      ahead.while_multiplied(c);
+      fetch(ahead, c);
       if constexpr (shape.scales == 0) {
-        dot<8>(panel.q + 8 * c, x, 32 * c, block);
+        dot<8>(panels, x, 32 * c, block);
       } else {
         constexpr std::size_t kParts = shape.scales / 8;
         for (std::size_t h = 0; h < kParts; ++h) {
           const std::size_t j = kParts * c + h;
           Sums sums;
           Steps::begin(x, j, sums);
-          dot<8 / kParts>(panel.q + 8 / kParts * j, x, 32 / kParts * j, sums);
-          Steps::add_scaled(sums, panel.scales.scale[j], block);
+          dot<8 / kParts>(panels, x, 32 / kParts * j, sums);
+          Steps::add_scaled(sums, scales_of(panels), j, block);
         }
       }
     }
-    Steps::add_block(block, panel.scales, x, total);
+    Totals total;
+    load(acc, total);
+    Steps::add_block(block, scales_of(panels), x, total);
+    store(total, acc);
   }
 
-  CRIA_INLINE static void groups(const FewPanel& panel, const FewToken* x, std::size_t n_groups,
-                                 const FewAhead& ahead, typename Steps::Totals& total) {
+  CRIA_INLINE static void groups(const FewPanel* panels, const FewToken* x, std::size_t n_groups,
+                                 const FewAhead* ahead, float (*acc)[kFewPanelRows]) {
+    Totals total;
+    load(acc, total);
 #pragma GCC unroll 1
     for (std::size_t b = 0; b < n_groups; ++b) {
-      if (shape.group == 32 || b % 2 == 0) ahead.while_multiplied(shape.group == 32 ? b : b / 2);
+      if (shape.group == 32 || b % 2 == 0) fetch(ahead, shape.group == 32 ? b : b / 2);
       Sums sums;
       Steps::begin(x, b, sums);
-      dot<shape.group / 4>(panel.q + shape.group / 4 * b, x, shape.group * b, sums);
-      Steps::add_group(sums, panel.scales, b, x, b, total);
+      dot<shape.group / 4>(panels, x, shape.group * b, sums);
+      Steps::add_group(sums, scales_of(panels), b, x, b, total);
     }
+    store(total, acc);
   }
 };
 
-/// The micro-kernels of a shape for 4 … 8 tokens: [tokens - 4]. Types of equal shape share them.
-inline constexpr std::size_t kLeastFewTile = 4, kFewTile = 8;
+/// The micro-kernels of a shape for 3 … 6 tokens: [tokens - 3]. Types of equal shape share them.
+inline constexpr std::size_t kLeastFewTile = 3, kFewTile = 6;
 template <FewShape shape, bool fits>
 inline constexpr auto kFewProducts = []<int... t>(std::integer_sequence<int, t...>) {
   return std::array<FewProducts, sizeof...(t)>{FewKernel<shape, fits, t + int{kLeastFewTile}>::run...};
@@ -178,7 +219,7 @@ class FewAtOnce {
       if constexpr (kShape.group == 256 && kShape.scales == 0) {
         dot(w0, x, 32 * j, block);
         dot(w1, x, 32 * j + 16, block);
-        pin(block[0]);
+        pin(block[0][0]);
       } else {
         constexpr std::size_t kEach = 32 / kColumns;
         Sums sums;
@@ -192,12 +233,15 @@ class FewAtOnce {
         add_sums(sums, scales, kEach * (j + 1) - 1, x, k, block, total);
       }
     });
-    if constexpr (kShape.group == 256) Steps::add_block(block, scales, x, total);
+    if constexpr (kShape.group == 256) Steps::add_block(block, only(scales), x, total);
   }
 
  private:
+  CRIA_INLINE static auto only(const FewScales& scales) {
+    return [&scales](int /*register*/) CRIA_INLINE -> const FewScales& { return scales; };
+  }
   CRIA_INLINE static void dot(const __m512i (&w)[4], const FewToken* x, std::size_t column, Sums& sums) {
-    unroll<4>([&](auto c) CRIA_INLINE { Steps::dot(w[c], x, column + 4 * c, sums); });
+    unroll<4>([&](auto c) CRIA_INLINE { Steps::dot({w[c]}, x, column + 4 * c, sums); });
   }
   /// i: which sums of the block.
   CRIA_INLINE static void add_sums(const Sums& sums, const FewScales& scales, std::size_t i,
@@ -205,10 +249,10 @@ class FewAtOnce {
                                    [[maybe_unused]] Sums& block,
                                    [[maybe_unused]] typename Steps::Totals& total) {
     if constexpr (kShape.group == 256) {
-      Steps::add_scaled(sums, scales.scale[i], block);
+      Steps::add_scaled(sums, only(scales), i, block);
     } else {
-      Steps::add_group(sums, scales, i, x, k / kShape.group + i, total);
-      pin(total[0]);  // or all prefetches of the block follow each other
+      Steps::add_group(sums, only(scales), i, x, k / kShape.group + i, total);
+      pin(total[0][0]);  // or all prefetches of the block follow each other
     }
   }
   CRIA_INLINE static void fetch(const typename Decoder::Rows& rows, std::size_t offset, const std::byte* far,
