@@ -215,7 +215,7 @@ class FewAtOnce {
     [[maybe_unused]] Sums block;
     if constexpr (kShape.group == 256) Steps::begin_block(x, block);
     Decoder::weights(rows, offset, [&](std::size_t j, const auto& w0, const auto& w1) CRIA_INLINE {
-      fetch(rows, offset, far, j);
+      fetch(rows, offset, far, j, k / Decoder::kBlockValues);
       if constexpr (kShape.group == 256 && kShape.scales == 0) {
         dot(w0, x, 32 * j, block);
         dot(w1, x, 32 * j + 16, block);
@@ -255,11 +255,18 @@ class FewAtOnce {
       pin(total[0][0]);  // or all prefetches of the block follow each other
     }
   }
+  /// What each row wants soon, of blocks much shorter than a line from a quarter or half of the rows at a time.
   CRIA_INLINE static void fetch(const typename Decoder::Rows& rows, std::size_t offset, const std::byte* far,
-                                std::size_t j) {
+                                std::size_t j, [[maybe_unused]] std::size_t block) {
     fetch_far<kFewRows * Decoder::kBytes, kParts>(far, static_cast<int>(j));
-    for (std::size_t r = j * kFewRows / kParts; r < (j + 1) * kFewRows / kParts; ++r)
-      fetch_near<Decoder::kBytes>(rows.at[r] + offset);
+    constexpr std::size_t kEvery = kParts > 1 ? 1 : Decoder::kBytes <= 18 ? 4 : Decoder::kBytes <= 32 ? 2 : 1;
+    if constexpr (kEvery > 1) {
+      const std::byte* const* const some = rows.at + kFewRows / kEvery * (block % kEvery);
+      for (std::size_t r = 0; r < kFewRows / kEvery; ++r) __builtin_prefetch(some[r] + offset + 128, 0, 3);
+    } else {
+      for (std::size_t r = j * kFewRows / kParts; r < (j + 1) * kFewRows / kParts; ++r)
+        fetch_near<Decoder::kBytes>(rows.at[r] + offset);
+    }
   }
 };
 
