@@ -54,7 +54,7 @@ struct EngineOptions {
 struct EngineMemory {
   std::size_t file = 0;       ///< the model's file, all of it (shared with other engines)
   std::size_t kv = 0;         ///< keys and values of all positions
-  std::size_t work = 0;       ///< intermediate values, at most 72 MiB; batches are cut as small as that needs
+  std::size_t work = 0;       ///< intermediate values, at most 64 MiB; batches are cut as small as that needs
   std::size_t available = 0;  ///< what the system and the cgroup would give now
   std::size_t n_batch = 0;    ///< tokens per batch that fit into work
   [[nodiscard]] std::size_t total() const { return file + kv + work; }  ///< of the three

@@ -11,7 +11,7 @@
 namespace cria {
 namespace {
 
-constexpr std::size_t kWorkLimit = std::size_t{72} << 20;
+constexpr std::size_t kWorkLimit = std::size_t{64} << 20;
 constexpr std::size_t kLogitLimit = std::size_t{8} << 20;
 
 // Hands out a block piece by piece; without a block it only counts.

@@ -79,7 +79,7 @@ inline constexpr std::size_t kExpertTokens = 128, kExpertRows = 256;
 /// Tokens of one head whose products are computed together.
 inline constexpr std::size_t kHeadTokens = 32;
 
-/// Largest batch (up to wanted) and number of logit rows for which the work memory stays within 72 MiB, if
+/// Largest batch (up to wanted) and number of logit rows for which the work memory stays within 64 MiB, if
 /// any does.
 WorkShape fit_work(const Graph& graph, std::size_t wanted_batch, unsigned threads);
 

@@ -13,12 +13,13 @@ struct DirectBlock {
   std::size_t most_tokens, rows, tokens, bytes;
 };
 inline constexpr std::size_t kAll = std::size_t{1} << 40;
+inline constexpr std::size_t kMostTileTokens = 12;
 
 /// From a panel kRows rows × kTokens tokens, one register of the 16 lanes at a time; straight from the file all, kRowsOfOne
 /// rows with a single token or a block of direct(). kPacked: the tokens of a block are copied together, for want of registers
 /// (their addresses) and of ways of the L1 (tokens lie 4 KiB apart or a multiple).
 /// tiles_from(): from here on it pays to transpose rows and tokens (float_tiles.h), where the instruction set has a transpose;
-/// kTileTokens: of a tile.
+/// kTileTokens: of a tile, at most kMostTileTokens.
 /// kStreamTokens: up to here rows are read in long streams (RowGroups).
 template <class Isa>
 struct FloatBlock {
@@ -39,7 +40,7 @@ struct FloatBlock<Avx512> {
   static constexpr bool kPacked = false;
   /// More rows than tokens: the rows are in L1 for all blocks but the first, tokens come from L2.
   static constexpr DirectBlock direct(Stored type) {
-    return type == Stored::F16 ? DirectBlock{127, 8, 3, kAll} : DirectBlock{48, 6, 4, 4096};
+    return type == Stored::F16 ? DirectBlock{128, 8, 3, kAll} : DirectBlock{48, 6, 4, 4096};
   }
   static constexpr std::size_t tiles_from(Stored type) { return type == Stored::F16 ? 128 : 60; }
 };

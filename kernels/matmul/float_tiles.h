@@ -31,7 +31,8 @@ struct TileShape {
   static constexpr bool kHalves = requires { typename Ops::Halves; };
   static constexpr std::size_t kPart = Ops::kSize, kSplit = kHalves ? 2 : 1, kRows = kTileRegisters * kPart,
                                kTokens = FloatBlock<Isa>::kTileTokens;
-  static_assert(kTokens <= kPart && kFloatLanes % kPart == 0 && kRows % kFloatLanes == 0);
+  static_assert(kTokens <= kPart && kTokens <= kMostTileTokens && kFloatLanes % kPart == 0 &&
+                kRows % kFloatLanes == 0);
 
   std::size_t cols;  ///< of what lies in memory
 
@@ -117,9 +118,9 @@ struct FloatTokens {
 
 /// Of any instruction set.
 constexpr std::size_t float_tiles_scratch_bytes(std::size_t cols) {
-  constexpr std::size_t kRows = kTileRegisters * kFloatLanes, kTokens = 12;
+  constexpr std::size_t kRows = kTileRegisters * kFloatLanes;
   const std::size_t steps = (cols + 2 * kFloatLanes - 1) / (2 * kFloatLanes) * 2;
-  return kFloatLanes * ((steps | 1) + kTilesTogether * kTokens) * kRows * sizeof(float);
+  return kFloatLanes * ((steps | 1) + kTilesTogether * kMostTileTokens) * kRows * sizeof(float);
 }
 
 /// Products of tokens that are laid out (MatMulJob::laid_out).
@@ -159,7 +160,7 @@ class FloatTiles : FloatJob {
  private:
   /// [lane][step][row]; rows that are not there are the last one again.
   void pack_rows(std::size_t row, std::size_t n) {
-    constexpr std::size_t kLine = 64 / stored_bytes(type);  // whole lines of a few rows: L1 has eight ways
+    constexpr std::size_t kLine = 64 / stored_bytes(type);  // whole lines, while they are in L1
     constexpr std::size_t kAhead = 256;                     // bytes: nothing here is in the caches
     const std::size_t cols = shape_.steps() / Shape::kSplit * kFloatLanes;
     for (std::size_t first = 0; first < cols; first += kLine) {

@@ -31,11 +31,11 @@ template <class Isa, Stored type>
 void float_products(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
   using Block = FloatBlock<Isa>;
   const std::size_t n = job.x->n_tokens;
-  if (n <= Block::direct(type).most_tokens) return FloatRows<Isa, type>(job, scratch).run(row_begin, row_end);
   if constexpr (kHasFloatTiles<Isa>) {
     if (n >= Block::tiles_from(type) && job.laid_out != nullptr)
       return FloatTiles<Isa, type>(job, scratch).run(row_begin, row_end);
   }
+  if (n <= Block::direct(type).most_tokens) return FloatRows<Isa, type>(job, scratch).run(row_begin, row_end);
   FloatPanel<Isa, type>(job, scratch).run(row_begin, row_end);
 }
 

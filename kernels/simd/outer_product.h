@@ -35,17 +35,12 @@ struct OuterProduct {
   std::size_t c_stride;
   bool from_zero;                ///< C is overwritten, as if it had been 0
   FetchInTurn* fetch = nullptr;  ///< of F16, never null there
-  /// Asked for while the loop runs (F32): one address in every step.
-  const void* next = kZeros;
-  std::size_t next_stride = 0;
 };
 
 template <class Isa, Stored type, std::size_t Queries, std::size_t Groups>
 void outer_product_block(const OuterProduct& job, std::size_t group) {
   using V = F32x16<Isa>;
   const std::size_t n = job.n, b_stride = job.b_stride, c_stride = job.c_stride;
-  [[maybe_unused]] const std::size_t next_stride = job.next_stride;
-  const auto* next = static_cast<const std::byte*>(job.next);
   const std::byte* b = job.b + group * kFloatLanes * stored_bytes(type);
   float* const c = job.c + group * kFloatLanes;
   const float* const start = job.from_zero ? kZeros : c;
@@ -62,9 +57,6 @@ void outer_product_block(const OuterProduct& job, std::size_t group) {
     V row[Groups];
     if constexpr (type == Stored::F16) {
       if (i % kFetchedSteps == 0) job.fetch->some();
-    } else {
-      __builtin_prefetch(next, 0, 2);
-      next += next_stride;
     }
     CRIA_UNROLL
     for (std::size_t g = 0; g < Groups; ++g)
