@@ -1,0 +1,102 @@
+// What segments of keys have come to for a query, and how it is merged. Numerics: kernels/README.md.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/attention/call_queries.h"
+#include "kernels/attention/kv_layout.h"
+#include "kernels/rows/row_ops.h"
+#include "kernels/simd/math.h"
+
+namespace cria {
+
+/// A query after some of its keys: its largest score, Σ weight, and Σ weight·value, weights being e^(score - max).
+struct QueryState {
+  float max, sum;
+  float* out;  ///< [value_dim]
+};
+
+/// The states of a call's queries after one segment, in segment_state_floats().
+class SegmentStates {
+ public:
+  static constexpr std::size_t floats(std::size_t value_dim) { return round_up(value_dim + 2, kFloatLanes); }
+  SegmentStates(float* memory, std::size_t value_dim) : memory_(memory), dim_(value_dim) {}
+
+  [[nodiscard]] QueryState get(std::size_t query) const {
+    float* const at = memory_ + query * floats(dim_);
+    return {at[dim_], at[dim_ + 1], at};
+  }
+  void put(std::size_t query, const QueryState& state) {
+    float* const at = memory_ + query * floats(dim_);
+    __builtin_memcpy(at, state.out, dim_ * sizeof(float));
+    at[dim_] = state.max;
+    at[dim_ + 1] = state.sum;
+  }
+
+ private:
+  float* memory_;
+  std::size_t dim_;
+};
+
+/// A query's segments, from the first to the last, merged in its output.
+template <class Isa>
+class SegmentMerge {
+  using V = F32x16<Isa>;
+
+ public:
+  SegmentMerge(QueryState& all, std::size_t value_dim) : all_(all), dim_(value_dim) {}
+
+  void first(const QueryState& part) {
+    all_.max = part.max;
+    all_.sum = part.sum;
+    for_each_group([&](std::size_t i, std::size_t n) { put(load_group<Isa>(part.out + i, n), i, n); });
+  }
+  void next(const QueryState& part) {
+    const V mine = V::broadcast(all_.max), its = V::broadcast(part.max), largest = max(mine, its);
+    const V a = exp_down(mine - largest), b = exp_down(its - largest);
+    const auto merged = [&](const V& x, const V& y) { return fma(y, b, x * a); };
+    for_each_group([&](std::size_t i, std::size_t n) {
+      put(merged(load_group<Isa>(all_.out + i, n), load_group<Isa>(part.out + i, n)), i, n);
+    });
+    all_.sum = merged(V::broadcast(all_.sum), V::broadcast(part.sum)).max_lane();
+    all_.max = largest.max_lane();
+  }
+  /// After the last: what attention returns.
+  void finish() {
+    const V factor = V::broadcast(1.0F / all_.sum);
+    for_each_group(
+        [&](std::size_t i, std::size_t n) { put(load_group<Isa>(all_.out + i, n) * factor, i, n); });
+  }
+
+ private:
+  template <class F>
+  void for_each_group(F f) const {
+    for (std::size_t i = 0; i < dim_; i += kFloatLanes) f(i, dim_ - i < kFloatLanes ? dim_ - i : kFloatLanes);
+  }
+  void put(const V& x, std::size_t i, std::size_t n) { store_group(x, all_.out + i, n); }
+
+  QueryState& all_;
+  std::size_t dim_;
+};
+
+/// KernelSet::merge_segments.
+template <class Isa>
+void merge_segments(const AttentionJob& job, std::size_t kv_head, std::size_t token_begin,
+                    std::size_t token_end) {
+  const CallQueries queries(job, kv_head, token_begin);
+  const std::size_t n = (token_end - token_begin) * (job.n_heads / job.n_kv_heads);
+  const std::size_t first = job.segments_of(token_begin, token_end).begin,
+                    floats = n * SegmentStates::floats(job.value_dim);
+  for (std::size_t query = 0; query < n; ++query) {
+    const SegmentRange seen = job.segments_of(queries.position(query));
+    QueryState all{0, 0, queries.out(query)};
+    SegmentMerge<Isa> merge(all, job.value_dim);
+    for (std::size_t segment = seen.begin; segment < seen.end; ++segment) {
+      const SegmentStates states(job.states + (segment - first) * floats, job.value_dim);
+      segment == seen.begin ? merge.first(states.get(query)) : merge.next(states.get(query));
+    }
+    merge.finish();
+  }
+}
+
+}  // namespace cria
