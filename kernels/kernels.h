@@ -114,9 +114,14 @@ struct KernelSet {
   /// Converts and scatters the new keys and values of a layer into its
   /// cache, for kv heads [head_begin, head_end).
   void (*store_kv)(const KvStoreJob& job, std::size_t head_begin, std::size_t head_end);
-  /// One (kv head, range of tokens) of attention, see kernels/attention/attention.h.
+  /// One (kv head, range of tokens) of attention, see kernels/attention/attention.h; with job.states only of one segment of
+  /// keys, to be merged.
   void (*attention)(const AttentionJob& job, std::size_t kv_head, std::size_t token_begin,
                     std::size_t token_end, std::byte* scratch);
+  /// What attention gives for the same heads and tokens, from job.states: of job.segments_of(token_begin, token_end), one
+  /// after the other, where attention has put them.
+  void (*merge_segments)(const AttentionJob& job, std::size_t kv_head, std::size_t token_begin,
+                         std::size_t token_end);
 
   /// The machine's limits (kernels/isa/peak.h): loops of int8 dot products, of a matrix unit where the kernels
   /// use one, of float32 FMA, and of bfloat16 pairs where there is an instruction for them, each returning

@@ -201,6 +201,7 @@ class Follower {
       *n = packet_.get<std::size_t>();
     wanted.kv.keeps_prefixes = packet_.get<bool>();
     wanted.work.n_batch = wanted.kv.n_batch;
+    wanted.work.n_ctx = wanted.kv.n_ctx;
     wanted.work.logit_rows = packet_.get<std::size_t>();
     const auto decode = packet_.get<std::uint32_t>(), prefill = packet_.get<std::uint32_t>();
     wanted.threads.decode = decode != 0 ? decode : default_threads(&ranks_);

@@ -125,7 +125,7 @@ Link parse_link(std::string_view text) {
 }
 
 WorkShape work_shape(const Graph& graph, const PlannedWork& work) {
-  return fit_work(graph, std::min({work.n_batch, work.prompt, work.n_ctx}), work.threads);
+  return fit_work(graph, std::min({work.n_batch, work.prompt, work.n_ctx}), work.threads, work.n_ctx);
 }
 
 KvShape kv_shape(const GraphParts& parts, const PlannedWork& work, const WorkShape& shape) {

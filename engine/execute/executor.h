@@ -14,6 +14,7 @@
 #include "engine/execute/work_memory.h"
 #include "engine/graph/graph.h"
 #include "engine/ranks/ranks.h"
+#include "kernels/attention/attention.h"
 #include "model/vocabulary.h"
 
 namespace cria {
@@ -110,6 +111,14 @@ class Executor {
     }
   };
 
+  /// How an attention node is divided in a batch: blocks of tokens, each by groups of heads, each by segments of keys.
+  struct AttentionChunks {
+    AttentionJob shared{};
+    std::size_t heads = 0, first_group = 0, groups = 0;  ///< query heads of a group
+    std::size_t segments = 1;                            ///< 1: all keys together
+    std::size_t state_floats = 0;                        ///< of a group and segment, at most
+  };
+
   void run(const Node& node);
   void dispatch(const Node& node);
   void embed(const Node& node);
@@ -118,6 +127,11 @@ class Executor {
   void head_products(const Node& node);
   void head_product(const Node& node, std::size_t head, std::size_t begin, std::size_t end, unsigned seat);
   void select_heads(AttentionJob& job, const Node& node, std::size_t kv_group, UnitRange heads) const;
+  [[nodiscard]] AttentionChunks attention_chunks(const Node& node) const;
+  [[nodiscard]] AttentionJob attention_job(const Node& node, const AttentionChunks& chunks, std::size_t block,
+                                           std::size_t group) const;
+  bool attend(const Node& node, const AttentionChunks& chunks, std::size_t block, std::size_t group,
+              std::size_t segment, unsigned seat);
   void attention(const Node& node);
   void matmul(const Node& node);
   void feed_forward(const Node& node);

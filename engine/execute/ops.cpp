@@ -1,7 +1,6 @@
 // What each node does, as chunks for the team. A chunk writes what no other chunk of the region writes, and
 // its arithmetic does not depend on how large chunks are.
 #include <algorithm>
-#include <atomic>
 #include <cassert>
 
 #include "engine/execute/executor.h"
@@ -9,8 +8,6 @@
 namespace cria {
 namespace {
 
-// Enough to fill in for a late thread, few enough to cost nothing.
-constexpr std::size_t kChunksPerThread = 6;
 constexpr std::size_t kFewTokens = 8;  // whose values stay in the caches anyway
 
 // dst[t][i] += bias[i] for tokens dst … of rows of stride floats.
@@ -251,56 +248,6 @@ void Executor::heads(const Node& node) {
   complete(node);
 }
 
-// Some query heads that read the same keys, as a job of their own. kv_group: which of the groups of such heads.
-void Executor::select_heads(AttentionJob& job, const Node& node, std::size_t kv_group,
-                            UnitRange heads) const {
-  job.n_heads = heads.size();
-  job.n_kv_heads = 1;
-  job.q = work_.values[node.in].f32 + heads.begin * job.head_dim;
-  job.out = work_.values[node.out].f32 + heads.begin * job.value_dim;
-  if (job.sinks != nullptr) job.sinks += heads.begin;
-  if (graph_.caches[node.cache].latent) return;
-  const std::size_t stored = kv_group - parts_.caches[node.cache].begin;
-  job.k += stored * job.k_head_bytes;
-  job.v += stored * job.v_head_bytes;
-}
-
-// A chunk is a kv head with some tokens of a sequence. Whoever finishes the last head of these tokens quantizes
-// them.
-void Executor::attention(const Node& node) {
-  const Value& q = work_[node.in];
-  const Value& out = work_[node.out];
-  AttentionJob shared = cache_.attention_job(node.cache, node.attention);
-  shared.q_stride = q.width;
-  shared.out_stride = out.width;
-  const std::size_t group = cache_.group_of(node.cache);
-  const NodePart& part = part_of(node);
-  const std::size_t together = heads_together(node.attention, graph_.caches[node.cache]);
-  const std::size_t first_group = part.own.begin / together,
-                    groups = divide_up(part.own.end, together) - first_group;
-  run_chunks(part.own.size() == 0 ? 0 : groups * batch_->blocks.size(),
-             [&](std::size_t chunk, unsigned seat) {
-               const AttentionBlock& block = batch_->blocks[chunk / groups];
-               const BatchSlice& slice = batch_->slices[block.slice];
-               AttentionJob job = shared;
-               const std::size_t kv_group = first_group + chunk % groups;
-               const UnitRange heads{std::max(part.own.begin, kv_group * together),
-                                     std::min(part.own.end, (kv_group + 1) * together)};
-               select_heads(job, node, kv_group, heads);
-               job.q += slice.begin * q.width;
-               job.out += slice.begin * out.width;
-               job.first_pos = slice.first_pos;
-               job.pages = (*slice.pages)[group].data();
-               kernels_.attention(job, 0, block.begin - slice.begin, block.end - slice.begin, scratch(seat));
-               if (part.divided()) return;
-               auto& pending = work_.pending[chunk / groups];
-               if (pending.fetch_add(1, std::memory_order_acq_rel) + 1 < groups) return;
-               pending.store(0, std::memory_order_relaxed);
-               for (std::size_t token = block.begin; token < block.end; ++token) quantize_token(node, token);
-             });
-  if (part.divided() && complete(node)) quantize_all(node);
-}
-
 void Executor::matmul(const Node& node) {
   const Matrix& m = node.matrices[0];
   const Value& out = work_[node.out];
@@ -359,12 +306,8 @@ void Executor::feed_forward(const Node& node) {
       for (std::size_t b = begin / kBlock; b * kBlock < end; ++b) {
         const std::size_t block_end = std::min(rows, (b + 1) * kBlock);
         const std::size_t mine = std::min(end, block_end) - std::max(begin, b * kBlock);
-        auto& pending = work_.pending[b];
-        if (pending.fetch_add(static_cast<std::uint32_t>(mine), std::memory_order_acq_rel) + mine <
-            block_end - b * kBlock)
-          continue;
-        pending.store(0, std::memory_order_relaxed);
-        quantize_columns(node, {begin_, end_}, b * kBlock, block_end);
+        if (completes(work_.pending[b], mine, block_end - b * kBlock))
+          quantize_columns(node, {begin_, end_}, b * kBlock, block_end);
       }
     }
   });

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t kWorkLimit = std::size_t{64} << 20;
 constexpr std::size_t kLogitLimit = std::size_t{8} << 20;
+constexpr std::size_t kSegmentLimit = std::size_t{4} << 20;  // or what one token wants
 
 // Hands out a block piece by piece; without a block it only counts.
 class Bump {
@@ -69,6 +70,21 @@ std::size_t most_laid_out(const Graph& graph, std::size_t n_tokens) {
     }
   }
   return bytes;
+}
+
+// States after all segments of a sequence, for as many of a batch's tokens as the limit allows; none for one segment.
+std::size_t segment_floats(const Graph& graph, const WorkShape& shape) {
+  constexpr std::size_t kTokens = 16;
+  if (shape.n_ctx <= kKeySegment) return 0;
+  std::size_t most = 0;
+  for (const Node& node : graph.nodes) {
+    if (node.op != Op::Attention) continue;
+    const std::size_t token = segment_state_floats(node.attention.n_heads, graph.caches[node.cache].dim_v) *
+                              ((shape.n_ctx - 1) / kKeySegment + 1);
+    const std::size_t fit = std::max<std::size_t>(kSegmentLimit / sizeof(float) / token, 1);
+    most = std::max(most, token * std::min({fit, kTokens, shape.n_batch}));
+  }
+  return most;
 }
 
 Activations place_acts(Bump& bump, ActType type, std::size_t n_tokens, std::size_t cols) {
@@ -159,6 +175,13 @@ void lay_out_routing(Bump& bump, Routing& routing, const Graph& graph, std::size
   routing.slot_weight = bump.floats(n_batch * used);
 }
 
+std::atomic<std::uint32_t>* countdowns_of(Bump& bump, std::size_t n) {
+  auto* const at =
+      reinterpret_cast<std::atomic<std::uint32_t>*>(bump.take(n * sizeof(std::atomic<std::uint32_t>)));
+  if (at != nullptr) std::uninitialized_value_construct_n(at, n);
+  return at;
+}
+
 void lay_out(Bump& bump, WorkMemory& work, const Graph& graph, const WorkShape& shape, std::byte* block) {
   const auto tokens = [&](ValueId id) {
     return id == graph.nodes.back().out ? shape.logit_rows : shape.n_batch;
@@ -183,15 +206,16 @@ void lay_out(Bump& bump, WorkMemory& work, const Graph& graph, const WorkShape& 
   lay_out_routing(bump, work.routing, graph, shape.n_batch);
   if (const std::size_t bytes = most_laid_out(graph, shape.n_batch); bytes != 0)
     work.laid_out = bump.take(bytes);
+  work.segment_floats = segment_floats(graph, shape);
+  if (work.segment_floats != 0) work.segment_states = bump.floats(work.segment_floats);
   work.scratch_stride = scratch_bytes(graph);
   work.scratch = bump.take(work.scratch_stride * shape.threads);
   std::size_t countdowns = shape.n_batch;
   for (const Node& node : graph.nodes) {
     if (node.op == Op::FeedForward) countdowns = std::max(countdowns, graph.values[node.out].width / 256 + 1);
   }
-  work.pending = reinterpret_cast<std::atomic<std::uint32_t>*>(
-      bump.take(countdowns * sizeof(std::atomic<std::uint32_t>)));
-  if (work.pending != nullptr) std::uninitialized_value_construct_n(work.pending, countdowns);
+  work.pending = countdowns_of(bump, countdowns);
+  work.pending_groups = countdowns_of(bump, shape.threads * kChunksPerThread * kCountdownStride);
 }
 
 }  // namespace
@@ -267,11 +291,12 @@ WorkMemory WorkMemory::place(const Graph& graph, const WorkShape& shape, std::by
   return work;
 }
 
-WorkShape fit_work(const Graph& graph, std::size_t wanted_batch, unsigned threads) {
+WorkShape fit_work(const Graph& graph, std::size_t wanted_batch, unsigned threads, std::size_t n_ctx) {
   const std::size_t logit_bytes = graph.values[graph.nodes.back().out].width * sizeof(float);
   for (std::size_t n_batch = wanted_batch;;
        n_batch = n_batch > 64 ? round_up(n_batch / 2, 32) : n_batch / 2) {
-    const WorkShape shape{n_batch, std::clamp<std::size_t>(kLogitLimit / logit_bytes, 1, n_batch), threads};
+    const WorkShape shape{n_batch, std::clamp<std::size_t>(kLogitLimit / logit_bytes, 1, n_batch), threads,
+                          n_ctx};
     if (n_batch == 1 || WorkMemory::bytes(graph, shape) <= kWorkLimit) return shape;
   }
 }

@@ -40,6 +40,7 @@ struct WorkShape {
   std::size_t n_batch = 0;     ///< tokens of a batch
   std::size_t logit_rows = 0;  ///< tokens whose logits are held at once
   unsigned threads = 0;
+  std::size_t n_ctx = 0;  ///< positions of the longest sequence
 };
 
 /// Which experts the tokens of a batch take. A slot is one expert of one token; slots are ordered by expert,
@@ -55,6 +56,13 @@ struct Routing {
   float* slot_weight = nullptr;    ///< [n_batch × used]
 };
 
+/// Counts n of `all` parts as done. True for the last of them: then the count begins anew.
+inline bool completes(std::atomic<std::uint32_t>& count, std::size_t n, std::size_t all) {
+  if (count.fetch_add(static_cast<std::uint32_t>(n), std::memory_order_acq_rel) + n < all) return false;
+  count.store(0, std::memory_order_relaxed);
+  return true;
+}
+
 struct WorkMemory {
   std::vector<Value> values;     ///< by ValueId; values that are never needed together share memory
   std::vector<float*> ropes;     ///< by index in Graph::ropes: [n_batch][n_rot]
@@ -63,8 +71,13 @@ struct WorkMemory {
   /// The input of the node that is computed, laid out (LayOut); null where no kernel wants that.
   std::byte* laid_out = nullptr;
   Routing routing;
-  /// Countdowns of what is quantized when its last part is computed; 0 between regions.
+  /// Room for states after segments of keys; without room each head's are computed by one thread.
+  float* segment_states = nullptr;
+  std::size_t segment_floats = 0;
+  /// Countdowns of what is quantized when its last part is computed, and of what is merged then; 0 between regions.
   std::atomic<std::uint32_t>* pending = nullptr;
+  std::atomic<std::uint32_t>* pending_groups =
+      nullptr;  ///< each in a cache line of its own: kCountdownStride apart
 
   Value& operator[](ValueId id) { return values[id]; }
 
@@ -79,8 +92,12 @@ inline constexpr std::size_t kExpertTokens = 128, kExpertRows = 256;
 /// Tokens of one head whose products are computed together.
 inline constexpr std::size_t kHeadTokens = 32;
 
+inline constexpr std::size_t kCountdownStride = 16;
+/// A thread's chunks in a region: enough to fill in for a late thread, few enough to cost nothing.
+inline constexpr std::size_t kChunksPerThread = 6;
+
 /// Largest batch (up to wanted) and number of logit rows for which the work memory stays within 64 MiB, if
 /// any does.
-WorkShape fit_work(const Graph& graph, std::size_t wanted_batch, unsigned threads);
+WorkShape fit_work(const Graph& graph, std::size_t wanted_batch, unsigned threads, std::size_t n_ctx);
 
 }  // namespace cria

@@ -64,7 +64,7 @@ EnginePlan EnginePlan::of(const Model& model, const EngineOptions& wanted) {
                    : build_graph(model.file(), config, *o.kernels, &model.adapters()).graph;
   plan.parts =
       leader == nullptr ? GraphParts::whole(plan.graph) : GraphParts::of(plan.graph, leader->shares(), 0);
-  plan.shape = fit_work(plan.graph, o.n_batch, threads);
+  plan.shape = fit_work(plan.graph, o.n_batch, threads, o.n_ctx);
   o.n_batch = static_cast<std::uint32_t>(plan.shape.n_batch);
   plan.kv = {o.kv_type, o.n_ctx, plan.shape.n_batch, o.sequences, o.positions, o.keep_prefixes, 0};
   for (const UnitRange& heads : plan.parts.caches) plan.kv.heads.push_back(heads.size());

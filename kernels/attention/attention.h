@@ -12,6 +12,16 @@ enum class KvType : std::uint8_t { F16, F32, Q8_0 };
 /// have keys in SIMD lanes.
 inline constexpr std::size_t kKeyTile = 64;
 
+/// Keys are walked in segments of this many positions, counted from position 0, each with its own maximum and sum, and merged
+/// in order: so several threads can share a query's keys.
+inline constexpr std::size_t kKeySegment = 2048;
+
+struct SegmentRange {
+  std::size_t begin, end;
+  [[nodiscard]] bool has(std::size_t segment) const { return begin <= segment && segment < end; }
+  [[nodiscard]] std::size_t size() const { return end - begin; }
+};
+
 /// Where one layer's keys and values lie. K: [kv_head][tile][d][kKeyTile]; V: [kv_head][position][d];
 /// as Q8_0: kernels/attention/kv_layout.h.
 struct AttentionJob {
@@ -36,7 +46,27 @@ struct AttentionJob {
   /// Which tile of k and v holds positions tile*kKeyTile …; null: tile itself. Tiles that no query sees are
   /// not looked up.
   const std::uint32_t* pages = nullptr;
+  /// Where states after segments lie, for kernels that compute or merge these one by one; null: a call computes all segments.
+  float* states = nullptr;
+  std::size_t segment = 0;  ///< with states: the one that is computed
+
+  [[nodiscard]] std::size_t first_key(std::size_t pos) const {
+    const std::size_t from = chunk == 0 ? 0 : pos / chunk * chunk;
+    const std::size_t first = window == 0 || pos < window ? 0 : pos + 1 - window;
+    return first > from ? first : from;
+  }
+  /// Segments that the query at pos sees.
+  [[nodiscard]] SegmentRange segments_of(std::size_t pos) const {
+    return {first_key(pos) / kKeySegment, pos / kKeySegment + 1};
+  }
+  /// Segments that any of these tokens sees.
+  [[nodiscard]] SegmentRange segments_of(std::size_t token_begin, std::size_t token_end) const {
+    return {segments_of(first_pos + token_begin).begin, segments_of(first_pos + token_end - 1).end};
+  }
 };
+
+/// Floats that the states of so many queries after one segment take.
+std::size_t segment_state_floats(std::size_t queries, std::size_t value_dim) noexcept;
 
 // Latent attention (MLA): the values are the first value_dim dimensions of the keys, and v is null. Heads that
 // share keys may be divided among several kv heads with k_head_bytes 0.

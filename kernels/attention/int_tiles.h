@@ -61,15 +61,10 @@ class IntAttention : AttentionQueries<Isa> {
   /// Queries [begin, end), at most chunk().
   void run(std::size_t begin, std::size_t end) {
     const std::size_t n = end - begin, blocks = (n + kBlockQueries - 1) / kBlockQueries;
-    const std::size_t first_tile = this->first_key(this->position(begin)) / kKeyTile,
-                      last_tile = this->position(end - 1) / kKeyTile;
-    const std::size_t calls = fetches(n, blocks);
-    this->fetch_first(first_tile, last_tile);
     this->start(begin, n);
     for (std::size_t i = 0; i < n; ++i) encode_query(i);
     Step step;
-    for (std::size_t tile = first_tile; tile <= last_tile; ++tile) {
-      this->fetch_after(tile, last_tile, calls);
+    this->walk(fetches(n, blocks), [&](std::size_t tile) CRIA_INLINE {
       step.kv = load_tile(tile);
       for (std::size_t b = 0; b < blocks; ++b) {
         step.first = n * b / blocks;
@@ -81,8 +76,7 @@ class IntAttention : AttentionQueries<Isa> {
         weigh(step);
         add_values(step);
       }
-    }
-    for (std::size_t i = 0; i < n; ++i) this->finish(begin + i, i);
+    });
   }
 
  private:

@@ -5,11 +5,13 @@
 // arithmetic never depends on its neighbours: each has its own range of keys in a tile, and sees only those.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 
 #include "kernels/attention/kv_layout.h"
+#include "kernels/attention/segments.h"
 #include "kernels/rows/activate.h"
 #include "kernels/simd/fetch_in_turn.h"
 
@@ -85,17 +87,16 @@ struct QueryLanes {
   }
 };
 
-/// The queries of one call: query i is head i % group of token token_begin + i / group.
 template <class Isa>
-class AttentionQueries {
+class AttentionQueries : CallQueries {
   using V = F32x16<Isa>;
+  static constexpr std::size_t kSegmentTiles = kKeySegment / kKeyTile;
 
  protected:
+  using CallQueries::job_, CallQueries::position;
+
   AttentionQueries(const AttentionJob& job, std::size_t kv_head, std::size_t token_begin, std::byte* scratch)
-      : job_(job),
-        group_(job.n_heads / job.n_kv_heads),
-        kv_head_(kv_head),
-        token_begin_(token_begin),
+      : CallQueries(job, kv_head, token_begin),
         keys_(job.k + kv_head * job.k_head_bytes),
         values_(job.v == nullptr ? nullptr : job.v + kv_head * job.v_head_bytes),
         key_bytes_(key_tile_bytes(job.kv_type, job.head_dim)),
@@ -104,19 +105,9 @@ class AttentionQueries {
         out_groups_((job.value_dim + kFloatLanes - 1) / kFloatLanes),
         scratch_(scratch, job.value_dim) {}
 
-  [[nodiscard]] std::size_t token(std::size_t query) const { return token_begin_ + query / group_; }
-  [[nodiscard]] std::size_t head(std::size_t query) const { return kv_head_ * group_ + query % group_; }
-  [[nodiscard]] std::size_t position(std::size_t query) const { return job_.first_pos + token(query); }
-  [[nodiscard]] const float* query_row(std::size_t query) const {
-    return job_.q + token(query) * job_.q_stride + head(query) * job_.head_dim;
-  }
-  [[nodiscard]] std::size_t first_key(std::size_t pos) const {
-    const std::size_t from = job_.chunk == 0 ? 0 : pos / job_.chunk * job_.chunk;
-    const std::size_t first = job_.window == 0 || pos < job_.window ? 0 : pos + 1 - job_.window;
-    return first > from ? first : from;
-  }
+  /// Keys of a tile that the query in a slot sees.
   [[nodiscard]] KeyRange range(std::size_t slot, std::size_t tile) const {
-    const std::size_t start = tile * kKeyTile, pos = positions_[slot], first = first_key(pos);
+    const std::size_t start = tile * kKeyTile, pos = positions_[slot], first = job_.first_key(pos);
     if (pos < start || first >= start + kKeyTile) return {0, 0};
     const std::size_t end = pos + 1 - start;
     return {first > start ? first - start : 0, end < kKeyTile ? end : kKeyTile};
@@ -126,7 +117,7 @@ class AttentionQueries {
     const std::size_t start = tile * kKeyTile, last = block.first + block.n - 1;
     block.ranges = {};
     // From slot to slot positions do not decrease, nor do first keys.
-    if (positions_[block.first] >= start + kKeyTile - 1 && first_key(positions_[last]) <= start) {
+    if (positions_[block.first] >= start + kKeyTile - 1 && job_.first_key(positions_[last]) <= start) {
       for (KeyRange& keys : block.ranges.keys) keys = {0, kKeyTile};
       block.ranges.all = {0, kKeyTile};
       return;
@@ -147,32 +138,33 @@ class AttentionQueries {
             values_ == nullptr ? nullptr : values_ + page * tile_step(job_.page_bytes, value_bytes_)};
   }
 
-  /// Before the first tile: that and half of the next.
-  void fetch_first(std::size_t tile, std::size_t last) {
-    fetch_.clear();
-    add_to_fetch(tile, 0, 2);
-    if (tile + 1 <= last) add_to_fetch(tile + 1, 0, 1);
-    fetch_.rest();
-  }
-  /// While a tile is worked on, by fetch_.some(), so often: the other half of the next one and half of the one after it.
-  void fetch_after(std::size_t tile, std::size_t last, std::size_t calls) {
-    fetch_.clear();
-    if (tile + 1 <= last) add_to_fetch(tile + 1, 1, 2);
-    if (tile + 2 <= last) add_to_fetch(tile + 2, 0, 1);
-    fetch_.pace(calls);
-  }
-
-  /// State of queries [begin, begin + n) before the first key.
+  /// Queries [begin, begin + n) into slots from 0 on.
   void start(std::size_t begin, std::size_t n) {
+    begin_ = begin;
+    n_ = n;
+    first_tile_ = job_.first_key(position(begin)) / kKeyTile;
+    last_tile_ = position(begin + n - 1) / kKeyTile;
+    end_tile_ = last_tile_ + 1;
+    if (job_.states != nullptr) {
+      first_tile_ = std::max(first_tile_, job_.segment * kSegmentTiles);
+      end_tile_ = std::min(end_tile_, (job_.segment + 1) * kSegmentTiles);
+    }
+    if (first_tile_ < end_tile_) fetch_first(first_tile_);
     for (std::size_t i = 0; i < n; ++i) {
-      // A sink is a score that was there before all others and has no value.
-      scratch_.max[i] = job_.sinks == nullptr ? -__builtin_inff() : job_.sinks[head(begin + i)];
-      scratch_.sum[i] = job_.sinks == nullptr ? 0 : 1;
       scratch_.factor[i] = job_.scale;
       positions_[i] = position(begin + i);
-      rows_[i] = query_row(begin + i);
+      rows_[i] = this->row(begin + i);
     }
-    for (std::size_t i = 0; i < n * stride_; ++i) scratch_.out[i] = 0;
+  }
+  /// visit(tile) for every tile that they see; fetch_.some() is called so often in each.
+  template <class F>
+  [[gnu::always_inline]] void walk(std::size_t calls, F visit) {
+    for (std::size_t tile = first_tile_; tile < end_tile_; ++tile) {
+      if (tile == first_tile_ || tile % kSegmentTiles == 0) begin_segment(tile / kSegmentTiles);
+      fetch_after(tile, calls);
+      visit(tile);
+      if (tile + 1 == end_tile_ || (tile + 1) % kSegmentTiles == 0) end_segment(tile / kSegmentTiles);
+    }
   }
 
   using Lanes = QueryLanes<Isa>;
@@ -243,18 +235,6 @@ class AttentionQueries {
     }
   }
 
-  void finish(std::size_t query, std::size_t slot) {
-    const float* from = scratch_.out + slot * stride_;
-    float* to = job_.out + token(query) * job_.out_stride + head(query) * job_.value_dim;
-    const V factor = V::broadcast(1.0F / scratch_.sum[slot]);
-    for (std::size_t i = 0; i < job_.value_dim; i += kFloatLanes) {
-      const V out = V::load(from + i) * factor;
-      job_.value_dim - i < kFloatLanes ? out.store_partial(to + i, job_.value_dim - i) : out.store(to + i);
-    }
-  }
-
-  const AttentionJob& job_;
-  std::size_t group_, kv_head_, token_begin_;
   const std::byte *keys_, *values_;      ///< of this kv head
   std::size_t key_bytes_, value_bytes_;  ///< of a tile
   std::size_t stride_, out_groups_;
@@ -264,6 +244,45 @@ class AttentionQueries {
   FetchInTurn fetch_;
 
  private:
+  /// Before the first tile: that and half of the next.
+  void fetch_first(std::size_t tile) {
+    fetch_.clear();
+    add_to_fetch(tile, 0, 2);
+    if (tile + 1 <= last_tile_) add_to_fetch(tile + 1, 0, 1);
+    fetch_.rest();
+  }
+  /// While a tile is worked on, by fetch_.some(), so often: the other half of the next one and half of the one after it.
+  void fetch_after(std::size_t tile, std::size_t calls) {
+    fetch_.clear();
+    if (tile + 1 <= last_tile_) add_to_fetch(tile + 1, 1, 2);
+    if (tile + 2 <= last_tile_) add_to_fetch(tile + 2, 0, 1);
+    fetch_.pace(calls);
+  }
+
+  /// State of the queries before a segment's first key.
+  void begin_segment(std::size_t segment) {
+    for (std::size_t i = 0; i < n_; ++i) {
+      // A sink is a score that was there before all others and has no value.
+      const bool sink = job_.sinks != nullptr && job_.segments_of(positions_[i]).begin == segment;
+      scratch_.max[i] = sink ? job_.sinks[head(begin_ + i)] : -__builtin_inff();
+      scratch_.sum[i] = sink ? 1 : 0;
+    }
+    for (std::size_t i = 0; i < n_ * stride_; ++i) scratch_.out[i] = 0;
+  }
+  void end_segment(std::size_t segment) {
+    for (std::size_t i = 0; i < n_; ++i) {
+      const SegmentRange seen = job_.segments_of(positions_[i]);
+      if (!seen.has(segment)) continue;
+      const QueryState part{scratch_.max[i], scratch_.sum[i], scratch_.out + i * stride_};
+      if (job_.states != nullptr) {
+        SegmentStates(job_.states, job_.value_dim).put(begin_ + i, part);
+        continue;
+      }
+      if (segment == seen.begin) merged_[i].out = this->out(begin_ + i);
+      SegmentMerge<Isa>(merged_[i], job_.value_dim).add(part, segment == seen.begin, segment + 1 == seen.end);
+    }
+  }
+
   /// Halves [begin, end) of a tile's keys and values.
   void add_to_fetch(std::size_t tile, std::size_t begin, std::size_t end) {
     const TileMemory kv = find_tile(tile);
@@ -305,6 +324,10 @@ class AttentionQueries {
     for (std::size_t g = 0; g < out_groups_; ++g, out += kFloatLanes)
       (V::load(out) * V::broadcast(factor)).store(out);
   }
+
+  std::size_t begin_, n_;                          ///< the queries in the slots
+  std::size_t first_tile_, end_tile_, last_tile_;  ///< tiles to walk, and the last that any of them sees
+  QueryState merged_[kQueryChunk];                 ///< by slot: after the segments before the one under way
 };
 
 }  // namespace cria

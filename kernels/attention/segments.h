@@ -38,7 +38,7 @@ class SegmentStates {
   std::size_t dim_;
 };
 
-/// A query's segments, from the first to the last, merged in its output.
+/// A query's segments, from the first to the last, merged in its output; with the last it becomes what attention returns.
 template <class Isa>
 class SegmentMerge {
   using V = F32x16<Isa>;
@@ -46,34 +46,34 @@ class SegmentMerge {
  public:
   SegmentMerge(QueryState& all, std::size_t value_dim) : all_(all), dim_(value_dim) {}
 
-  void first(const QueryState& part) {
-    all_.max = part.max;
-    all_.sum = part.sum;
-    for_each_group([&](std::size_t i, std::size_t n) { put(load_group<Isa>(part.out + i, n), i, n); });
-  }
-  void next(const QueryState& part) {
+  void add(const QueryState& part, bool first, bool last) {
+    if (first) {
+      all_.max = part.max;
+      all_.sum = part.sum;
+      const V factor = this->factor(last);
+      return put([&](std::size_t i, std::size_t n) { return load_group<Isa>(part.out + i, n) * factor; });
+    }
     const V mine = V::broadcast(all_.max), its = V::broadcast(part.max), largest = max(mine, its);
     const V a = exp_down(mine - largest), b = exp_down(its - largest);
     const auto merged = [&](const V& x, const V& y) { return fma(y, b, x * a); };
-    for_each_group([&](std::size_t i, std::size_t n) {
-      put(merged(load_group<Isa>(all_.out + i, n), load_group<Isa>(part.out + i, n)), i, n);
-    });
-    all_.sum = merged(V::broadcast(all_.sum), V::broadcast(part.sum)).max_lane();
     all_.max = largest.max_lane();
-  }
-  /// After the last: what attention returns.
-  void finish() {
-    const V factor = V::broadcast(1.0F / all_.sum);
-    for_each_group(
-        [&](std::size_t i, std::size_t n) { put(load_group<Isa>(all_.out + i, n) * factor, i, n); });
+    all_.sum = merged(V::broadcast(all_.sum), V::broadcast(part.sum)).max_lane();
+    const V factor = this->factor(last);
+    put([&](std::size_t i, std::size_t n) {
+      return merged(load_group<Isa>(all_.out + i, n), load_group<Isa>(part.out + i, n)) * factor;
+    });
   }
 
  private:
+  /// What the output is multiplied by: 1 changes nothing.
+  [[nodiscard]] V factor(bool last) const { return V::broadcast(last ? 1.0F / all_.sum : 1.0F); }
   template <class F>
-  void for_each_group(F f) const {
-    for (std::size_t i = 0; i < dim_; i += kFloatLanes) f(i, dim_ - i < kFloatLanes ? dim_ - i : kFloatLanes);
+  void put(F f) const {
+    for (std::size_t i = 0; i < dim_; i += kFloatLanes) {
+      const std::size_t n = dim_ - i < kFloatLanes ? dim_ - i : kFloatLanes;
+      store_group(f(i, n), all_.out + i, n);
+    }
   }
-  void put(const V& x, std::size_t i, std::size_t n) { store_group(x, all_.out + i, n); }
 
   QueryState& all_;
   std::size_t dim_;
@@ -93,9 +93,8 @@ void merge_segments(const AttentionJob& job, std::size_t kv_head, std::size_t to
     SegmentMerge<Isa> merge(all, job.value_dim);
     for (std::size_t segment = seen.begin; segment < seen.end; ++segment) {
       const SegmentStates states(job.states + (segment - first) * floats, job.value_dim);
-      segment == seen.begin ? merge.first(states.get(query)) : merge.next(states.get(query));
+      merge.add(states.get(query), segment == seen.begin, segment + 1 == seen.end);
     }
-    merge.finish();
   }
 }
 

@@ -55,16 +55,12 @@ class Attention : AttentionQueries<Isa> {
   /// Queries [begin, end), at most chunk().
   void run(std::size_t begin, std::size_t end) {
     const std::size_t n = end - begin, blocks = (n + kBlockQueries - 1) / kBlockQueries;
-    const std::size_t first_tile = this->first_key(this->position(begin)) / kKeyTile,
-                      last_tile = this->position(end - 1) / kKeyTile;
-    const std::size_t calls = fetches(n, blocks);
-    this->fetch_first(first_tile, last_tile);
+    const std::size_t last = this->position(end - 1);
     this->start(begin, n);
     const auto bound = [&](std::size_t b) { return n * b / blocks; };
     BlockRanges ranges[kQueryChunk / kBlockQueries];
-    for (std::size_t tile = first_tile; tile <= last_tile; ++tile) {
-      this->fetch_after(tile, last_tile, calls);
-      const KvTile kv = load_tile(tile, in_place(n), this->position(end - 1) + 1 - tile * kKeyTile);
+    this->walk(fetches(n, blocks), [&](std::size_t tile) CRIA_INLINE {
+      const KvTile kv = load_tile(tile, in_place(n), last + 1 - tile * kKeyTile);
       // Keys, then values, for all: either fits an L1 of 32 KiB beside what the queries need.
       for (std::size_t b = 0; b < blocks; ++b) {
         if (n > kDirectQueries) fetch_.some();
@@ -72,8 +68,7 @@ class Attention : AttentionQueries<Isa> {
       }
       for (std::size_t b = 0; b < blocks; ++b)
         if (!ranges[b].all.empty()) accumulate(kv, ranges[b], bound(b + 1) - bound(b), bound(b));
-    }
-    for (std::size_t i = 0; i < n; ++i) this->finish(begin + i, i);
+    });
   }
 
  private:

@@ -46,7 +46,8 @@ constexpr KernelSet make_kernels() {
                 .log_sum_exp = log_sum_exp<Isa>,
                 .mean_difference = mean_difference<Isa>,
                 .store_kv = store_kv<Isa>,
-                .attention = attention<Isa>};
+                .attention = attention<Isa>,
+                .merge_segments = merge_segments<Isa>};
   if constexpr (requires { typename Isa::Arch; }) {
     set.int8_peak = int8_peak<Isa>;
     set.float_peak = float_peak<Isa>;

@@ -24,4 +24,8 @@ std::size_t attention_scratch_bytes(std::size_t /*n_heads*/, std::size_t /*n_kv_
                                                        IntAttentionScratch::bytes(head_dim, value_dim));
 }
 
+std::size_t segment_state_floats(std::size_t queries, std::size_t value_dim) noexcept {
+  return queries * SegmentStates::floats(value_dim);
+}
+
 }  // namespace cria

@@ -229,9 +229,11 @@ void encoders(ByteSource& data) {
 void attention(ByteSource& data) {
   const std::size_t kv_heads = data.between(1, 3), heads = kv_heads * data.between(1, 3);
   const std::size_t key_dim = data.between(1, 80), value_dim = data.between(1, 80);
-  const std::size_t tokens = data.between(1, 12), first = data.between(0, 150);
+  const std::size_t tokens = data.between(1, 12);
+  std::size_t first = data.between(0, 150);
   const std::size_t window = data.flag() ? data.between(1, 100) : 0;
   const auto kv_type = static_cast<KvType>(data.between(0, 2));
+  if (data.flag()) first += kKeySegment - 75;
   Filler fill(data);
   const std::size_t positions = first + tokens;
   const Floats k(fill, positions * kv_heads * key_dim, false),
@@ -297,7 +299,8 @@ std::vector<std::string> kernels_seeds() {
   for (char type = 0; type < 16; ++type) out.push_back({'\1', type, '\0', '\1', '\1', '\5'});
   for (const char n : {'\1', '\20', '\77'}) out.push_back({'\0', n, '\0', '\1', '\2'});
   for (char kv_type = 0; kv_type < 3; ++kv_type)
-    out.push_back({'\2', '\1', '\1', '\17', '\17', '\3', '\100', '\0', kv_type, '\1'});
+    for (const char far : {'\0', '\1'})
+      out.push_back({'\2', '\1', '\1', '\17', '\17', '\3', '\100', '\0', kv_type, far, '\1'});
   return out;
 }
 

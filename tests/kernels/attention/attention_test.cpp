@@ -50,6 +50,11 @@ const AttentionShape kShapes[] = {
     {5, 1, 40, 72, 20, 90, 50, 0, 1.5F},             // a soft cap that bends most scores
     {12, 1, 72, 40, 30, 40, 0, 0, 0, false, true},   // values that end inside a block of the keys
     {6, 1, 192, 128, 120, 9, 0, 0, 0, false, true},  // latent keys
+    {2, 1, 40, 64, 2045, 5, 0},                      // over the border of a segment
+    {2, 1, 8, 24, 4095, 2, 0, 0, 0, true},           // into a third segment, a sink
+    {3, 1, 8, 40, 4093, 5, 2050},                    // a window of two and three segments
+    {2, 1, 16, 32, 2035, 40, 30, 0, 1.5F, true},     // one that leaves a segment, a sink
+    {3, 1, 40, 24, 2046, 4, 0, 0, 0, false, true},   // latent keys of two
 };
 constexpr KvType kKvTypes[] = {KvType::F16, KvType::F32, KvType::Q8_0};
 
@@ -185,6 +190,33 @@ Buffer<float> run(const KernelSet& kernels, const Cache& cache, const Queries& q
   return out;
 }
 
+/// The same by segments of keys, the last first.
+Buffer<float> run_segments(const KernelSet& kernels, const Cache& cache, const Queries& queries,
+                           std::size_t tokens_per_call) {
+  const AttentionShape& s = cache.shape;
+  Buffer<float> out(s.tokens * s.heads * s.value_dim);
+  Buffer<std::byte>& scratch =
+      kept_buffer(attention_scratch_bytes(s.heads, s.kv_heads, s.head_dim, s.value_dim));
+  AttentionJob job = make_job(cache, queries, out);
+  for (std::size_t head = 0; head < s.kv_heads; ++head) {
+    for (std::size_t t = 0; t < s.tokens; t += tokens_per_call) {
+      const std::size_t end = std::min(t + tokens_per_call, s.tokens);
+      const SegmentRange seen = job.segments_of(t, end);
+      const std::size_t floats = segment_state_floats((end - t) * (s.heads / s.kv_heads), s.value_dim);
+      Buffer<float> states(seen.size() * floats);
+      std::memset(states.data(), 0xFF, states.size() * sizeof(float));
+      for (job.segment = seen.end; job.segment-- > seen.begin;) {
+        std::memset(scratch.data(), 0xFF, scratch.size());
+        job.states = states.data() + (job.segment - seen.begin) * floats;
+        kernels.attention(job, head, t, end, scratch.data());
+      }
+      job.states = states.data();
+      kernels.merge_segments(job, head, t, end);
+    }
+  }
+  return out;
+}
+
 template <class F>
 void for_each_case(F f) {
   for (const AttentionShape& shape : kShapes) {
@@ -213,6 +245,16 @@ TEST(Attention, SameBitsOnEveryIsaAndForEverySplit) {
     for (const KernelSet* set : available_kernels())
       for (const std::size_t tokens_per_call : {1, 2, 7, 64, 512})
         EXPECT_TRUE(run(*set, cache, queries, tokens_per_call) == expected)
+            << set->isa << ' ' << tokens_per_call << " tokens per call";
+  });
+}
+
+TEST(Attention, SegmentsOneByOneGiveTheSameBits) {
+  for_each_case([](const Cache& cache, const Queries& queries) {
+    const Buffer<float> expected = run(scalar_kernels(), cache, queries, 1);
+    for (const KernelSet* set : available_kernels())
+      for (const std::size_t tokens_per_call : {1, 7, 64})
+        EXPECT_TRUE(run_segments(*set, cache, queries, tokens_per_call) == expected)
             << set->isa << ' ' << tokens_per_call << " tokens per call";
   });
 }
