@@ -14,6 +14,7 @@ namespace cria {
 /// amax/kOperandSteps, and in factor its inverse. All zero or too small: both 0. NaN or infinity: NaN.
 template <class V>
 inline V operand_scale(const V& largest, V& factor) {
+  // NOLINTNEXTLINE(misc-redundant-expression): NaN where largest is infinite
   const V amax = largest + (largest - largest), steps = V::broadcast(kOperandSteps), zero = V::broadcast(0);
   const V inverse = steps / amax, most = V::broadcast(__FLT_MAX__);
   factor = select_less(most, inverse, zero, inverse);

@@ -22,7 +22,7 @@ namespace cria {
 // clang-format on
 
 enum class DType : std::uint32_t {
-#define CRIA_ENUMERATOR(name, id) name = id,
+#define CRIA_ENUMERATOR(name, id) name = id,  // NOLINT(bugprone-macro-parentheses): a name
   CRIA_DTYPES(CRIA_ENUMERATOR)
 #undef CRIA_ENUMERATOR
 };

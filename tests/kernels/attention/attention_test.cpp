@@ -176,8 +176,9 @@ AttentionJob make_job(const Cache& cache, const Queries& queries, Buffer<float>&
   return job;
 }
 
-Buffer<float> run(const KernelSet& kernels, const Cache& cache, const Queries& queries,
-                  std::size_t tokens_per_call) {
+/// compute(job, head, token_begin, token_end, scratch) for all heads and tokens.
+template <class F>
+Buffer<float> run_by(const Cache& cache, const Queries& queries, std::size_t tokens_per_call, F compute) {
   const AttentionShape& s = cache.shape;
   Buffer<float> out(s.tokens * s.heads * s.value_dim);
   Buffer<std::byte>& scratch =
@@ -186,35 +187,33 @@ Buffer<float> run(const KernelSet& kernels, const Cache& cache, const Queries& q
   const AttentionJob job = make_job(cache, queries, out);
   for (std::size_t head = 0; head < s.kv_heads; ++head)
     for (std::size_t t = 0; t < s.tokens; t += tokens_per_call)
-      kernels.attention(job, head, t, std::min(t + tokens_per_call, s.tokens), scratch.data());
+      compute(job, head, t, std::min(t + tokens_per_call, s.tokens), scratch.data());
   return out;
+}
+
+Buffer<float> run(const KernelSet& kernels, const Cache& cache, const Queries& queries,
+                  std::size_t tokens_per_call) {
+  return run_by(cache, queries, tokens_per_call, kernels.attention);
 }
 
 /// The same by segments of keys, the last first.
 Buffer<float> run_segments(const KernelSet& kernels, const Cache& cache, const Queries& queries,
                            std::size_t tokens_per_call) {
-  const AttentionShape& s = cache.shape;
-  Buffer<float> out(s.tokens * s.heads * s.value_dim);
-  Buffer<std::byte>& scratch =
-      kept_buffer(attention_scratch_bytes(s.heads, s.kv_heads, s.head_dim, s.value_dim));
-  AttentionJob job = make_job(cache, queries, out);
-  for (std::size_t head = 0; head < s.kv_heads; ++head) {
-    for (std::size_t t = 0; t < s.tokens; t += tokens_per_call) {
-      const std::size_t end = std::min(t + tokens_per_call, s.tokens);
-      const SegmentRange seen = job.segments_of(t, end);
-      const std::size_t floats = segment_state_floats((end - t) * (s.heads / s.kv_heads), s.value_dim);
-      Buffer<float> states(seen.size() * floats);
-      std::memset(states.data(), 0xFF, states.size() * sizeof(float));
-      for (job.segment = seen.end; job.segment-- > seen.begin;) {
-        std::memset(scratch.data(), 0xFF, scratch.size());
-        job.states = states.data() + (job.segment - seen.begin) * floats;
-        kernels.attention(job, head, t, end, scratch.data());
-      }
-      job.states = states.data();
-      kernels.merge_segments(job, head, t, end);
+  const auto compute = [&](AttentionJob job, std::size_t head, std::size_t begin, std::size_t end,
+                           std::byte* scratch) {
+    const SegmentRange seen = job.segments_of(begin, end);
+    const std::size_t floats =
+        segment_state_floats((end - begin) * (job.n_heads / job.n_kv_heads), job.value_dim);
+    Buffer<float> states(seen.size() * floats);
+    std::memset(states.data(), 0xFF, states.size() * sizeof(float));
+    for (job.segment = seen.end; job.segment-- > seen.begin;) {
+      job.states = states.data() + (job.segment - seen.begin) * floats;
+      kernels.attention(job, head, begin, end, scratch);
     }
-  }
-  return out;
+    job.states = states.data();
+    kernels.merge_segments(job, head, begin, end);
+  };
+  return run_by(cache, queries, tokens_per_call, compute);
 }
 
 template <class F>
