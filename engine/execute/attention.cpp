@@ -1,20 +1,10 @@
-// Attention over the KV cache, divided among threads: by groups of heads and blocks of tokens, and by segments of keys where
-// these are few.
+// Attention over the KV cache, divided among threads: by groups of heads and blocks of tokens, and where there are few of
+// those by segments of keys, too.
 #include <algorithm>
 
 #include "engine/execute/executor.h"
 
 namespace cria {
-namespace {
-
-// The segments that any token of a block sees.
-SegmentRange segments_of(AttentionJob job, const BatchRows& rows, const AttentionBlock& block) {
-  const BatchSlice& slice = rows.slices[block.slice];
-  job.first_pos = slice.first_pos;
-  return job.segments_of(block.begin - slice.begin, block.end - slice.begin);
-}
-
-}  // namespace
 
 // Some query heads that read the same keys, as a job of their own. kv_group: which of the groups of such heads.
 void Executor::select_heads(AttentionJob& job, const Node& node, std::size_t kv_group,
@@ -44,7 +34,9 @@ Executor::AttentionChunks Executor::attention_chunks(const Node& node) const {
   if (team_.threads() == 1 || jobs >= team_.threads() * kChunksPerThread) return chunks;
   std::size_t segments = 1, tokens = 0;
   for (const AttentionBlock& block : batch_->blocks) {
-    segments = std::max(segments, segments_of(chunks.shared, *batch_, block).size());
+    const SegmentRange first = chunks.shared.segments_of(batch_->positions[block.begin]),
+                       last = chunks.shared.segments_of(batch_->positions[block.end - 1]);
+    segments = std::max(segments, last.end - first.begin);
     tokens = std::max(tokens, block.end - block.begin);
   }
   chunks.state_floats = segment_state_floats(tokens * chunks.heads, chunks.shared.value_dim);

@@ -46,9 +46,10 @@ struct AttentionJob {
   /// Which tile of k and v holds positions tile*kKeyTile …; null: tile itself. Tiles that no query sees are
   /// not looked up.
   const std::uint32_t* pages = nullptr;
-  /// Where states after segments lie, for kernels that compute or merge these one by one; null: a call computes all segments.
+  /// Null: attention() computes all segments. Else only `segment`, whose states go here; and merge_segments() finds here those
+  /// of all segments that its tokens see, one after the other.
   float* states = nullptr;
-  std::size_t segment = 0;  ///< with states: the one that is computed
+  std::size_t segment = 0;
 
   [[nodiscard]] std::size_t first_key(std::size_t pos) const {
     const std::size_t from = chunk == 0 ? 0 : pos / chunk * chunk;
