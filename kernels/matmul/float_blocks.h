@@ -42,7 +42,7 @@ struct FloatBlock<Avx512> {
   static constexpr DirectBlock direct(Stored type) {
     return type == Stored::F16 ? DirectBlock{128, 8, 3, kAll} : DirectBlock{48, 6, 4, 4096};
   }
-  static constexpr std::size_t tiles_from(Stored type) { return type == Stored::F16 ? 128 : 60; }
+  static constexpr std::size_t tiles_from(Stored type) { return type == Stored::F16 ? 80 : 32; }
 };
 
 /// Whether lanes hold pairs of columns (bf16.h), and how many columns of lanes there are.

@@ -138,16 +138,29 @@ class FloatRows : FloatJob {
       multiply_add([&](std::size_t i) { return V::template load_partial_as<type>(w(i), tail); },
                    [&](std::size_t j) { return V::load_partial(x(j), tail); }, sums);
     }
+    if (last) return finish<Rows, Tokens>(row, t, sums);
     CRIA_UNROLL
     for (std::size_t i = 0; i < Rows; ++i) {
       CRIA_UNROLL
-      for (std::size_t j = 0; j < Tokens; ++j)
-        if (last) {
-          put(row + i * apart_, t + j, sums[i][j].sum());
-        } else {
-          sums[i][j].store(saved + (i * Tokens + j) * kFloatLanes);
-        }
+      for (std::size_t j = 0; j < Tokens; ++j) sums[i][j].store(saved + (i * Tokens + j) * kFloatLanes);
     }
+  }
+  /// The trees, as many at once as there are.
+  template <std::size_t Rows, std::size_t Tokens>
+  [[gnu::always_inline]] void finish(std::size_t row, std::size_t t, const Sums<Rows, Tokens>& sums) {
+    constexpr std::size_t kSums = Rows * Tokens, kSixteens = kSums / 16 * 16, kFours = kSums / 4 * 4;
+    const auto sum = [&](std::size_t i) -> const V& { return sums[i % Rows][i / Rows]; };
+    alignas(64) float total[kSums + 15];
+    CRIA_UNROLL
+    for (std::size_t i = 0; i < kSixteens; i += 16)
+      V::sums([&](std::size_t k) { return sum(i + k); }).store(total + i);
+    CRIA_UNROLL
+    for (std::size_t i = kSixteens; i < kFours; i += 4)
+      V::sum4(sum(i), sum(i + 1), sum(i + 2), sum(i + 3), total + i);
+    CRIA_UNROLL
+    for (std::size_t i = kFours; i < kSums; ++i) total[i] = sum(i).sum();
+    for (std::size_t j = 0; j < Tokens; ++j)
+      for (std::size_t i = 0; i < Rows; ++i) put(row + i * apart_, t + j, total[j * Rows + i]);
   }
 
   float* saved_;

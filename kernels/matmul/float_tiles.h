@@ -19,7 +19,7 @@ namespace cria {
 
 inline constexpr std::size_t kTileRegisters = 2;  ///< of rows
 /// Tiles of tokens that meet a slice of rows while it is in L1.
-inline constexpr std::size_t kTilesTogether = 3;
+inline constexpr std::size_t kTilesTogether = 11;
 inline constexpr std::size_t kTileSteps = 128;  ///< of a slice, at most
 
 /// The shape of a product whose columns are chains. Where lanes hold two halves (bf16.h), each is two steps, the second half
@@ -47,6 +47,12 @@ struct TileShape {
   [[nodiscard]] constexpr std::size_t token_tile() const { return kFloatLanes * token_slice(); }
   [[nodiscard]] static constexpr std::size_t tiles(std::size_t n_tokens) {
     return (n_tokens + kTokens - 1) / kTokens;
+  }
+  /// Tiles are as equal as can be, of whole units.
+  static constexpr std::size_t kUnit = kTokens / 3;
+  [[nodiscard]] static constexpr std::size_t first_token(std::size_t tile, std::size_t n_tokens) {
+    const std::size_t units = (n_tokens + kUnit - 1) / kUnit;
+    return std::min(units * tile / tiles(n_tokens) * kUnit, n_tokens);
   }
 
   /// A square of numbers: register i is from(i), and column i goes to to(i); two columns of halves to to(i) and what lies
@@ -90,8 +96,11 @@ struct FloatTokens {
   }
   static void run(const Activations& x, std::size_t t0, std::size_t t1, std::byte* to) {
     const Shape shape{lane_cols<Isa>(x.cols)};
-    for (std::size_t tile = Shape::tiles(t0); tile * Shape::kTokens < t1; ++tile)
-      lay_out_tile(x, shape, tile * Shape::kTokens, reinterpret_cast<float*>(to) + tile * shape.token_tile());
+    for (std::size_t tile = 0; tile < Shape::tiles(x.n_tokens); ++tile) {
+      const std::size_t first = Shape::first_token(tile, x.n_tokens);
+      if (t0 <= first && first < t1)
+        lay_out_tile(x, shape, first, reinterpret_cast<float*>(to) + tile * shape.token_tile());
+    }
   }
 
  private:
@@ -144,87 +153,134 @@ class FloatTiles : FloatJob {
         sums_(rows_ + kFloatLanes * shape_.row_slice()) {}
 
   void run(std::size_t begin, std::size_t end) {
-    const std::size_t n_tokens = job_.x->n_tokens, tiles = Shape::tiles(n_tokens);
+    const std::size_t tiles = Shape::tiles(job_.x->n_tokens),
+                      groups = (tiles + kTilesTogether - 1) / kTilesTogether;
     for (std::size_t row = begin; row < end; row += kRows) {
       const std::size_t n = std::min(kRows, end - row);
-      pack_rows(row, n);
-      for (std::size_t tile = 0; tile < tiles; tile += kTilesTogether) {
-        const std::size_t together = std::min(kTilesTogether, tiles - tile), first = tile * kTokens,
-                          last = std::min(first + together * kTokens, n_tokens);
-        multiply(tile, together, last - first);
-        for (std::size_t t = first; t < last; ++t) finish(row, n, t, sums_ + (t - first) * kRows);
+      const std::byte *const rows = job_.weights + row * job_.row_bytes, *const after =
+                                                                             row + n < end ||
+                                                                                     job_.next == nullptr
+                                                                                 ? rows + n * job_.row_bytes
+                                                                                 : job_.next;
+      for (std::size_t group = 0; group < groups; ++group) {
+        const Tiles now{tiles * group / groups, tiles * (group + 1) / groups};
+        for (std::size_t p = 0; p < pieces(); ++p) {
+          if (group == 0) pack_rows(rows, n, piece(p));
+          // The file's rows that are packed next arrive during the last tiles, or they would be pushed out again.
+          multiply(now, p, group + 1 < groups ? nullptr : p + 1 < pieces() ? rows : after);
+        }
+        for (std::size_t i = 0; i < now.size(); ++i) finish(row, n, now.begin + i, sums_at(0, i));
       }
     }
   }
 
  private:
-  /// [lane][step][row]; rows that are not there are the last one again.
-  void pack_rows(std::size_t row, std::size_t n) {
-    constexpr std::size_t kLine = 64 / stored_bytes(type);  // whole lines, while they are in L1
-    constexpr std::size_t kAhead = 256;                     // bytes: nothing here is in the caches
-    const std::size_t cols = shape_.steps() / Shape::kSplit * kFloatLanes;
-    for (std::size_t first = 0; first < cols; first += kLine) {
-      for (std::size_t r = 0; r < kRows; ++r)
-        __builtin_prefetch(job_.weights + (row + std::min(r, n - 1)) * job_.row_bytes +
-                           first * stored_bytes(type) + kAhead);
-      for (std::size_t r = 0; r < kRows; r += kPart)
-        for (std::size_t col = first; col < std::min(cols, first + kLine); col += kPart) {
-          const std::byte* const w = job_.weights + row * job_.row_bytes + col * stored_bytes(type);
-          const std::size_t left = shape_.left(col);
-          float* const to =
-              rows_ + col % kFloatLanes * shape_.row_slice() + col / kFloatLanes * Shape::kSplit * kRows + r;
-          Shape::transpose(
-              [&](std::size_t i) {
-                return Shape::template load<type>(w + std::min(r + i, n - 1) * job_.row_bytes, left);
-              },
-              [&](std::size_t i) { return to + i * shape_.row_slice(); }, kRows);
-        }
-    }
-  }
-
+  /// Tiles of tokens that meet a slice of rows while it is in L1.
+  struct Tiles {
+    std::size_t begin, end;
+    [[nodiscard]] std::size_t size() const { return end - begin; }
+  };
   /// Steps [begin, end) of the chains.
   struct Piece {
     std::size_t begin, end;
     [[nodiscard]] std::size_t size() const { return end - begin; }
+    [[nodiscard]] std::size_t col() const { return begin / Shape::kSplit * kFloatLanes; }
+    [[nodiscard]] std::size_t cols() const { return size() / Shape::kSplit * kFloatLanes; }
   };
   [[nodiscard]] std::size_t pieces() const { return (shape_.steps() + kTileSteps - 1) / kTileSteps; }
   [[nodiscard]] Piece piece(std::size_t i) const {
-    return {shape_.steps() * i / pieces(), shape_.steps() * (i + 1) / pieces()};
+    const std::size_t steps = shape_.steps() / Shape::kSplit, n = pieces();
+    return {steps * i / n * Shape::kSplit, steps * (i + 1) / n * Shape::kSplit};
   }
+
+  /// [lane][step][row] of a piece of n rows of the file; rows that are not there are the last one again.
+  void pack_rows(const std::byte* rows, std::size_t n, Piece piece) {
+    constexpr std::size_t kLine = 64 / stored_bytes(type);  // whole lines, while they are in L1
+    constexpr std::size_t kAhead = 256;                     // bytes
+    const std::byte* at[kRows];
+    for (std::size_t r = 0; r < kRows; ++r) at[r] = rows + std::min(r, n - 1) * job_.row_bytes;
+    const std::size_t end = piece.col() + piece.cols();
+    for (std::size_t first = piece.col(); first < end; first += kLine) {
+      for (const std::byte* row : at) __builtin_prefetch(row + first * stored_bytes(type) + kAhead);
+      for (std::size_t r = 0; r < kRows; r += kPart)
+        for (std::size_t col = first; col < std::min(end, first + kLine); col += kPart)
+          pack_square(
+              shape_, at + r, col,
+              rows_ + col % kFloatLanes * shape_.row_slice() + col / kFloatLanes * Shape::kSplit * kRows + r);
+    }
+  }
+  /// kPart columns of kPart rows. (Not inlined, or GCC 12 computes each address anew.)
+  [[gnu::noinline]] static void pack_square(const Shape& shape, const std::byte* const* rows, std::size_t col,
+                                            float* to) {
+    const std::size_t left = shape.left(col), slice = shape.row_slice();
+    const auto transpose = [&](std::size_t there) __attribute__((always_inline)) {
+      Shape::transpose(
+          [&](std::size_t i) {
+            return Shape::template load<type>(rows[i] + col * stored_bytes(type), there);
+          },
+          [&](std::size_t i) { return to + i * slice; }, kRows);
+    };
+    left < kPart ? transpose(left) : transpose(kPart);
+  }
+
   [[nodiscard]] const float* rows_at(std::size_t lane, std::size_t step) const {
     return rows_ + lane * shape_.row_slice() + step * kRows;
   }
   [[nodiscard]] const float* tokens_at(std::size_t tile, std::size_t lane, std::size_t step) const {
     return tokens_ + tile * shape_.token_tile() + lane * shape_.token_slice() + step * kTokens;
   }
-  /// What a block fetches: the next block's tokens, and a part of the next slice of rows.
+  /// Of tile i of those together.
+  [[nodiscard]] float* sums_at(std::size_t lane, std::size_t i) const {
+    return sums_ + (lane * kTilesTogether + i) * kTileSums;
+  }
+  [[nodiscard]] std::size_t tokens_of(std::size_t tile) const {
+    const std::size_t n = job_.x->n_tokens;
+    return Shape::first_token(tile + 1, n) - Shape::first_token(tile, n);
+  }
+  /// What a block fetches in steps: the next block's tokens, a part of the next slice of rows, and of the file.
   struct Ahead {
     const float *tokens, *rows;
     std::size_t rows_step;  ///< floats
+    const std::byte* file;
+    std::size_t file_step;  ///< bytes
   };
 
-  /// sums_[lane][token][row] of n_tokens tokens in n tiles.
-  void multiply(std::size_t tile, std::size_t n, std::size_t n_tokens) {
-    for (std::size_t p = 0; p < pieces(); ++p)
-      for (std::size_t lane = 0; lane < kFloatLanes; ++lane) {
-        const Piece now = piece(p);
-        const std::size_t next_lane = (lane + 1) % kFloatLanes,
-                          next_step = piece((p + (next_lane == 0 ? 1 : 0)) % pieces()).begin;
-        for (std::size_t i = 0; i < n; ++i) {
-          const Ahead ahead{
-              i + 1 < n ? tokens_at(tile + i + 1, lane, now.begin) : tokens_at(tile, next_lane, next_step),
-              rows_at(next_lane, next_step + now.size() * i / n), kRows / n};
-          float* const sums = sums_ + (lane * kTilesTogether + i) * kTileSums;
-          block_of(n_tokens - i * kTokens, rows_at(lane, now.begin), tokens_at(tile + i, lane, now.begin),
-                   now.size(), p == 0, sums, ahead);
-        }
+  /// sums_[lane][token][row] of some tiles += piece p of the columns. next: null, or the rows of the file whose next piece
+  /// (after the last one: whose first) is packed after this.
+  void multiply(const Tiles& tiles, std::size_t p, const std::byte* next) {
+    const Piece now = piece(p), then = piece((p + 1) % pieces());
+    const std::size_t n = tiles.size();
+    for (std::size_t lane = 0; lane < kFloatLanes; ++lane) {
+      const std::size_t next_lane = (lane + 1) % kFloatLanes,
+                        next_step = next_lane == 0 ? then.begin : now.begin;
+      for (std::size_t i = 0; i < n; ++i) {
+        const std::size_t tile = tiles.begin + i;
+        const float* const tokens =
+            i + 1 < n ? tokens_at(tile + 1, lane, now.begin) : tokens_at(tiles.begin, next_lane, next_step);
+        Ahead ahead{tokens, rows_at(next_lane, next_step + now.size() * i / n), kRows / n,
+                    reinterpret_cast<const std::byte*>(tokens), 0};
+        if (next != nullptr) fetch_rows(ahead, next, then, lane, i, n, now.size());
+        block_of(tokens_of(tile), rows_at(lane, now.begin), tokens_at(tile, lane, now.begin), now.size(),
+                 p == 0, sums_at(lane, i), ahead);
       }
+    }
+  }
+  /// Sets what tile i of n fetches of a piece of the file's rows. Each lane fetches some rows, each row several tiles.
+  void fetch_rows(Ahead& ahead, const std::byte* rows, const Piece& then, std::size_t lane, std::size_t i,
+                  std::size_t n, std::size_t steps) const {
+    constexpr std::size_t kOfLane = kRows / kFloatLanes;
+    const std::size_t row = i * kOfLane / n, first = (row * n + kOfLane - 1) / kOfLane,
+                      parts = ((row + 1) * n + kOfLane - 1) / kOfLane - first,
+                      bytes = then.cols() * stored_bytes(type);
+    ahead.file = rows + (lane * kOfLane + row) * job_.row_bytes + then.col() * stored_bytes(type) +
+                 bytes * (i - first) / parts;
+    ahead.file_step = (bytes / parts + steps - 1) / steps;
   }
 
   /// A tile's first n tokens, if it has more, and perhaps some of those.
   template <std::size_t Tokens = kTokens, class... Args>
   static void block_of(std::size_t n, const Args&... args) {
-    constexpr std::size_t kFewer = kTokens / 3;
+    constexpr std::size_t kFewer = Shape::kUnit;
     if constexpr (Tokens > kFewer) {
       if (n + kFewer <= Tokens) return block_of<Tokens - kFewer>(n, args...);
     }
@@ -242,10 +298,12 @@ class FloatTiles : FloatJob {
         sums[t][r] = first ? Ops::broadcast(0) : Ops::load(to + t * kRows + r * kPart);
     }
     const float *next_tokens = ahead.tokens, *next_rows = ahead.rows;
-    const std::size_t rows_step = ahead.rows_step;
+    const std::byte* file = ahead.file;
+    const std::size_t rows_step = ahead.rows_step, file_step = ahead.file_step;
     for (std::size_t step = 0; step < n_steps; ++step) {
       __builtin_prefetch(next_tokens, 0, 3);
       __builtin_prefetch(next_rows, 0, 3);
+      __builtin_prefetch(file, 0, 2);
       Part row[kTileRegisters];
       CRIA_UNROLL
       for (std::size_t r = 0; r < kTileRegisters; ++r) row[r] = Ops::load(rows + r * kPart);
@@ -257,7 +315,7 @@ class FloatTiles : FloatJob {
           sums[t][r] = HalfOps<Isa>::fma(row[r], x, sums[t][r]);
       }
       rows += kRows, tokens += kTokens;
-      next_tokens += kTokens, next_rows += rows_step;
+      next_tokens += kTokens, next_rows += rows_step, file += file_step;
     }
     CRIA_UNROLL
     for (std::size_t t = 0; t < Tokens; ++t) {
@@ -266,23 +324,27 @@ class FloatTiles : FloatJob {
     }
   }
 
-  /// The tree over the lanes of token t.
-  void finish(std::size_t row, std::size_t n, std::size_t t, const float* from) {
-    for (std::size_t r = 0; r < n; r += kFloatLanes, from += kFloatLanes) {
-      const auto lane = [&](std::size_t l) { return V::load(from + l * kTilesTogether * kTileSums); };
-      V sum[kFloatLanes / 2];
-      CRIA_UNROLL
-      for (std::size_t l = 0; l < 8; ++l) sum[l] = lane(l) + lane(l + 8);
-      CRIA_UNROLL
-      for (std::size_t l = 0; l < 4; ++l) sum[l] = sum[l] + sum[l + 4];
-      const V all = (sum[0] + sum[2]) + (sum[1] + sum[3]);
-      const std::size_t at = t * job_.out_stride + row + r;
-      if (n - r >= kFloatLanes) {
-        (job_.residual == nullptr ? all : V::load(job_.residual + at) + all).store(job_.out + at);
-      } else {
-        (job_.residual == nullptr ? all : V::load_partial(job_.residual + at, n - r) + all)
-            .store_partial(job_.out + at, n - r);
-      }
+  /// The trees over the lanes of a tile's tokens.
+  void finish(std::size_t row, std::size_t n, std::size_t tile, const float* from) {
+    const std::size_t first = Shape::first_token(tile, job_.x->n_tokens);
+    for (std::size_t t = 0; t < tokens_of(tile); ++t, from += kRows)
+      for (std::size_t r = 0; r < n; r += kFloatLanes) add_lanes(row + r, n - r, first + t, from + r);
+  }
+  /// Of token t and n rows, or sixteen of them.
+  void add_lanes(std::size_t row, std::size_t n, std::size_t t, const float* from) {
+    const auto lane = [&](std::size_t l) { return V::load(from + l * kTilesTogether * kTileSums); };
+    V sum[kFloatLanes / 2];
+    CRIA_UNROLL
+    for (std::size_t l = 0; l < 8; ++l) sum[l] = lane(l) + lane(l + 8);
+    CRIA_UNROLL
+    for (std::size_t l = 0; l < 4; ++l) sum[l] = sum[l] + sum[l + 4];
+    const V all = (sum[0] + sum[2]) + (sum[1] + sum[3]);
+    const std::size_t at = t * job_.out_stride + row;
+    if (n >= kFloatLanes) {
+      (job_.residual == nullptr ? all : V::load(job_.residual + at) + all).store(job_.out + at);
+    } else {
+      (job_.residual == nullptr ? all : V::load_partial(job_.residual + at, n) + all)
+          .store_partial(job_.out + at, n);
     }
   }
 
