@@ -150,7 +150,7 @@ class FloatRows : FloatJob {
   [[gnu::always_inline]] void finish(std::size_t row, std::size_t t, const Sums<Rows, Tokens>& sums) {
     constexpr std::size_t kSums = Rows * Tokens, kSixteens = kSums / 16 * 16, kFours = kSums / 4 * 4;
     const auto sum = [&](std::size_t i) -> const V& { return sums[i % Rows][i / Rows]; };
-    alignas(64) float total[kSums + 15];
+    alignas(64) float total[kSums];
     CRIA_UNROLL
     for (std::size_t i = 0; i < kSixteens; i += 16)
       V::sums([&](std::size_t k) { return sum(i + k); }).store(total + i);
