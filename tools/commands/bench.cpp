@@ -102,7 +102,7 @@ class Bench {
     cost_ = token_cost(*model);
     label_ = label;
     for (const unsigned threads : options_.threads) {
-      if (options_.roofline && !rooflines_.contains(threads)) rooflines_[threads] = measure(threads);
+      if (options_.roofline || !options_.verify.empty()) limits_ = measure(*model, threads);
       if (run_passes(*model, threads)) continue;
       for (const std::size_t depth : options_.depth) run_depth(*model, threads, depth);
     }
@@ -125,9 +125,7 @@ class Bench {
     how.prompt = std::max<std::size_t>(options_.prompt[0], 1);
     how.decode = std::max<std::size_t>(options_.decode[0], 1);
     if (!options_.verify.empty()) {
-      if (!rooflines_.contains(threads)) rooflines_[threads] = measure(threads);
-      const PassLimit limit =
-          measure_pass_limit(model, *active_kernels(), rooflines_[threads].read_gbytes, threads);
+      const PassLimit limit = measure_pass_limit(model, *active_kernels(), limits_.read_gbytes, threads);
       bench_verify(model, how, options_.verify, limit, passes(verify_table));
     } else if (!options_.parallel.empty()) {
       bench_parallel(model, how, options_.parallel, options_.shared_prompt, passes(parallel_table));
@@ -143,8 +141,9 @@ class Bench {
     return *passes_;
   }
 
-  static Roofline measure(unsigned threads) {
-    const Roofline limit = measure_roofline(*active_kernels(), threads);
+  /// Anew for every model: reading its own weights is what decoding is held against.
+  static Roofline measure(const Model& model, unsigned threads) {
+    const Roofline limit = measure_roofline(*active_kernels(), threads, readable_weights(model.file()));
     print_line("roofline, " + counted(threads, "thread") + " (" + std::string(active_kernels()->isa) +
                "): " + roofline_text(limit));
     return limit;
@@ -176,20 +175,35 @@ class Bench {
     }
     for (const std::size_t n : options_.decode) {
       if (n == 0) continue;
-      add("tg", n, depth, threads,
-          time_repetitions(test_name("tg", n, depth), options_.repetitions, n, at_depth,
-                           [&](const auto& on_token) {
-                             for (std::size_t i = 0; i < n; ++i) {
-                               session.eval(std::span(tokens).subspan(depth + i, 1));
-                               on_token(i + 1);
-                             }
-                           }),
-          session);
+      std::vector<double> read_rates;  // before each repetition: what memory gives can change within seconds
+      const auto at_depth_and_read = [&] {
+        at_depth();
+        if (options_.roofline)
+          read_rates.push_back(read_gbytes(*active_kernels(), threads, readable_weights(model.file())));
+      };
+      const std::vector<double> times = time_repetitions(
+          test_name("tg", n, depth), options_.repetitions, n, at_depth_and_read, [&](const auto& on_token) {
+            for (std::size_t i = 0; i < n; ++i) {
+              session.eval(std::span(tokens).subspan(depth + i, 1));
+              on_token(i + 1);
+            }
+          });
+      add("tg", n, depth, threads, times, session);
+      if (options_.roofline) rows_.back().roofline_fraction = share_read(n, times, read_rates);
     }
   }
 
   static std::string test_name(const std::string& kind, std::size_t n, std::size_t depth) {
     return kind + std::to_string(n) + (depth != 0 ? "@d" + std::to_string(depth) : "");
+  }
+
+  /// The mean of the repetitions' shares. read_rates: GB/s, one more than times, for the run that is not counted.
+  [[nodiscard]] double share_read(std::size_t n, const std::vector<double>& times,
+                                  const std::vector<double>& read_rates) const {
+    const double gbytes = 1e-9 * static_cast<double>(n * cost_.decode_bytes);
+    double sum = 0;
+    for (std::size_t i = 0; i < times.size(); ++i) sum += gbytes / times[i] / read_rates[i + 1];
+    return sum / static_cast<double>(times.size());
   }
 
   void add(const std::string& kind, std::size_t n, std::size_t depth, unsigned threads,
@@ -214,11 +228,10 @@ class Bench {
         .gmac_per_second = 1e-9 * mean * static_cast<double>(prompt ? cost_.prompt_macs : cost_.decode_macs),
         .roofline_fraction = -1,
         .gathers = {}};
-    if (options_.roofline) {
-      const Roofline& limit = rooflines_.at(threads);
+    if (options_.roofline && prompt) {
       const DTypeInfo* const type = find_dtype(cost_.dtype);
-      const double most = !prompt ? limit.read_gbytes : type ? limit.peak(*type) : limit.int8_gmacs;
-      if (most > 0) row.roofline_fraction = (prompt ? row.gmac_per_second : row.gbytes_per_second) / most;
+      const double most = type ? limits_.peak(*type) : limits_.int8_gmacs;
+      if (most > 0) row.roofline_fraction = row.gmac_per_second / most;
     }
     if (leader_ != nullptr)  // of the last repetition
       row.gathers = GatherReport::of(leader_->ranks().size(), n, times.back(), session.profile());
@@ -229,7 +242,7 @@ class Bench {
   const Leader* const leader_ = Leader::current();  // of several ranks
   std::string label_;
   TokenCost cost_;
-  std::map<unsigned, Roofline> rooflines_;
+  Roofline limits_{};  ///< for the threads of now, if they are wanted
   std::vector<BenchRow> rows_;
   std::optional<FiguresTable> passes_;
 };

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <barrier>
 #include <chrono>
-#include <memory>
+#include <cstdint>
 #include <thread>
 #include <vector>
 
@@ -13,6 +13,7 @@ namespace cria::tools {
 namespace {
 
 constexpr std::size_t kReadBytes = std::size_t{512} << 20;  // far beyond any cache share of ours
+constexpr std::size_t kLeastBytes = kReadBytes / 2, kPage = 4096;
 constexpr int kRepetitions = 5;
 
 double seconds() {
@@ -33,22 +34,26 @@ double peak_gmacs(unsigned threads, std::uint64_t (*loop)(std::uint64_t rounds))
   return best_rate(threads, 1e-9 * static_cast<double>(macs) * threads, [&](unsigned) { loop(rounds); });
 }
 
-double read_gbytes(const KernelSet& kernels, unsigned threads) {
-  void* memory = mmap(nullptr, kReadBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return 0;
-  madvise(memory, kReadBytes, MADV_HUGEPAGE);
-  auto* bytes = static_cast<std::byte*>(memory);
-  std::fill_n(bytes, kReadBytes, std::byte{1});
-  const std::size_t share = kReadBytes / threads / 4096 * 4096;
-  double best = 0;
-  for (const auto read : {kernels.read_peak, kernels.read_streams_peak}) {
-    if (read == nullptr) continue;
-    best = std::max(best, best_rate(threads, 1e-9 * static_cast<double>(share * threads),
-                                    [&](unsigned i) { read(bytes + i * share, share); }));
+/// Memory of its own, written once, in huge pages where they are granted. Empty if there is none.
+class FreshMemory {
+ public:
+  FreshMemory() {
+    void* memory = mmap(nullptr, kReadBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return;
+    madvise(memory, kReadBytes, MADV_HUGEPAGE);
+    bytes_ = {static_cast<std::byte*>(memory), kReadBytes};
+    std::ranges::fill(bytes_, std::byte{1});
   }
-  munmap(memory, kReadBytes);
-  return best;
-}
+  ~FreshMemory() {
+    if (!bytes_.empty()) munmap(bytes_.data(), bytes_.size());
+  }
+  FreshMemory(const FreshMemory&) = delete;
+  FreshMemory& operator=(const FreshMemory&) = delete;
+  [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::span<std::byte> bytes_;
+};
 
 }  // namespace
 
@@ -72,8 +77,44 @@ double best_rate(unsigned threads, double units, const std::function<void(unsign
   return best;
 }
 
-Roofline measure_roofline(const KernelSet& kernels, unsigned threads) {
-  return {.read_gbytes = read_gbytes(kernels, threads),
+double read_gbytes(const KernelSet& kernels, unsigned threads, std::span<const std::byte> bytes) {
+  if (bytes.empty()) {
+    const FreshMemory memory;
+    return memory.bytes().empty() ? 0 : read_gbytes(kernels, threads, memory.bytes());
+  }
+  const std::size_t share = bytes.size() / threads / kPage * kPage;
+  double best = 0;
+  for (const auto read : {kernels.read_peak, kernels.read_streams_peak}) {
+    if (read == nullptr) continue;
+    best = std::max(best, best_rate(threads, 1e-9 * static_cast<double>(share * threads),
+                                    [&](unsigned i) { read(bytes.data() + i * share, share); }));
+  }
+  return best;
+}
+
+std::span<const std::byte> readable_weights(const GgufFile& file) {
+  constexpr std::uintptr_t kGap = 64 << 10;  // alignment, at most
+  std::vector<std::span<const std::byte>> tensors;
+  for (const TensorView& tensor : file.tensors()) tensors.emplace_back(tensor.data, tensor.bytes);
+  const auto place = [](const std::byte* p) { return reinterpret_cast<std::uintptr_t>(p); };
+  std::ranges::sort(tensors, {}, [&](const auto& tensor) { return place(tensor.data()); });
+  std::span<const std::byte> run, longest;
+  for (const auto& tensor : tensors) {
+    const std::uintptr_t end = place(run.data() + run.size());
+    if (run.empty() || place(tensor.data()) > end + kGap)
+      run = tensor;
+    else
+      run = {run.data(), std::max(run.size(), place(tensor.data() + tensor.size()) - place(run.data()))};
+    if (run.size() > longest.size()) longest = run;
+  }
+  const std::size_t to_page = (kPage - place(longest.data()) % kPage) % kPage;
+  if (longest.size() < kLeastBytes + to_page) return {};
+  longest = longest.subspan(to_page);
+  return longest.first(std::min(longest.size(), kReadBytes));
+}
+
+Roofline measure_roofline(const KernelSet& kernels, unsigned threads, std::span<const std::byte> weights) {
+  return {.read_gbytes = read_gbytes(kernels, threads, weights),
           .int8_gmacs = peak_gmacs(threads, kernels.int8_peak),
           .matrix_gmacs = peak_gmacs(threads, kernels.matrix_peak),
           .float_gmacs = peak_gmacs(threads, kernels.float_peak),

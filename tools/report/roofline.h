@@ -1,9 +1,12 @@
 // The limits of this machine for a number of threads, measured now: what shares of the roofline refer to.
 #pragma once
 
+#include <cstddef>
 #include <functional>
+#include <span>
 
 #include "kernels/kernels.h"
+#include "model/gguf/gguf.h"
 
 namespace cria::tools {
 
@@ -26,7 +29,16 @@ struct Roofline {
 /// as a limit should be. units: of all threads together.
 double best_rate(unsigned threads, double units, const std::function<void(unsigned)>& work);
 
-/// Takes about a second. The instructions are those of the kernel set.
-Roofline measure_roofline(const KernelSet& kernels, unsigned threads);
+/// What of a model's tensors measure_roofline() can read: those that follow one another in memory, 512 MiB at most. Empty
+/// if that is too little to be out of the caches.
+std::span<const std::byte> readable_weights(const GgufFile& file);
+
+/// How fast all threads together read these bytes, the best of some repetitions; if empty, 512 MiB of memory of its own.
+double read_gbytes(const KernelSet& kernels, unsigned threads, std::span<const std::byte> bytes);
+
+/// Takes about a second. The instructions are those of the kernel set. weights: as bytes above, since memory is not equally
+/// fast everywhere.
+Roofline measure_roofline(const KernelSet& kernels, unsigned threads,
+                          std::span<const std::byte> weights = {});
 
 }  // namespace cria::tools
