@@ -13,6 +13,14 @@
 
 namespace cria {
 
+/// How products of one token fetch the weights that they are going to read. All give the same bits; which one is the fastest
+/// depends on the machine and on the minute, so whoever multiplies tries them (KernelSet::fetches).
+enum class FetchAhead : std::uint8_t {
+  Far,      ///< neighbouring rows in the order of memory, at least 32 KiB ahead
+  Near,     ///< the same, at least 16 KiB ahead
+  Streams,  ///< rows far apart, each the beginning of a long stream, a KiB ahead
+};
+
 /// One matrix product out[t][r] = residual[t][r] + Σ_k W[r][k]·x[t][k] over all tokens t of x.
 struct MatMulJob {
   const std::byte* weights;         ///< row 0 of W in its file format, any alignment
@@ -26,6 +34,7 @@ struct MatMulJob {
   /// The weights that this thread reads after the rows of the call: fetched ahead instead of what lies behind them in
   /// memory; null: what lies there is next.
   const std::byte* next = nullptr;
+  FetchAhead fetch = FetchAhead::Far;  ///< of one token
   /// x as LayOut::run of the kernel leaves it; null: kernels that want it do so themselves, for every range of rows.
   const std::byte* laid_out = nullptr;
 };
@@ -71,9 +80,11 @@ struct KvStoreJob;    // kernels/attention/kv_layout.h
 
 /// Every kernel of one instruction set.
 struct KernelSet {
-  /// "scalar", "avx2", "avxvnni", "avx512vnni", "avx512intel", "avx512zen5", "amx", "neon"
+  /// "scalar", "avx2", "avxvnni", "avx512vnni", "avx512intel", "amx", "neon"
   std::string_view isa;
   MatMulKernel (*matmul)(DType type);
+  /// Those that products of one token tell from each other; empty: they all do as they always do.
+  std::span<const FetchAhead> fetches{};
 
   /// How weights of a type are made; null: no encoder.
   EncodeFn (*encode)(DType type);

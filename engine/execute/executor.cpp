@@ -8,6 +8,8 @@ namespace cria {
 
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 std::vector<ValueId> live_values(const Graph& graph) {
   std::vector<ValueId> live, written;
   const auto has = [](const std::vector<ValueId>& ids, ValueId id) {
@@ -37,6 +39,7 @@ Executor::Executor(const Graph& graph, const KernelSet& kernels, const KvPool& c
       work_(WorkMemory::place(graph, shape, pages_.data())),
       team_(shape.threads),
       live_(live_values(graph)),
+      fetches_(kernels.fetches),
       seconds_(graph.nodes.size()),
       gathers_(graph.nodes.size()) {
   assert(std::max(threads.decode, threads.prefill) <= shape.threads);
@@ -52,6 +55,9 @@ void Executor::compute(const BatchRows& rows) {
 
 void Executor::forward(const BatchPlan& batch) {
   assert(batch.all.count() != 0 && batch.all.count() <= shape_.n_batch);
+  const bool one = batch.all.count() == 1;
+  fetch_ = fetches_.now();
+  const auto start = Clock::now();
   compute(batch.all);
   const auto evaluation = team_.begin(count() == 1 ? threads_.decode : threads_.prefill);
   for (std::size_t i = 0; i + 1 < graph_.nodes.size(); ++i) {
@@ -62,6 +68,7 @@ void Executor::forward(const BatchPlan& batch) {
     }
     if (begin_ < end_) run(graph_.nodes[i]);
   }
+  if (one) fetches_.took(std::chrono::duration<double>(Clock::now() - start).count());
 }
 
 // The wanted rows become neighbours, in everything that the nodes still to come read.
@@ -101,7 +108,6 @@ void Executor::profile(bool on) {
 }
 
 void Executor::run(const Node& node) {
-  using Clock = std::chrono::steady_clock;
   if (profiling_) {
     const auto start = Clock::now();
     dispatch(node);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/execute/batch_plan.h"
+#include "engine/execute/fetch_choice.h"
 #include "engine/execute/graph_parts.h"
 #include "engine/execute/team.h"
 #include "engine/execute/work_memory.h"
@@ -211,6 +212,8 @@ class Executor {
   // What nodes compute now.
   const BatchRows* batch_ = nullptr;
   std::size_t begin_ = 0, end_ = 0;
+  FetchAhead fetch_ = FetchAhead::Far;
+  FetchChoice fetches_;
   const MatMulKernel* laid_out_ = nullptr;  // whose layout of the node's input is in WorkMemory::laid_out
 
   const std::atomic<bool>* stop_ = nullptr;

@@ -71,6 +71,7 @@ void Executor::multiply(const Matrix& m, const Activations& x, float* out, std::
   job.out = out;
   job.out_stride = out_stride;
   job.next = next;
+  job.fetch = fetch_;
   m.kernel.run(job, 0, n, memory);
   scale_products(m, out, out_stride, x.n_tokens, row_begin, row_end);
   for (std::size_t t = 0; m.bias && t < x.n_tokens; ++t)

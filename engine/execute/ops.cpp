@@ -68,6 +68,7 @@ void Executor::multiply(const Matrix& m, ValueId in, ValueId out, const float* r
   job.out = to.row(first_row(out));
   job.out_stride = to.width;
   job.residual = residual;
+  job.fetch = fetch_;
   if (laid_out_ != nullptr && m.kernel.act == laid_out_->act &&
       m.kernel.lay_out.run == laid_out_->lay_out.run)
     job.laid_out = work_.laid_out;

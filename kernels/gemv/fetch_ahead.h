@@ -48,16 +48,19 @@ class RowGroups {
   std::size_t begin_, end_, most_, apart_;
 };
 
-/// What is fetched while rows of group_bytes in all are read from `rows` on. Not less far ahead, or it does not arrive in
-/// time.
-CRIA_INLINE inline const std::byte* fetched_beside(const std::byte* rows, std::size_t group_bytes) {
-  constexpr std::size_t kLeast = 32 << 10;
-  return rows + std::max(group_bytes, kLeast);
+/// The least that is fetched ahead: some memory wants more, or it does not arrive in time; some less.
+inline constexpr std::size_t kFetchedFar = 32 << 10, kFetchedNear = 16 << 10;
+
+/// What is fetched while rows of group_bytes in all are read from `rows` on.
+CRIA_INLINE inline const std::byte* fetched_beside(const std::byte* rows, std::size_t group_bytes,
+                                                   std::size_t least = kFetchedFar) {
+  return rows + std::max(group_bytes, least);
 }
 /// The same, where the rows end at `end` and `next` is read after them (null: what follows in memory).
 CRIA_INLINE inline const std::byte* fetched_beside(const std::byte* rows, std::size_t group_bytes,
-                                                   const std::byte* end, const std::byte* next) {
-  const std::byte* const ahead = fetched_beside(rows, group_bytes);
+                                                   const std::byte* end, const std::byte* next,
+                                                   std::size_t least = kFetchedFar) {
+  const std::byte* const ahead = fetched_beside(rows, group_bytes, least);
   return next != nullptr && ahead >= end ? next + (ahead - end) : ahead;
 }
 

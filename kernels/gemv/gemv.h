@@ -10,6 +10,7 @@
 #include "kernels/gemv/fetch_ahead.h"
 #include "kernels/kernels.h"
 #include "kernels/lanes/lanes.h"
+#include "kernels/matmul/integers.h"
 #include "kernels/simd/row_lanes.h"
 
 namespace cria {
@@ -225,6 +226,7 @@ CRIA_FLATTEN void gemv_tokens(const MatMulJob& job, std::size_t row_begin, std::
                               std::size_t first) {
   using V = typename Kernel::Lanes;
   const std::byte* const end = job.weights + row_end * job.row_bytes;
+  const std::size_t least = T == 1 && job.fetch == FetchAhead::Near ? kFetchedNear : kFetchedFar;
   const RowGroups groups(row_begin, row_end, kRowGroup,
                          Kernel::kReading == Reading::InOrder ? 0 : job.row_bytes);
   for (std::size_t group = 0; group < groups.size(); ++group) {
@@ -233,7 +235,8 @@ CRIA_FLATTEN void gemv_tokens(const MatMulJob& job, std::size_t row_begin, std::
     for (std::size_t i = 0; i < kRowGroup; ++i)
       rows[i] = job.weights + (r + std::min(i, n - 1) * apart) * job.row_bytes;
     typename V::Float8 acc[T];
-    Kernel::run(rows, fetched_beside(rows[0], kRowGroup * job.row_bytes, end, job.next), *job.x, first, acc);
+    Kernel::run(rows, fetched_beside(rows[0], kRowGroup * job.row_bytes, end, job.next, least), *job.x, first,
+                acc);
     for (int t = 0; t < T; ++t) {
       float result[kRowGroup];
       V::store(result, acc[t]);
@@ -252,9 +255,14 @@ struct LanesOfSeveral {
 
 /// A MatMulFn for few tokens: the weights are decoded once for up to four of them.
 template <class Isa, DType type>
-void gemv(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte*) {
+void gemv(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
   using Lanes = typename LanesOfSeveral<Isa>::Type;
   const std::size_t n = job.x->n_tokens;
+  if constexpr (kHasStreams<Isa>) {
+    if (n == 1 && job.fetch == FetchAhead::Streams)
+      if (const MatMulFn streams = streams_kernel<Isa>(type))
+        return streams(job, row_begin, row_end, scratch);
+  }
   std::size_t t = 0;
   if constexpr (std::is_same_v<Lanes, Isa>) {
     for (; t + 4 <= n; t += 4) gemv_tokens<Gemv<Lanes, type, 4>, 4>(job, row_begin, row_end, t);

@@ -18,7 +18,10 @@ MatMulKernel matmul(DType type) {
 
 template <>
 KernelSet kernels_of<Avx512>() noexcept {
-  return make_kernels<Avx512, matmul>();
+  static constexpr FetchAhead kFetches[] = {FetchAhead::Near, FetchAhead::Far, FetchAhead::Streams};
+  KernelSet set = make_kernels<Avx512, matmul>();
+  set.fetches = kFetches;
+  return set;
 }
 
 }  // namespace cria

@@ -57,18 +57,6 @@ bool runs_here<Avx512OnIntel>() noexcept {
   return __builtin_cpu_is("intel") && runs_here<Avx512>();
 }
 
-template <>
-bool runs_here<Avx512Zen5>() noexcept {
-  return runs_here<Avx512>();
-}
-template <>
-bool runs_here<Avx512OnZen5>() noexcept {
-  constexpr unsigned kZen5 = 0x1A;  // family: CPUID 1 EAX, two fields
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return __builtin_cpu_is("amd") && runs_here<Avx512>() && __get_cpuid(1, &a, &b, &c, &d) != 0 &&
-         (a >> 8 & 0xF) + (a >> 20 & 0xFF) >= kZen5;
-}
-
 /// Tiles are large registers that Linux grants a process only on demand, to all of its threads.
 template <>
 bool runs_here<Amx>() noexcept {

@@ -46,13 +46,6 @@ struct Avx512Intel {
 /// The same where it comes before the other: on Intel's.
 struct Avx512OnIntel {};
 
-/// AVX-512 as above, its products of one token for processors that read weights best as long streams (AMD's from Zen 5 on).
-struct Avx512Zen5 {
-  static constexpr std::string_view name = "avx512zen5";
-};
-/// The same where it comes before the others: on those.
-struct Avx512OnZen5 {};
-
 /// AVX-512 as above, with AMX tiles for the integer products of many tokens (Sapphire Rapids and later).
 struct Amx {
   static constexpr std::string_view name = "amx";

@@ -87,10 +87,12 @@ void expect_equal(DType type, ProductShape s, bool at_end, bool residual, Fill f
   fill_random(base.data(), base.size(), 3);
   std::copy(base.begin(), base.end(), expected.begin());
   Buffer<std::byte>& scratch = kept_buffer(matmul_scratch_bytes(cols));
+  FetchAhead fetch = FetchAhead::Far;
   const auto run = [&](const MatMulKernel& kernel, Buffer<float>& out, const std::byte* laid_out = nullptr) {
     MatMulJob job{weights.data(), row_bytes,  s.rows,     cols,
                   &in.acts,       out.data(), s.rows + 5, residual ? out.data() : nullptr};
     job.laid_out = laid_out;
+    job.fetch = fetch;
     kernel.run(job, s.rows / 3, s.rows, scratch.data());
     kernel.run(job, 0, s.rows / 3, scratch.data());
   };
@@ -103,6 +105,13 @@ void expect_equal(DType type, ProductShape s, bool at_end, bool residual, Fill f
     run(set->matmul(type), out);
     EXPECT_TRUE(out == expected) << set->isa << ' ' << info.name << ' ' << s.rows << " rows, " << s.blocks
                                  << " blocks, " << s.tokens << " tokens";
+    for (const FetchAhead other : s.tokens == 1 ? set->fetches : std::span<const FetchAhead>()) {
+      fetch = other;
+      out = copy_at(base, 0);
+      run(set->matmul(type), out);
+      EXPECT_TRUE(out == expected) << set->isa << ' ' << info.name << ", fetched " << static_cast<int>(other);
+    }
+    fetch = FetchAhead::Far;
     const LayOut lay_out = set->matmul(type).lay_out;
     if (!lay_out.wanted(s.tokens)) continue;
     Buffer<std::byte> laid_out(lay_out.bytes(s.tokens, cols));
