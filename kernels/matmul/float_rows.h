@@ -26,7 +26,19 @@ class FloatRows : FloatJob {
   using V = F32x16<Isa>;
   using Block = FloatBlock<Isa>;
   static constexpr DirectBlock kDirect = Block::direct(type);
-  static_assert(kDirect.rows <= 8);
+  static constexpr FewTokens kFewTokens = Block::few(type);
+  static_assert(kDirect.rows <= 8 && kFewTokens.most <= 8);
+  /// Blocks of registers: rows × least to most tokens. All tokens of a wave pass `piece` columns together, so that weights
+  /// stay in L1, into which rows are fetched where `near`.
+  struct Way {
+    std::size_t rows, least, most, piece;
+    bool near;
+  };
+  static constexpr std::size_t kPiece = kDirect.bytes / stored_bytes(type);
+  static_assert(kPiece % kFloatLanes == 0);
+  static constexpr Way kOne{Block::kRowsOfOne, 1, 1, kPiece, false},
+      kFew{3, kFewTokens.least, kFewTokens.most, kAll, true},
+      kMany{kDirect.rows, 1, kDirect.tokens, kPiece, false};
   template <std::size_t Rows, std::size_t Tokens>
   using Sums = V[Rows][Tokens];
 
@@ -37,7 +49,10 @@ class FloatRows : FloatJob {
 
   void run(std::size_t begin, std::size_t end) {
     const std::size_t n = job_.x->n_tokens;
-    if (n == 1) return direct<Block::kRowsOfOne>(begin, end);
+    if (n == 1) return direct<kOne>(begin, end);
+    if constexpr (kFewTokens.most != 0) {
+      if (kFewTokens.has(n)) return direct<kFew>(begin, end);
+    }
     const std::size_t fit = kDirectWaveBytes / (job_.cols * sizeof(float) + 1),
                       most = std::clamp(fit, kDirectLeast, kDirectWave), waves = (n + most - 1) / most,
                       blocks = kDirectRowBytes / (job_.row_bytes + 1) / kDirect.rows,
@@ -46,7 +61,7 @@ class FloatRows : FloatJob {
       for (std::size_t wave = 0; wave < waves; ++wave) {
         first_token_ = n * wave / waves;
         end_token_ = n * (wave + 1) / waves;
-        direct<kDirect.rows>(row, std::min(row + together, end));
+        direct<kMany>(row, std::min(row + together, end));
       }
   }
 
@@ -66,16 +81,17 @@ class FloatRows : FloatJob {
     }
   }
 
-  template <std::size_t most>
+  template <Way way>
   void direct(std::size_t begin, std::size_t end) {
-    const RowGroups groups(begin, end, most, job_.x->n_tokens <= Block::kStreamTokens ? job_.row_bytes : 0);
+    const RowGroups groups(begin, end, way.rows,
+                           job_.x->n_tokens <= Block::kStreamTokens ? job_.row_bytes : 0);
     for (std::size_t group = 0; group < groups.size(); ++group) {
       const auto [row, n, apart] = groups[group];
       apart_ = apart;
-      if (n == most)
-        direct_rows<most>(row);
+      if (n == way.rows)
+        direct_rows<way.rows, way>(row);
       else
-        for (std::size_t i = 0; i < n; ++i) direct_rows<1>(row + i);
+        for (std::size_t i = 0; i < n; ++i) direct_rows<1, way>(row + i);
     }
   }
   /// Each block of tokens that meets the same rows fetches its part of those that come later, or memory would idle
@@ -83,31 +99,28 @@ class FloatRows : FloatJob {
   struct Fetches {
     std::size_t block, blocks;
   };
-  /// Columns that all tokens of a wave pass together, so that weights stay in L1.
-  static constexpr std::size_t kDirectPiece = kDirect.bytes / stored_bytes(type);
-  static_assert(kDirectPiece % kFloatLanes == 0);
   /// Rows from `row` on, apart_ from each other, for all tokens, straight from the file.
-  template <std::size_t Rows>
+  template <std::size_t Rows, Way way>
   void direct_rows(std::size_t row) {
-    const std::size_t n = end_token_, blocks = (n - first_token_ + kDirect.tokens - 1) / kDirect.tokens;
-    for (std::size_t k = 0; k == 0 || k < job_.cols; k += kDirectPiece)
+    const std::size_t n = end_token_, blocks = (n - first_token_ + way.most - 1) / way.most;
+    for (std::size_t k = 0; k == 0 || k < job_.cols; k += way.piece)
       for (std::size_t t = first_token_, b = 0; t < n; ++b)  // as equal as can be
-        t += direct_tokens<Rows, kDirect.tokens>((n - t + blocks - b - 1) / (blocks - b), row, t, k,
-                                                 {b, blocks});
+        t += direct_tokens<Rows, way.most, way>((n - t + blocks - b - 1) / (blocks - b), row, t, k,
+                                                {b, blocks});
   }
-  template <std::size_t Rows, std::size_t Tokens>
+  template <std::size_t Rows, std::size_t Tokens, Way way>
   std::size_t direct_tokens(std::size_t n, std::size_t row, std::size_t t, std::size_t k, Fetches fetches) {
-    if constexpr (Tokens > 1) {
-      if (n < Tokens) return direct_tokens<Rows, Tokens - 1>(n, row, t, k, fetches);
+    if constexpr (Tokens > way.least) {
+      if (n < Tokens) return direct_tokens<Rows, Tokens - 1, way>(n, row, t, k, fetches);
     }
-    direct_block<Rows, Tokens>(row, t, k, fetches);
+    direct_block<Rows, Tokens, way>(row, t, k, fetches);
     return Tokens;
   }
-  template <std::size_t Rows, std::size_t Tokens>
+  template <std::size_t Rows, std::size_t Tokens, Way way>
   void direct_block(std::size_t row, std::size_t t, std::size_t first, Fetches fetches) {
     const std::byte* weights = job_.weights + row * job_.row_bytes;
     const float* tokens = token(t);
-    const std::size_t left = job_.cols - first, end = first + std::min(left, kDirectPiece),
+    const std::size_t left = job_.cols - first, end = first + std::min(left, way.piece),
                       row_bytes = apart_ * job_.row_bytes, x_stride = job_.x->f32_stride;
     const bool last = end == job_.cols;
     float* const saved = saved_ + (t - first_token_) * Rows * kFloatLanes;
@@ -121,7 +134,7 @@ class FloatRows : FloatJob {
     std::size_t k = first;
     const auto w = [&](std::size_t i) { return weights + i * row_bytes + k * stored_bytes(type); };
     const auto x = [&](std::size_t j) { return tokens + j * x_stride + k; };
-    constexpr std::size_t kStep = Rows * kFloatLanes * stored_bytes(type);
+    constexpr std::size_t kStep = Rows * kFloatLanes * stored_bytes(type), kNear = 1024;
     [[maybe_unused]] const std::byte* ahead =
         fetched_beside(weights, Rows * row_bytes) + Rows * first * stored_bytes(type);
     [[maybe_unused]] std::size_t wait = fetches.block;
@@ -131,6 +144,8 @@ class FloatRows : FloatJob {
         --wait;
         ahead += kStep;
       }
+      if constexpr (way.near)
+        for (std::size_t i = 0; i < Rows; ++i) __builtin_prefetch(w(i) + kNear, 0, 3);
       multiply_add([&](std::size_t i) { return V::template load_as<type>(w(i)); },
                    [&](std::size_t j) { return V::load(x(j)); }, sums);
     }
