@@ -8,8 +8,6 @@ namespace cria {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 std::vector<ValueId> live_values(const Graph& graph) {
   std::vector<ValueId> live, written;
   const auto has = [](const std::vector<ValueId>& ids, ValueId id) {

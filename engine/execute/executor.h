@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <span>
 #include <vector>
@@ -101,6 +102,8 @@ class Executor {
   [[nodiscard]] std::span<const GatherTotals> gathers() const { return gathers_; }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   /// What is gathered and lies elsewhere.
   struct Exchange {
     std::vector<std::byte> bytes;

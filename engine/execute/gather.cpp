@@ -64,7 +64,6 @@ bool Executor::complete(const Node& node) {
   if (!profiling_) {
     gather(node, forms);
   } else {
-    using Clock = std::chrono::steady_clock;
     const auto start = Clock::now();
     gathering_ = &gathers_[index_of(node)];
     gather(node, forms);
