@@ -197,12 +197,16 @@ class Bench {
     return kind + std::to_string(n) + (depth != 0 ? "@d" + std::to_string(depth) : "");
   }
 
-  /// The mean of the repetitions' shares. read_rates: GB/s, one more than times, for the run that is not counted.
+  /// The mean of the repetitions' shares. read_rates: GB/s, one more than times, for the run that is not counted. Negative if
+  /// there was no memory to measure them with.
   [[nodiscard]] double share_read(std::size_t n, const std::vector<double>& times,
                                   const std::vector<double>& read_rates) const {
     const double gbytes = 1e-9 * static_cast<double>(n * cost_.decode_bytes);
     double sum = 0;
-    for (std::size_t i = 0; i < times.size(); ++i) sum += gbytes / times[i] / read_rates[i + 1];
+    for (std::size_t i = 0; i < times.size(); ++i) {
+      if (read_rates[i + 1] == 0) return -1;
+      sum += gbytes / times[i] / read_rates[i + 1];
+    }
     return sum / static_cast<double>(times.size());
   }
 
