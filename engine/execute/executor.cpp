@@ -57,7 +57,7 @@ void Executor::forward(const BatchPlan& batch) {
   fetch_ = fetches_.now();
   const auto start = Clock::now();
   compute(batch.all);
-  const auto evaluation = team_.begin(count() == 1 ? threads_.decode : threads_.prefill);
+  const auto evaluation = team_.begin(one ? threads_.decode : threads_.prefill);
   for (std::size_t i = 0; i + 1 < graph_.nodes.size(); ++i) {
     if (ranks_ == nullptr && stopped()) throw EvaluationStopped();
     if (i == graph_.first_sparse) {

@@ -10,7 +10,6 @@
 #include "kernels/gemv/fetch_ahead.h"
 #include "kernels/kernels.h"
 #include "kernels/lanes/lanes.h"
-#include "kernels/matmul/integers.h"
 #include "kernels/simd/row_lanes.h"
 
 namespace cria {
@@ -252,6 +251,15 @@ template <class Isa>
 struct LanesOfSeveral {
   using Type = Isa;
 };
+
+/// Products of one token for FetchAhead::Streams (isa/NAME_streams.cpp); null: the type's are the same for all. Of sets where
+/// kHasStreams.
+template <class Isa>
+MatMulFn streams_kernel(DType type);
+template <class Isa>
+inline constexpr bool kHasStreams = false;
+template <>
+inline constexpr bool kHasStreams<Avx512> = true;
 
 /// A MatMulFn for few tokens: the weights are decoded once for up to four of them.
 template <class Isa, DType type>

@@ -41,7 +41,7 @@ struct FloatBlock<Bf16Pairs<Isa>> : FloatBlock<Isa> {};
 template <>
 struct FloatBlock<Avx512Bf16> : FloatBlock<Avx512> {
   static constexpr DirectBlock direct(Stored /*type*/) { return {128, 8, 3, 4096}; }
-  static constexpr FewTokens few(Stored /*type*/) { return {7, 8}; }
+  static constexpr TokensAtOnce at_once(Stored /*type*/) { return {7, 8}; }
   static constexpr std::size_t tiles_from(Stored /*type*/) { return 80; }
 };
 

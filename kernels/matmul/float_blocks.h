@@ -15,11 +15,11 @@ struct DirectBlock {
 inline constexpr std::size_t kAll = std::size_t{1} << 40;
 /// So many tokens, least to most (at most eight), meet three rows all at once instead, which come into the first-level cache on
 /// the way: memory is what they wait for.
-struct FewTokens {
+struct TokensAtOnce {
   std::size_t least, most;
   [[nodiscard]] constexpr bool has(std::size_t n) const { return least <= n && n <= most; }
 };
-inline constexpr FewTokens kNoTokens{1, 0};
+inline constexpr TokensAtOnce kNoTokens{1, 0};
 inline constexpr std::size_t kMostTileTokens = 12;
 
 /// From a panel kRows rows × kTokens tokens, one register of the 16 lanes at a time; straight from the file all, kRowsOfOne
@@ -33,14 +33,14 @@ struct FloatBlock {
   static constexpr std::size_t kRows = 4, kTokens = 6, kRowsOfOne = 3, kStreamTokens = 0;
   static constexpr bool kPacked = true;
   static constexpr DirectBlock direct(Stored /*type*/) { return {6, 3, 2, kAll}; }
-  static constexpr FewTokens few(Stored /*type*/) { return kNoTokens; }
+  static constexpr TokensAtOnce at_once(Stored /*type*/) { return kNoTokens; }
 };
 template <>
 struct FloatBlock<Avx2> {
   static constexpr std::size_t kRows = 3, kTokens = 4, kRowsOfOne = 6, kTileTokens = 6, kStreamTokens = 24;
   static constexpr bool kPacked = true;
   static constexpr DirectBlock direct(Stored /*type*/) { return {24, 3, 2, kAll}; }
-  static constexpr FewTokens few(Stored /*type*/) { return kNoTokens; }
+  static constexpr TokensAtOnce at_once(Stored /*type*/) { return kNoTokens; }
   static constexpr std::size_t tiles_from(Stored /*type*/) { return 128; }
 };
 template <>
@@ -52,8 +52,8 @@ struct FloatBlock<Avx512> {
     return type == Stored::F16 ? DirectBlock{128, 8, 3, kAll} : DirectBlock{48, 6, 4, 4096};
   }
   /// (Eight tokens of F16, 64 KiB with 2048 columns, would all come from L2 for every three rows.)
-  static constexpr FewTokens few(Stored type) {
-    return type == Stored::F16 ? FewTokens{3, 5} : FewTokens{4, 8};
+  static constexpr TokensAtOnce at_once(Stored type) {
+    return type == Stored::F16 ? TokensAtOnce{3, 5} : TokensAtOnce{4, 8};
   }
   static constexpr std::size_t tiles_from(Stored type) { return type == Stored::F16 ? 80 : 32; }
 };

@@ -26,8 +26,8 @@ class FloatRows : FloatJob {
   using V = F32x16<Isa>;
   using Block = FloatBlock<Isa>;
   static constexpr DirectBlock kDirect = Block::direct(type);
-  static constexpr FewTokens kFewTokens = Block::few(type);
-  static_assert(kDirect.rows <= 8 && kFewTokens.most <= 8);
+  static constexpr TokensAtOnce kTokensAtOnce = Block::at_once(type);
+  static_assert(kDirect.rows <= 8 && kTokensAtOnce.most <= 8);
   /// Blocks of registers: rows × least to most tokens. All tokens of a wave pass `piece` columns together, so that weights
   /// stay in L1, into which rows are fetched where `near`.
   struct Way {
@@ -37,7 +37,7 @@ class FloatRows : FloatJob {
   static constexpr std::size_t kPiece = kDirect.bytes / stored_bytes(type);
   static_assert(kPiece % kFloatLanes == 0);
   static constexpr Way kOne{Block::kRowsOfOne, 1, 1, kPiece, false},
-      kFew{3, kFewTokens.least, kFewTokens.most, kAll, true},
+      kAtOnce{3, kTokensAtOnce.least, kTokensAtOnce.most, kAll, true},
       kMany{kDirect.rows, 1, kDirect.tokens, kPiece, false};
   template <std::size_t Rows, std::size_t Tokens>
   using Sums = V[Rows][Tokens];
@@ -50,8 +50,8 @@ class FloatRows : FloatJob {
   void run(std::size_t begin, std::size_t end) {
     const std::size_t n = job_.x->n_tokens;
     if (n == 1) return direct<kOne>(begin, end);
-    if constexpr (kFewTokens.most != 0) {
-      if (kFewTokens.has(n)) return direct<kFew>(begin, end);
+    if constexpr (kTokensAtOnce.most != 0) {
+      if (kTokensAtOnce.has(n)) return direct<kAtOnce>(begin, end);
     }
     const std::size_t fit = kDirectWaveBytes / (job_.cols * sizeof(float) + 1),
                       most = std::clamp(fit, kDirectLeast, kDirectWave), waves = (n + most - 1) / most,

@@ -10,13 +10,6 @@ namespace cria {
 
 template <class Isa>
 MatMulFn gemv_kernel(DType type);  // gemv/gemv.h
-/// Products of one token for FetchAhead::Streams; null: the type's are the same for all. Of sets where kHasStreams.
-template <class Isa>
-MatMulFn streams_kernel(DType type);  // isa/NAME_streams.cpp
-template <class Isa>
-inline constexpr bool kHasStreams = false;
-template <>
-inline constexpr bool kHasStreams<Avx512> = true;
 template <class Isa>
 MatMulFn gemm_kernel(DType type);  // gemm/gemm.h
 template <class Isa>

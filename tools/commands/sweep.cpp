@@ -125,7 +125,7 @@ class Sweep {
   }
 
   void report() {
-    machine_.read_gbytes = measure_roofline(*active_kernels(), machine_.threads).read_gbytes;
+    machine_.read_gbytes = read_gbytes(*active_kernels(), machine_.threads, {});
     const std::string markdown = sweep_markdown(rows_, machine_), json = sweep_json(rows_, machine_);
     write_file(path("sweep.md"), markdown);
     write_file(path("sweep.csv"), sweep_csv(rows_));

@@ -93,7 +93,6 @@ double read_gbytes(const KernelSet& kernels, unsigned threads, std::span<const s
 }
 
 std::span<const std::byte> readable_weights(const GgufFile& file) {
-  constexpr std::uintptr_t kGap = 64 << 10;  // alignment, at most
   std::vector<std::span<const std::byte>> tensors;
   for (const TensorView& tensor : file.tensors()) tensors.emplace_back(tensor.data, tensor.bytes);
   const auto place = [](const std::byte* p) { return reinterpret_cast<std::uintptr_t>(p); };
@@ -101,7 +100,7 @@ std::span<const std::byte> readable_weights(const GgufFile& file) {
   std::span<const std::byte> run, longest;
   for (const auto& tensor : tensors) {
     const std::uintptr_t end = place(run.data() + run.size());
-    if (run.empty() || place(tensor.data()) > end + kGap)
+    if (run.empty() || place(tensor.data()) >= end + kPage)  // between two files a page may not be there
       run = tensor;
     else
       run = {run.data(), std::max(run.size(), place(tensor.data() + tensor.size()) - place(run.data()))};
