@@ -115,6 +115,11 @@ class Executor {
     }
   };
 
+  /// How the rows or heads of a node are divided: into n chunks of step.
+  struct WeightChunks {
+    std::size_t n, step;
+  };
+
   /// How an attention node is divided in a batch: blocks of tokens, each by groups of heads, each by segments of keys.
   struct AttentionChunks {
     AttentionJob shared{};
@@ -129,7 +134,8 @@ class Executor {
   void norm(const Node& node);
   void heads(const Node& node);
   void head_products(const Node& node);
-  void head_product(const Node& node, std::size_t head, std::size_t begin, std::size_t end, unsigned seat);
+  void head_product(const Node& node, std::size_t head, std::size_t begin, std::size_t end, unsigned seat,
+                    const std::byte* next);
   void select_heads(AttentionJob& job, const Node& node, std::size_t kv_group, UnitRange heads) const;
   [[nodiscard]] AttentionChunks attention_chunks(const Node& node) const;
   [[nodiscard]] AttentionJob attention_job(const Node& node, const AttentionChunks& chunks, std::size_t block,
@@ -139,7 +145,8 @@ class Executor {
   void attention(const Node& node);
   void matmul(const Node& node);
   void feed_forward(const Node& node);
-  void feed_forward(const Node& node, std::size_t row_begin, std::size_t row_end, unsigned seat);
+  void feed_forward(const Node& node, std::size_t row_begin, std::size_t row_end, unsigned seat,
+                    const std::byte* next);
   void route(const Node& node);
   void route_token(const ExpertsSpec& spec, float* products, std::size_t token);
   void fill_slots(const ExpertsSpec& spec);
@@ -147,7 +154,8 @@ class Executor {
   void experts_up(const Node& node, std::size_t expert, std::size_t row_begin, std::size_t row_end,
                   const std::byte* next, unsigned seat);
   void experts_down(const Node& node);
-  void experts_down(const Node& node, std::size_t row_begin, std::size_t row_end, unsigned seat);
+  void experts_down(const Node& node, std::size_t row_begin, std::size_t row_end, unsigned seat,
+                    const std::byte* next);
   void rows(const Node& node);
 
   void compute(const BatchRows& rows);
@@ -178,6 +186,9 @@ class Executor {
     return work_.scratch + seat * work_.scratch_stride;
   }
   [[nodiscard]] std::size_t rows_per_chunk(std::size_t rows) const;
+  [[nodiscard]] WeightChunks weight_chunks(const Node& node) const;
+  [[nodiscard]] const std::byte* first_weights(const Node& node, std::size_t chunk) const;
+  [[nodiscard]] const std::byte* weights_after(const Node& node, std::size_t chunk, unsigned seat) const;
   [[nodiscard]] std::size_t first_row(ValueId value) const {
     return value == graph_.nodes.back().out ? 0 : begin_;
   }
@@ -185,7 +196,7 @@ class Executor {
                       std::size_t row_begin, std::size_t row_end) const;
   void lay_out(const Node& node);
   void multiply(const Matrix& m, ValueId in, ValueId out, const float* residual, std::size_t row_begin,
-                std::size_t row_end, unsigned seat);
+                std::size_t row_end, unsigned seat, const std::byte* next);
   void multiply(const Matrix& m, const Activations& x, float* out, std::size_t out_stride,
                 std::size_t row_begin, std::size_t row_end, std::byte* scratch, const std::byte* next);
   void norm_row(const NormSpec& spec, std::size_t run, const float* in, float* out);

@@ -46,10 +46,6 @@ Activations in_scratch(ActType type, std::size_t n_tokens, std::size_t cols, std
   return acts;
 }
 
-const std::byte* row_of(const Matrix& m, std::size_t row) {
-  return m.weight.data + row * m.weight.row_bytes();
-}
-
 std::byte* behind_product(std::byte* scratch, std::size_t cols) {
   return scratch + round_up(matmul_scratch_bytes(cols), 64);
 }
@@ -147,7 +143,7 @@ void Executor::experts_up(const Node& node) {
     const std::size_t begin = own.begin + chunk % parts * step,
                       after = std::min(chunk + 1, r.n_active * parts - 1);
     const std::byte* const next =
-        row_of(node.matrices[r.active[after / parts]], own.begin + after % parts * step);
+        node.matrices[r.active[after / parts]].row(own.begin + after % parts * step);
     experts_up(node, r.active[chunk / parts], begin, std::min(own.end, begin + step), next, seat);
   });
   if (!complete(node) || !node.acts.quantized()) return;
@@ -172,7 +168,7 @@ void Executor::experts_up(const Node& node, std::size_t expert, std::size_t row_
       return some;
     };
     multiply(gate_matrix, gathered(gate_matrix), out.row(first) + row_begin, out.width, row_begin, row_end,
-             scratch(seat), row_of(up_matrix, row_begin));
+             scratch(seat), up_matrix.row(row_begin));
     multiply(up_matrix, gathered(up_matrix), up.row(first) + row_begin, up.width, row_begin, row_end,
              scratch(seat), next);
     for (std::size_t slot = first; slot < first + n; ++slot) {
@@ -189,15 +185,16 @@ void Executor::experts_up(const Node& node, std::size_t expert, std::size_t row_
 // A chunk is some rows for all tokens and all their experts, in ascending order.
 void Executor::experts_down(const Node& node) {
   const UnitRange own = part_of(node).own;
-  const std::size_t step = std::min(kExpertRows, rows_per_chunk(own.size()));
-  team_.run(divide_up(own.size(), step), [&](std::size_t chunk, unsigned seat) {
-    const std::size_t begin = own.begin + chunk * step;
-    experts_down(node, begin, std::min(own.end, begin + step), seat);
+  const WeightChunks chunks = weight_chunks(node);
+  team_.run(chunks.n, [&](std::size_t chunk, unsigned seat) {
+    const std::size_t begin = own.begin + chunk * chunks.step, end = std::min(own.end, begin + chunks.step);
+    experts_down(node, begin, end, seat, weights_after(node, chunk, seat));
   });
   if (complete(node)) quantize_all(node);
 }
 
-void Executor::experts_down(const Node& node, std::size_t row_begin, std::size_t row_end, unsigned seat) {
+void Executor::experts_down(const Node& node, std::size_t row_begin, std::size_t row_end, unsigned seat,
+                            const std::byte* next) {
   const Routing& r = work_.routing;
   const Value& out = work_[node.out];
   const std::size_t n_rows = row_end - row_begin;
@@ -206,14 +203,12 @@ void Executor::experts_down(const Node& node, std::size_t row_begin, std::size_t
   for (std::size_t a = 0; a < r.n_active; ++a) {
     const std::size_t expert = r.active[a];
     const Matrix& m = node.matrices[expert];
-    const bool last = a + 1 == r.n_active;  // then come the next rows of the first
-    const std::byte* const next =
-        row_of(node.matrices[r.active[last ? 0 : a + 1]], last ? row_end : row_begin);
+    const std::byte* const after = a + 1 < r.n_active ? node.matrices[r.active[a + 1]].row(row_begin) : next;
     auto* const products = reinterpret_cast<float*>(behind_product(scratch(seat), m.weight.cols()));
     for (std::size_t first = r.begin[expert]; first < r.begin[expert + 1]; first += kExpertTokens) {
       const std::size_t n = std::min<std::size_t>(kExpertTokens, r.begin[expert + 1] - first);
       multiply(m, work_[node.in].view(m.kernel.act, first, first + n), products, n_rows, row_begin, row_end,
-               scratch(seat), next);
+               scratch(seat), after);
       for (std::size_t i = 0; i < n; ++i) {
         const float weight = node.experts.weight_at_input ? 1 : r.slot_weight[first + i];
         kernels_.add_scaled(out.row(r.token[first + i]) + row_begin, products + i * n_rows, weight, n_rows);
@@ -228,13 +223,14 @@ void Executor::head_products(const Node& node) {
   const std::size_t heads = own.size(), blocks = divide_up(count(), kHeadTokens);
   team_.run(heads * blocks, [&](std::size_t chunk, unsigned seat) {
     const std::size_t begin = begin_ + chunk / heads * kHeadTokens;
-    head_product(node, own.begin + chunk % heads, begin, std::min(end_, begin + kHeadTokens), seat);
+    head_product(node, own.begin + chunk % heads, begin, std::min(end_, begin + kHeadTokens), seat,
+                 weights_after(node, chunk % heads, seat));
   });
   if (complete(node)) quantize_all(node);
 }
 
 void Executor::head_product(const Node& node, std::size_t head, std::size_t begin, std::size_t end,
-                            unsigned seat) {
+                            unsigned seat, const std::byte* next) {
   const HeadProductsSpec& spec = node.products;
   const Value &in = work_[node.in], &out = work_[node.out];
   const Matrix& m = node.matrices[head];
@@ -246,7 +242,7 @@ void Executor::head_product(const Node& node, std::size_t head, std::size_t begi
     auto* const row = reinterpret_cast<float*>(memory);
     for (std::size_t t = 0; t < n; ++t) std::fill_n(to + t * out.width, cols, 0.0F);
     for (std::size_t i = 0; i < rows; ++i) {
-      dtype_info(m.weight.dtype).dequantize(m.weight.data + i * m.weight.row_bytes(), row, cols);
+      dtype_info(m.weight.dtype).dequantize(m.row(i), row, cols);
       for (std::size_t t = 0; t < n; ++t)
         kernels_.add_scaled(to + t * out.width, row, from[t * in.width + i] * m.scale_of(i), cols);
     }
@@ -258,7 +254,7 @@ void Executor::head_product(const Node& node, std::size_t head, std::size_t begi
     } else {
       kernels_.quantize(from, in.width, x, 0, n, 0, cols);
     }
-    multiply(m, x, to, out.width, 0, rows, scratch(seat), nullptr);
+    multiply(m, x, to, out.width, 0, rows, scratch(seat), next);
   }
   const std::size_t taken = spec.columns ? rows : cols, made = spec.columns ? cols : rows;
   for (std::size_t t = 0; t < n; ++t)

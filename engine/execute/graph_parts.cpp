@@ -248,11 +248,11 @@ void GraphParts::for_each_weight(const Graph& graph,
       for (const Matrix& m : node.matrices) rows(m, 0, m.weight.rows());
     } else if (node.op == Op::Heads) {
       const HeadsSpec& spec = node.heads;
-      const Matrix* next = node.matrices.data();
-      const UnitRange kv = spec.k == kNoValue ? UnitRange{} : caches[node.cache];
-      if (spec.q_matrix) rows(*next++, own.begin * spec.dim_k, own.end * spec.dim_k);
-      if (spec.k_matrix) rows(*next++, kv.begin * spec.dim_k, kv.end * spec.dim_k);
-      if (spec.v_matrix) rows(*next++, kv.begin * spec.dim_v, kv.end * spec.dim_v);
+      const auto [q, k, v] = node.projections();
+      const UnitRange kv = kv_heads(node);
+      if (q != nullptr) rows(*q, own.begin * spec.dim_k, own.end * spec.dim_k);
+      if (k != nullptr) rows(*k, kv.begin * spec.dim_k, kv.end * spec.dim_k);
+      if (v != nullptr) rows(*v, kv.begin * spec.dim_v, kv.end * spec.dim_v);
     } else if (node.op == Op::HeadProducts) {
       for (std::size_t head = own.begin; head < own.end; ++head)
         rows(node.matrices[head], 0, node.matrices[head].weight.rows());

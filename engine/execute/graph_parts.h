@@ -49,6 +49,10 @@ struct GraphParts {
   static GraphParts of(const Graph& graph, const Shares& shares, std::size_t rank);
   static GraphParts whole(const Graph& graph) { return of(graph, {1}, 0); }
 
+  /// The kv heads that a node of Op::Heads computes.
+  [[nodiscard]] UnitRange kv_heads(const Node& node) const {
+    return node.heads.k == kNoValue ? UnitRange{} : caches[node.cache];
+  }
   /// visit(tensor) for the rows of every matrix that the rank reads: its own, and of what all compute everything.
   void for_each_weight(const Graph& graph, const std::function<void(const TensorView& rows)>& visit) const;
   /// Bytes of these.

@@ -18,12 +18,6 @@ void add_bias(const KernelSet& kernels, float* dst, std::size_t stride, std::siz
 
 }  // namespace
 
-// Rows of a chunk of a matrix product: whole kernel tiles, several chunks per thread. At least one, also of no rows.
-std::size_t Executor::rows_per_chunk(std::size_t rows) const {
-  const std::size_t chunks = std::min(team_.threads() * kChunksPerThread, Team::kMaxChunks);
-  return round_up(divide_up(std::max<std::size_t>(rows, 1), chunks), kRowTile);
-}
-
 // Rows [row_begin, row_end) of products, the first at out[0], times the scale beside their tensor.
 void Executor::scale_products(const Matrix& m, float* out, std::size_t out_stride, std::size_t n_tokens,
                               std::size_t row_begin, std::size_t row_end) const {
@@ -54,9 +48,9 @@ void Executor::lay_out(const Node& node) {
 }
 
 // Rows [row_begin, row_end) of out = residual + W·in·scale + bias for the current tokens; nothing is added to
-// products that have a scale (ModelBuilder::join).
+// products that have a scale (ModelBuilder::join). next: the weights that are read after them.
 void Executor::multiply(const Matrix& m, ValueId in, ValueId out, const float* residual,
-                        std::size_t row_begin, std::size_t row_end, unsigned seat) {
+                        std::size_t row_begin, std::size_t row_end, unsigned seat, const std::byte* next) {
   const Value& to = work_[out];
   const Activations x = work_[in].view(m.kernel.act, begin_, end_);
   MatMulJob job{};
@@ -68,6 +62,7 @@ void Executor::multiply(const Matrix& m, ValueId in, ValueId out, const float* r
   job.out = to.row(first_row(out));
   job.out_stride = to.width;
   job.residual = residual;
+  job.next = next;
   job.fetch = fetch_;
   if (laid_out_ != nullptr && m.kernel.act == laid_out_->act &&
       m.kernel.lay_out.run == laid_out_->lay_out.run)
@@ -209,34 +204,32 @@ void Executor::prepare_head(const Node& node, ValueId value, const std::optional
 // computed itself.
 void Executor::heads(const Node& node) {
   const HeadsSpec& spec = node.heads;
-  const Matrix* next = node.matrices.data();
-  const Matrix* const q = spec.q_matrix ? next++ : nullptr;
-  const Matrix* const k = spec.k_matrix ? next++ : nullptr;
-  const Matrix* const v = spec.v_matrix ? next++ : nullptr;
-  const UnitRange own = part_of(node).own;
-  const UnitRange kv = spec.k == kNoValue ? UnitRange{} : parts_.caches[node.cache];
-  const auto project = [&](const Matrix* m, ValueId value, std::size_t head, std::size_t dim, unsigned seat) {
-    if (m != nullptr) multiply(*m, node.in, value, nullptr, head * dim, (head + 1) * dim, seat);
+  const auto [q, k, v] = node.projections();
+  const UnitRange own = part_of(node).own, kv = parts_.kv_heads(node);
+  const auto project = [&](const Matrix* m, ValueId value, std::size_t head, std::size_t dim, unsigned seat,
+                           const std::byte* after) {
+    if (m != nullptr) multiply(*m, node.in, value, nullptr, head * dim, (head + 1) * dim, seat, after);
     for (std::size_t token = begin_; spec.clamp != 0 && token < end_; ++token)
       kernels_.clamp(work_[value].row(token) + head * dim, spec.clamp, dim);
   };
   lay_out(node);
-  team_.run(kv.size() + own.size(), [&](std::size_t chunk, unsigned seat) {
+  team_.run(weight_chunks(node).n, [&](std::size_t chunk, unsigned seat) {
+    const std::byte* const after = weights_after(node, chunk, seat);
     if (chunk >= kv.size()) {
       const std::size_t head = own.begin + chunk - kv.size();
-      project(q, spec.q, head, spec.dim_k, seat);
+      project(q, spec.q, head, spec.dim_k, seat, after);
       prepare_head(node, spec.q, spec.q_norm, head, spec.dim_k, true);
       return;
     }
     const std::size_t head = kv.begin + chunk;
-    project(k, spec.k, head, spec.dim_k, seat);
+    project(k, spec.k, head, spec.dim_k, seat, v != nullptr ? v->row(head * spec.dim_v) : after);
     if (spec.v != kNoValue) {
       if (spec.v_from_k) {
         for (std::size_t token = begin_; token < end_; ++token)
           std::copy_n(work_[spec.k].row(token) + head * spec.dim_k, spec.dim_v,
                       work_[spec.v].row(token) + head * spec.dim_v);
       } else {
-        project(v, spec.v, head, spec.dim_v, seat);
+        project(v, spec.v, head, spec.dim_v, seat, after);
       }
       for (std::size_t token = begin_; spec.v_norm && token < end_; ++token) {
         float* const row = work_[spec.v].row(token) + head * spec.dim_v;
@@ -255,11 +248,11 @@ void Executor::matmul(const Node& node) {
   const std::size_t first = first_row(node.out);
   const float* const residual = node.residual ? out.row(first) : nullptr;
   const UnitRange own = part_of(node).own;
-  const std::size_t step = rows_per_chunk(own.size());
+  const WeightChunks chunks = weight_chunks(node);
   lay_out(node);
-  team_.run(divide_up(own.size(), step), [&](std::size_t chunk, unsigned seat) {
-    const std::size_t begin = own.begin + chunk * step, end = std::min(own.end, begin + step);
-    multiply(m, node.in, node.out, residual, begin, end, seat);
+  team_.run(chunks.n, [&](std::size_t chunk, unsigned seat) {
+    const std::size_t begin = own.begin + chunk * chunks.step, end = std::min(own.end, begin + chunks.step);
+    multiply(m, node.in, node.out, residual, begin, end, seat, weights_after(node, chunk, seat));
     for (std::size_t i = 0; i < count() && (node.scale != 1 || node.softcap != 0); ++i) {
       float* const row = out.row(first + i) + begin;
       if (node.scale != 1) kernels_.scale(row, node.scale, end - begin);
@@ -295,14 +288,15 @@ void Executor::feed_forward(const Node& node) {
   constexpr std::size_t kBlock = 256;
   const NodePart& part = part_of(node);
   const std::size_t rows = work_[node.out].width;
-  const std::size_t step = rows_per_chunk(part.own.size());
+  const WeightChunks chunks = weight_chunks(node);
   lay_out(node);
-  team_.run(divide_up(part.own.size(), step), [&](std::size_t chunk, unsigned seat) {
-    const std::size_t chunk_begin = part.own.begin + chunk * step;
-    const std::size_t chunk_end = std::min(part.own.end, chunk_begin + step);
+  team_.run(chunks.n, [&](std::size_t chunk, unsigned seat) {
+    const std::size_t chunk_begin = part.own.begin + chunk * chunks.step;
+    const std::size_t chunk_end = std::min(part.own.end, chunk_begin + chunks.step);
     for (std::size_t begin = chunk_begin, end = begin; begin < chunk_end; begin = end) {
       end = count() > kFewTokens ? std::min(chunk_end, (begin / kBlock + 1) * kBlock) : chunk_end;
-      feed_forward(node, begin, end, seat);
+      feed_forward(node, begin, end, seat,
+                   end < chunk_end ? node.matrices[0].row(end) : weights_after(node, chunk, seat));
       if (part.divided()) continue;
       for (std::size_t b = begin / kBlock; b * kBlock < end; ++b) {
         const std::size_t block_end = std::min(rows, (b + 1) * kBlock);
@@ -315,9 +309,12 @@ void Executor::feed_forward(const Node& node) {
   if (part.divided() && complete(node)) quantize_all(node);
 }
 
-void Executor::feed_forward(const Node& node, std::size_t begin, std::size_t end, unsigned seat) {
-  multiply(node.matrices[0], node.in, node.out, nullptr, begin, end, seat);
-  if (node.aux != kNoValue) multiply(node.matrices[1], node.in, node.aux, nullptr, begin, end, seat);
+void Executor::feed_forward(const Node& node, std::size_t begin, std::size_t end, unsigned seat,
+                            const std::byte* next) {
+  const Matrix* const up = node.aux == kNoValue ? nullptr : &node.matrices[1];
+  multiply(node.matrices[0], node.in, node.out, nullptr, begin, end, seat,
+           up == nullptr ? next : up->row(begin));
+  if (up != nullptr) multiply(*up, node.in, node.aux, nullptr, begin, end, seat, next);
   for (std::size_t token = begin_; token < end_; ++token) {
     float* const gate = work_[node.out].row(token) + begin;
     kernels_.activate(node.activation, gate,

@@ -139,7 +139,7 @@ void Team::run(std::size_t chunks, Function function, void* context) {
   remaining_.store(static_cast<std::uint32_t>(chunks), std::memory_order_relaxed);
   ++epoch_;
   for (unsigned seat = threads; seat-- > 0;) {
-    const auto range = pack(epoch_, chunks * seat / threads, chunks * (seat + 1) / threads);
+    const auto range = pack(epoch_, first_chunk(chunks, seat), first_chunk(chunks, seat + 1));
     seats_[seat].range.store(range, std::memory_order_release);
   }
   wake_workers();

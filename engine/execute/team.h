@@ -54,6 +54,16 @@ class Team {  // NOLINT(*.Padding): what different threads write lies in differe
 
   static constexpr std::size_t kMaxChunks = 65535;
 
+  /// A seat of threads() begins with this chunk of a region, and owns those up to the next seat's first.
+  [[nodiscard]] std::size_t first_chunk(std::size_t chunks, unsigned seat) const {
+    return chunks * seat / threads();
+  }
+  /// Whether a seat begins with it, or the region ends before it.
+  [[nodiscard]] bool is_first_chunk(std::size_t chunks, std::size_t chunk) const {
+    const std::size_t threads = this->threads(), seat = (chunk * threads + chunks - 1) / chunks;
+    return chunks * seat / threads == chunk;
+  }
+
   /// f(chunk, seat) for every chunk in [0, chunks); returns when all are done. From one thread. f must not
   /// throw.
   template <class F>

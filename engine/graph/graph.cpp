@@ -63,6 +63,13 @@ bool ActTypes::quantized() const {
   return false;
 }
 
+Node::Projections Node::projections() const {
+  const Matrix* next = matrices.data();
+  const Matrix* const q = heads.q_matrix ? next++ : nullptr;
+  const Matrix* const k = heads.k_matrix ? next++ : nullptr;
+  return {q, k, heads.v_matrix ? next : nullptr};
+}
+
 std::uint64_t Node::macs() const {
   std::uint64_t sum = 0;
   for (const Matrix& m : matrices) {

@@ -77,6 +77,10 @@ struct Matrix {
   std::optional<TensorView> scale;  ///< F32 [1], [rows], or of stacked matrices one each: times the product
   std::optional<LoraProduct> lora = {};
 
+  /// Where a row's weights begin.
+  [[nodiscard]] const std::byte* row(std::size_t index) const {
+    return weight.data + index * weight.row_bytes();
+  }
   /// What the product of a row is multiplied by.
   [[nodiscard]] float scale_of(std::size_t row) const;
 };
@@ -183,6 +187,11 @@ struct Node {
   ExpertsSpec experts;
   ActTypes acts;  ///< the quantized forms in which out is needed
 
+  /// Of Op::Heads; null: it has none of these.
+  struct Projections {
+    const Matrix *q, *k, *v;
+  };
+  [[nodiscard]] Projections projections() const;
   [[nodiscard]] std::uint64_t macs() const;          ///< multiply-adds per token in matrices
   [[nodiscard]] std::uint64_t weight_bytes() const;  ///< bytes of matrices read for one token
   /// Values that the node reads; those it writes. Both: it changes them.

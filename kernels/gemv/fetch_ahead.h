@@ -51,10 +51,11 @@ class RowGroups {
 /// The least that is fetched ahead: some memory wants more, or it does not arrive in time; some less.
 inline constexpr std::size_t kFetchedFar = 32 << 10, kFetchedNear = 16 << 10;
 
-/// What is fetched while rows of group_bytes in all are read from `rows` on.
+/// What is fetched while rows of group_bytes in all are read from `rows` on: some whole groups further, so that the last groups
+/// of a range fetch all of the first ones that are read after it.
 CRIA_INLINE inline const std::byte* fetched_beside(const std::byte* rows, std::size_t group_bytes,
                                                    std::size_t least = kFetchedFar) {
-  return rows + std::max(group_bytes, least);
+  return rows + (least + group_bytes - 1) / group_bytes * group_bytes;
 }
 /// The same, where the rows end at `end` and `next` is read after them (null: what follows in memory).
 CRIA_INLINE inline const std::byte* fetched_beside(const std::byte* rows, std::size_t group_bytes,

@@ -1,0 +1,55 @@
+// How nodes with matrices are divided into chunks, and which weights a thread reads after a chunk's: its kernel fetches them
+// during the last rows of the chunk, so that memory does not rest between chunks, nor between nodes.
+#include <algorithm>
+
+#include "engine/execute/executor.h"
+
+namespace cria {
+
+// Rows of a chunk of a matrix product: whole kernel tiles, several chunks per thread. At least one, also of no rows.
+std::size_t Executor::rows_per_chunk(std::size_t rows) const {
+  const std::size_t chunks = std::min(team_.threads() * kChunksPerThread, Team::kMaxChunks);
+  return round_up(divide_up(std::max<std::size_t>(rows, 1), chunks), kRowTile);
+}
+
+// Of nodes whose matrices are the same for every token: chunks of rows, or of heads.
+Executor::WeightChunks Executor::weight_chunks(const Node& node) const {
+  const std::size_t own = part_of(node).own.size();
+  if (node.op == Op::HeadProducts) return {own, 1};
+  if (node.op == Op::Heads) return {parts_.kv_heads(node).size() + own, 1};
+  const std::size_t step = rows_per_chunk(own);
+  if (node.op != Op::ExpertsDown) return {divide_up(own, step), step};
+  return {divide_up(own, std::min(kExpertRows, step)), std::min(kExpertRows, step)};
+}
+
+// What a chunk reads first; null: it reads nothing, or what it reads is not known yet.
+const std::byte* Executor::first_weights(const Node& node, std::size_t chunk) const {
+  const WeightChunks chunks = weight_chunks(node);
+  if (node.op == Op::ExpertsUp || chunk >= chunks.n) return nullptr;
+  const UnitRange own = part_of(node).own;
+  if (node.op == Op::HeadProducts) return node.matrices[own.begin + chunk].row(0);
+  if (node.op == Op::ExpertsDown)
+    return node.matrices[work_.routing.active[0]].row(own.begin + chunk * chunks.step);
+  if (node.op != Op::Heads) return node.matrices[0].row(own.begin + chunk * chunks.step);
+  const UnitRange kv = parts_.kv_heads(node);
+  const auto [q, k, v] = node.projections();
+  const bool query = chunk >= kv.size();
+  const Matrix* const m = query ? q : k != nullptr ? k : v;
+  const std::size_t head = query ? own.begin + chunk - kv.size() : kv.begin + chunk;
+  return m == nullptr ? nullptr : m->row(head * (m == v ? node.heads.dim_v : node.heads.dim_k));
+}
+
+// What the seat reads after this chunk of the node, if nobody takes a chunk of another: the next chunk, or behind the last one of
+// its own what it begins the next node with. After the last node comes the first of the next token.
+const std::byte* Executor::weights_after(const Node& node, std::size_t chunk, unsigned seat) const {
+  const std::size_t chunks = weight_chunks(node).n, n = graph_.nodes.size();
+  if (!team_.is_first_chunk(chunks, chunk + 1)) return first_weights(node, chunk + 1);
+  for (std::size_t i = 1; i < n; ++i) {
+    const Node& other = graph_.nodes[(index_of(node) + i) % n];
+    if (other.matrices.empty() || other.op == Op::Embed) continue;
+    return first_weights(other, team_.first_chunk(weight_chunks(other).n, seat));
+  }
+  return nullptr;
+}
+
+}  // namespace cria
