@@ -12,6 +12,7 @@
 #include "engine/execute/batch_plan.h"
 #include "engine/execute/fetch_choice.h"
 #include "engine/execute/graph_parts.h"
+#include "engine/execute/row_chunks.h"
 #include "engine/execute/team.h"
 #include "engine/execute/work_memory.h"
 #include "engine/graph/graph.h"
@@ -115,11 +116,6 @@ class Executor {
     }
   };
 
-  /// How the rows or heads of a node are divided: into n chunks of step.
-  struct WeightChunks {
-    std::size_t n, step;
-  };
-
   /// How an attention node is divided in a batch: blocks of tokens, each by groups of heads, each by segments of keys.
   struct AttentionChunks {
     AttentionJob shared{};
@@ -186,7 +182,7 @@ class Executor {
     return work_.scratch + seat * work_.scratch_stride;
   }
   [[nodiscard]] std::size_t rows_per_chunk(std::size_t rows) const;
-  [[nodiscard]] WeightChunks weight_chunks(const Node& node) const;
+  [[nodiscard]] RowChunks weight_chunks(const Node& node) const;
   [[nodiscard]] const std::byte* first_weights(const Node& node, std::size_t chunk) const;
   [[nodiscard]] const std::byte* weights_after(const Node& node, std::size_t chunk, unsigned seat) const;
   [[nodiscard]] std::size_t first_row(ValueId value) const {

@@ -185,10 +185,10 @@ void Executor::experts_up(const Node& node, std::size_t expert, std::size_t row_
 // A chunk is some rows for all tokens and all their experts, in ascending order.
 void Executor::experts_down(const Node& node) {
   const UnitRange own = part_of(node).own;
-  const WeightChunks chunks = weight_chunks(node);
-  team_.run(chunks.n, [&](std::size_t chunk, unsigned seat) {
-    const std::size_t begin = own.begin + chunk * chunks.step, end = std::min(own.end, begin + chunks.step);
-    experts_down(node, begin, end, seat, weights_after(node, chunk, seat));
+  const RowChunks chunks = weight_chunks(node);
+  team_.run(chunks.size(), [&](std::size_t chunk, unsigned seat) {
+    const auto [begin, end] = chunks[chunk];
+    experts_down(node, own.begin + begin, own.begin + end, seat, weights_after(node, chunk, seat));
   });
   if (complete(node)) quantize_all(node);
 }

@@ -213,7 +213,7 @@ void Executor::heads(const Node& node) {
       kernels_.clamp(work_[value].row(token) + head * dim, spec.clamp, dim);
   };
   lay_out(node);
-  team_.run(weight_chunks(node).n, [&](std::size_t chunk, unsigned seat) {
+  team_.run(weight_chunks(node).size(), [&](std::size_t chunk, unsigned seat) {
     const std::byte* const after = weights_after(node, chunk, seat);
     if (chunk >= kv.size()) {
       const std::size_t head = own.begin + chunk - kv.size();
@@ -248,10 +248,10 @@ void Executor::matmul(const Node& node) {
   const std::size_t first = first_row(node.out);
   const float* const residual = node.residual ? out.row(first) : nullptr;
   const UnitRange own = part_of(node).own;
-  const WeightChunks chunks = weight_chunks(node);
+  const RowChunks chunks = weight_chunks(node);
   lay_out(node);
-  team_.run(chunks.n, [&](std::size_t chunk, unsigned seat) {
-    const std::size_t begin = own.begin + chunk * chunks.step, end = std::min(own.end, begin + chunks.step);
+  team_.run(chunks.size(), [&](std::size_t chunk, unsigned seat) {
+    const std::size_t begin = own.begin + chunks[chunk].begin, end = own.begin + chunks[chunk].end;
     multiply(m, node.in, node.out, residual, begin, end, seat, weights_after(node, chunk, seat));
     for (std::size_t i = 0; i < count() && (node.scale != 1 || node.softcap != 0); ++i) {
       float* const row = out.row(first + i) + begin;
@@ -288,11 +288,11 @@ void Executor::feed_forward(const Node& node) {
   constexpr std::size_t kBlock = 256;
   const NodePart& part = part_of(node);
   const std::size_t rows = work_[node.out].width;
-  const WeightChunks chunks = weight_chunks(node);
+  const RowChunks chunks = weight_chunks(node);
   lay_out(node);
-  team_.run(chunks.n, [&](std::size_t chunk, unsigned seat) {
-    const std::size_t chunk_begin = part.own.begin + chunk * chunks.step;
-    const std::size_t chunk_end = std::min(part.own.end, chunk_begin + chunks.step);
+  team_.run(chunks.size(), [&](std::size_t chunk, unsigned seat) {
+    const std::size_t chunk_begin = part.own.begin + chunks[chunk].begin;
+    const std::size_t chunk_end = part.own.begin + chunks[chunk].end;
     for (std::size_t begin = chunk_begin, end = begin; begin < chunk_end; begin = end) {
       end = count() > kFewTokens ? std::min(chunk_end, (begin / kBlock + 1) * kBlock) : chunk_end;
       feed_forward(node, begin, end, seat,
