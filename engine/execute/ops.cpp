@@ -204,7 +204,7 @@ void Executor::prepare_head(const Node& node, ValueId value, const std::optional
 // computed itself.
 void Executor::heads(const Node& node) {
   const HeadsSpec& spec = node.heads;
-  const auto [q, k, v] = node.projections();
+  const Node::Projections of = node.projections();
   const UnitRange own = part_of(node).own, kv = parts_.kv_heads(node);
   const auto project = [&](const Matrix* m, ValueId value, std::size_t head, std::size_t dim, unsigned seat,
                            const std::byte* after) {
@@ -217,19 +217,19 @@ void Executor::heads(const Node& node) {
     const std::byte* const after = weights_after(node, chunk, seat);
     if (chunk >= kv.size()) {
       const std::size_t head = own.begin + chunk - kv.size();
-      project(q, spec.q, head, spec.dim_k, seat, after);
+      project(of.q, spec.q, head, spec.dim_k, seat, after);
       prepare_head(node, spec.q, spec.q_norm, head, spec.dim_k, true);
       return;
     }
     const std::size_t head = kv.begin + chunk;
-    project(k, spec.k, head, spec.dim_k, seat, v != nullptr ? v->row(head * spec.dim_v) : after);
+    project(of.k, spec.k, head, spec.dim_k, seat, of.v != nullptr ? of.v->row(head * spec.dim_v) : after);
     if (spec.v != kNoValue) {
       if (spec.v_from_k) {
         for (std::size_t token = begin_; token < end_; ++token)
           std::copy_n(work_[spec.k].row(token) + head * spec.dim_k, spec.dim_v,
                       work_[spec.v].row(token) + head * spec.dim_v);
       } else {
-        project(v, spec.v, head, spec.dim_v, seat, after);
+        project(of.v, spec.v, head, spec.dim_v, seat, after);
       }
       for (std::size_t token = begin_; spec.v_norm && token < end_; ++token) {
         float* const row = work_[spec.v].row(token) + head * spec.dim_v;
