@@ -27,10 +27,11 @@ template <DType type, int T>
 CRIA_FLATTEN void few_at_once(const MatMulJob& job, std::size_t row_begin, std::size_t row_end,
                               const FewToken* tokens) {
   using Decoder = FewDecoder<type>;
+  const std::byte* const end = job.weights + row_end * job.row_bytes;
   for (std::size_t r = row_begin; r < row_end; r += kFewRows) {
     const std::size_t n_rows = std::min(kFewRows, row_end - r);
     const typename Decoder::Rows rows(job, r, n_rows);
-    const std::byte* far = fetched_beside(rows.at[0], kFewRows * job.row_bytes);
+    const std::byte* far = fetched_beside(rows.at[0], kFewRows * job.row_bytes, end, job.next);
     std::size_t offset = kHeaderBytes<type>;
     __m512 total[1][T];
     unroll<T>([&](auto t) CRIA_INLINE { total[0][t] = _mm512_setzero_ps(); });
@@ -61,7 +62,7 @@ class FewByPanels {
 
   void run(std::size_t row_begin, std::size_t row_end) {
     for (std::size_t r = row_begin; r < row_end; r += kFewPanelRows)
-      together(r, std::min(kFewPanelRows, row_end - r));
+      together(r, std::min(kFewPanelRows, row_end - r), job_.weights + row_end * job_.row_bytes);
   }
 
  private:
@@ -70,10 +71,11 @@ class FewByPanels {
     const std::size_t first = panel * kFewRows < n ? panel * kFewRows : 0;
     return Rows(job_, row + first, std::min(kFewRows, n - first));
   }
-  CRIA_FLATTEN void together(std::size_t row, std::size_t n_rows) {
+  /// `end`: of all rows.
+  CRIA_FLATTEN void together(std::size_t row, std::size_t n_rows, const std::byte* end) {
     const Rows rows[kFewPanels] = {rows_of(0, row, n_rows), rows_of(1, row, n_rows)};
     const std::size_t n = job_.x->n_tokens;
-    const std::byte* far = fetched_beside(rows[0].at[0], kFewPanelRows * job_.row_bytes);
+    const std::byte* far = fetched_beside(rows[0].at[0], kFewPanelRows * job_.row_bytes, end, job_.next);
     std::memset(acc_, 0, n * sizeof acc_[0]);
     for (std::size_t k = 0; k < job_.cols; k += kGemmCols, far += kPanelBytes * kFewPanelRows) {
       const std::size_t cols = std::min(kGemmCols, job_.cols - k),

@@ -49,6 +49,7 @@ class FloatRows : FloatJob {
 
   void run(std::size_t begin, std::size_t end) {
     const std::size_t n = job_.x->n_tokens;
+    end_row_ = end;
     if (n == 1) return direct<kOne>(begin, end);
     if constexpr (kTokensAtOnce.most != 0) {
       if (kTokensAtOnce.has(n)) return direct<kAtOnce>(begin, end);
@@ -136,7 +137,8 @@ class FloatRows : FloatJob {
     const auto x = [&](std::size_t j) { return tokens + j * x_stride + k; };
     constexpr std::size_t kStep = Rows * kFloatLanes * stored_bytes(type), kNear = 1024;
     [[maybe_unused]] const std::byte* ahead =
-        fetched_beside(weights, Rows * row_bytes) + Rows * first * stored_bytes(type);
+        fetched_beside(weights, Rows * row_bytes, job_.weights + end_row_ * job_.row_bytes, job_.next) +
+        Rows * first * stored_bytes(type);
     [[maybe_unused]] std::size_t wait = fetches.block;
     for (; k + kFloatLanes <= end; k += kFloatLanes) {
       if constexpr (Tokens > Block::kStreamTokens) {
@@ -180,6 +182,7 @@ class FloatRows : FloatJob {
 
   float* saved_;
   std::size_t first_token_ = 0, end_token_;  ///< of the wave
+  std::size_t end_row_ = 0;                  ///< of all that run() multiplies
   std::size_t apart_ = 1;                    ///< rows between those that direct_rows() takes together
 };
 
