@@ -25,17 +25,22 @@ function(cria_room name)
   target_compile_features(cria_${name} PUBLIC cxx_std_20)
 endfunction()
 
-# Files that begin with the same heavy headers (CLI11, JSON, oneTBB, GoogleTest) are compiled several at a time: a third of the time.
-# So names in anonymous namespaces are unique within such a target. CRIA_UNITY=OFF: each file alone, as clang-tidy wants it.
+# Files that begin with the same heavy headers (CLI11, JSON, oneTBB, GoogleTest) are compiled several at a time, 12 or as many as said:
+# a third of the time. So names in anonymous namespaces are unique within such a target. CRIA_UNITY=OFF: each file alone, as clang-tidy
+# wants it.
 option(CRIA_UNITY "Compile files several at a time, but for kernels and benchmarks" ON)
 function(cria_unity target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${CRIA_UNITY} UNITY_BUILD_BATCH_SIZE 12)
+  set(files 12 ${ARGN})
+  list(GET files -1 files)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${CRIA_UNITY} UNITY_BUILD_BATCH_SIZE ${files})
 endfunction()
 
-# cria_cold(TARGET): the target's own speed matters little, what it spends its time on is the rooms; so it is compiled quickly.
-# With sanitizers -O0 takes half the time of -O1.
+# cria_cold(TARGET [-O0]): the target's own speed matters little, what it spends its time on is the rooms; so it is compiled quickly,
+# at -O1 or the level said. With sanitizers -O0 takes half the time of -O1.
 function(cria_cold target)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  set(level -O1 ${ARGN})
+  list(GET level -1 level)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:${level}>)
   if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=address" AND NOT CRIA_FUZZ)
     target_compile_options(${target} PRIVATE -O0)
   endif()
@@ -48,8 +53,8 @@ function(cria_test name)
   target_link_libraries(${name} PRIVATE cria_flags ${arg_LIBS} GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE CRIA_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data"
                                              CRIA_DATA="${PROJECT_SOURCE_DIR}/data")
-  cria_unity(${name})
-  cria_cold(${name})
+  cria_unity(${name} 24)
+  cria_cold(${name} -O0)
   set(limit 300)
   if(CMAKE_CXX_FLAGS MATCHES "-fsanitize")
     set(limit 1500)  # everything is tens of times slower

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "tokenizer/chat/text_ends.h"
 #include "tools/terminal/terminal.h"
 #include "tools/terminal/width.h"
 #include "tools/terminal/word_wrap.h"
@@ -15,20 +16,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kBlanks = " \t\r\n";
-
 struct ChatCommand {
   std::string_view name, argument, help;
   void (*run)(ChatState& state, const std::string& argument);
 };
 
-std::string trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(kBlanks);
-  if (begin == std::string_view::npos) return "";
-  return std::string(text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin));
-}
+std::string trimmed(std::string_view text) { return std::string(without_spaces(text)); }
 
-std::string first_word(const std::string& text) { return text.substr(0, text.find_first_of(kBlanks)); }
+std::string first_word(const std::string& text) { return text.substr(0, text.find_first_of(kTextSpace)); }
 
 /// "~/talk.json" as shells understand it.
 std::string with_home(const std::string& path) {

@@ -39,22 +39,22 @@ struct Speed {
 
 /// Evaluates all windows, with progress; keeps the state file up to date.
 Speed evaluate(ImportanceRun& run, const ImatrixCommand& options) {
-  using Clock = std::chrono::steady_clock;
+  using Steady = std::chrono::steady_clock;
   const std::atomic<bool>& interrupted = catch_interrupts();
   if (!options.state.empty() && std::filesystem::exists(options.state)) run.load(options.state);
   const std::size_t before = run.done(), window = options.windows.window;
   if (before > 0) print_line(resumed_text(options.state, before, run.windows()));
   Progress progress("importance", "tokens", (run.windows() - before) * window);
-  const auto start = Clock::now();
+  const auto start = Steady::now();
   auto saved = start;
   const auto on_batch = [&](std::size_t evaluated) {
     progress.update((run.done() - before) * window + evaluated);
     return !interrupted;
   };
   while (run.next(on_batch)) {
-    if (options.state.empty() || Clock::now() - saved < std::chrono::seconds(2)) continue;
+    if (options.state.empty() || Steady::now() - saved < std::chrono::seconds(2)) continue;
     run.save(options.state);
-    saved = Clock::now();
+    saved = Steady::now();
   }
   if (!options.state.empty()) run.save(options.state);
   if (interrupted) {
@@ -62,7 +62,7 @@ Speed evaluate(ImportanceRun& run, const ImatrixCommand& options) {
     print_line(stopped_text(options.state, run.done(), run.windows()));
     throw Interrupted();
   }
-  return {(run.done() - before) * window, std::chrono::duration<double>(Clock::now() - start).count()};
+  return {(run.done() - before) * window, std::chrono::duration<double>(Steady::now() - start).count()};
 }
 
 ImportanceMatrix measure(ImatrixCommand options, Speed& speed) {

@@ -7,6 +7,7 @@
 
 #include "engine/model.h"
 #include "model/error.h"
+#include "tokenizer/chat/text_ends.h"
 #include "tools/commands/commands.h"
 #include "tools/options/chat_template.h"
 #include "tools/options/command_line.h"
@@ -35,12 +36,6 @@ std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(std::llround(seconds * 1000));
 }
 
-std::string without_blanks(const std::string& text) {
-  constexpr const char* kBlanks = " \t\r\n";
-  const std::size_t first = text.find_first_not_of(kBlanks);
-  return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(kBlanks) + 1 - first);
-}
-
 /// Keys of a file, one a line. Their texts stand in no error.
 std::vector<std::string> read_keys(const std::string& path) {
   std::ifstream in(path);
@@ -49,7 +44,7 @@ std::vector<std::string> read_keys(const std::string& path) {
   std::size_t number = 0;
   for (std::string line; std::getline(in, line);) {
     ++number;
-    line = without_blanks(line);
+    line = std::string(without_spaces(line));
     if (line.empty()) continue;
     if (!serve::is_api_key(line))
       throw Error(path, "expected a key of visible characters without blanks",

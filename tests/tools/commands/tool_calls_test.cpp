@@ -10,7 +10,7 @@
 namespace cria::test {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 
 const std::string kCallingTemplate =
     "{% for m in messages %}{{ '<|im_start|>' ~ m.role ~ ' ' ~ m.content ~ '<|im_end|>' }}{% endfor %}"
@@ -40,28 +40,28 @@ class ToolCalls : public testing::Test {
 TEST_F(ToolCalls, JsonHasThemAsOpenAi) {
   const Result result = run({"--tools", tools_, "--json"});
   ASSERT_EQ(result.code, 0) << result.err;
-  const json all = json::parse(result.out);
+  const Json all = Json::parse(result.out);
   EXPECT_EQ(all.at("text"), "I look.");
-  const json& choice = all.at("choices").at(0);
+  const Json& choice = all.at("choices").at(0);
   EXPECT_EQ(choice.at("finish_reason"), "tool_calls");
   EXPECT_EQ(choice.at("message").at("content"), "I look.");
-  const json& call = choice.at("message").at("tool_calls").at(0);
+  const Json& call = choice.at("message").at("tool_calls").at(0);
   EXPECT_EQ(call.at("type"), "function");
   EXPECT_EQ(call.at("function").at("name"), "look");
   EXPECT_EQ(call.at("function").at("arguments"), R"({"x": 1.0})");
   EXPECT_EQ(call.at("id").get<std::string>().size(), 29U);
-  EXPECT_EQ(json::parse(run({"--tools", tools_, "--json"}).out).at("choices"), all.at("choices"))
+  EXPECT_EQ(Json::parse(run({"--tools", tools_, "--json"}).out).at("choices"), all.at("choices"))
       << "ids are the same each time";
 }
 
 TEST_F(ToolCalls, PiecesAndLines) {
   std::istringstream lines(run({"--tools", tools_, "--stream-json"}).out);
   std::string content;
-  json calls = json::array();
+  Json calls = Json::array();
   for (std::string line; std::getline(lines, line);) {
-    const json piece = json::parse(line);
+    const Json piece = Json::parse(line);
     if (piece.at("object") != "chat.completion.chunk") continue;
-    const json& delta = piece.at("choices").at(0).at("delta");
+    const Json& delta = piece.at("choices").at(0).at("delta");
     content += delta.value("content", "");
     if (delta.contains("tool_calls")) calls.push_back(delta.at("tool_calls").at(0));
   }
