@@ -67,18 +67,21 @@ class FloatRows : FloatJob {
   }
 
  private:
-  /// One step of 16 columns; rows are loaded one at a time, which leaves registers for the sums.
-  template <std::size_t Rows, std::size_t Tokens, class LoadRow, class LoadToken>
-  [[gnu::always_inline]] static void multiply_add(LoadRow load_row, LoadToken load_token,
-                                                  Sums<Rows, Tokens>& sums) {
-    V x[Tokens];
+  /// One step of 16 columns, a register of the lanes at a time and rows one at a time, which leaves registers for the sums.
+  template <std::size_t Rows, std::size_t Tokens, class RowAt, class TokenAt>
+  [[gnu::always_inline]] static void multiply_add(RowAt row, TokenAt token, Sums<Rows, Tokens>& sums) {
     CRIA_UNROLL
-    for (std::size_t j = 0; j < Tokens; ++j) x[j] = load_token(j);
-    CRIA_UNROLL
-    for (std::size_t i = 0; i < Rows; ++i) {
-      const V w = load_row(i);
+    for (std::size_t part = 0; part < V::kParts; ++part) {
+      typename V::Batch x[Tokens];
       CRIA_UNROLL
-      for (std::size_t j = 0; j < Tokens; ++j) sums[i][j] = fma(w, x[j], sums[i][j]);
+      for (std::size_t j = 0; j < Tokens; ++j) x[j] = V::Ops::load(token(j) + part * V::Ops::kSize);
+      CRIA_UNROLL
+      for (std::size_t i = 0; i < Rows; ++i) {
+        const typename V::Batch w = V::template load_part_as<type>(row(i), part);
+        CRIA_UNROLL
+        for (std::size_t j = 0; j < Tokens; ++j)
+          sums[i][j].part[part] = V::Ops::fma(w, x[j], sums[i][j].part[part]);
+      }
     }
   }
 
@@ -148,12 +151,16 @@ class FloatRows : FloatJob {
       }
       if constexpr (way.near)
         for (std::size_t i = 0; i < Rows; ++i) __builtin_prefetch(w(i) + kNear, 0, 3);
-      multiply_add([&](std::size_t i) { return V::template load_as<type>(w(i)); },
-                   [&](std::size_t j) { return V::load(x(j)); }, sums);
+      multiply_add(w, x, sums);
     }
     if (const std::size_t tail = end - k; tail > 0) {
-      multiply_add([&](std::size_t i) { return V::template load_partial_as<type>(w(i), tail); },
-                   [&](std::size_t j) { return V::load_partial(x(j), tail); }, sums);
+      CRIA_UNROLL
+      for (std::size_t j = 0; j < Tokens; ++j) {
+        const V right = V::load_partial(x(j), tail);
+        CRIA_UNROLL
+        for (std::size_t i = 0; i < Rows; ++i)
+          sums[i][j] = fma(V::template load_partial_as<type>(w(i), tail), right, sums[i][j]);
+      }
     }
     if (last) return finish<Rows, Tokens>(row, t, sums);
     CRIA_UNROLL

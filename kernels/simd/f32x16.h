@@ -33,11 +33,14 @@ struct F32x16 {
   /// Lane i = the i-th number at p, for any alignment.
   template <Stored type>
   [[gnu::always_inline]] static F32x16 load_as(const std::byte* p) {
-    return each([&](std::size_t i) {
-      const std::byte* q = p + i * Ops::kSize * stored_bytes(type);
-      if constexpr (type == Stored::F32) return Ops::load(reinterpret_cast<const float*>(q));
-      if constexpr (type == Stored::F16) return Ops::load_f16(q);
-    });
+    return each([&](std::size_t i) { return load_part_as<type>(p, i); });
+  }
+  /// Its part i alone.
+  template <Stored type>
+  [[gnu::always_inline]] static Batch load_part_as(const std::byte* p, std::size_t i) {
+    const std::byte* q = p + i * Ops::kSize * stored_bytes(type);
+    if constexpr (type == Stored::F32) return Ops::load(reinterpret_cast<const float*>(q));
+    if constexpr (type == Stored::F16) return Ops::load_f16(q);
   }
   /// The first n < 16 numbers, zeros after them; reads nothing beyond.
   template <Stored type>
