@@ -18,28 +18,9 @@ struct FewestTokens<Avx2, type> {
   static_assert(kBytes || kFew <= kTiledTokens);
 };
 
-namespace {
-
-MatMulKernel matmul(DType type) {
-  MatMulKernel kernel = int_matmul<Avx2>(type);
-  kernel.lay_out = with_dtype(type, [](auto t) -> LayOut {
-    if constexpr (is_integer(Format<t>::kClass)) {
-      using Most = FewestTokens<Avx2, t>;
-      LayOut layout = few_layout<Avx2>(t);
-      layout.from = std::max(layout.from, Most::kGemv + 1);
-      layout.to = Most::kFew;
-      return layout;
-    }
-    return {};
-  });
-  return kernel;
-}
-
-}  // namespace
-
 template <>
 KernelSet kernels_of<Avx2>() noexcept {
-  return make_kernels<Avx2, matmul>();
+  return make_kernels<Avx2, int_matmul_of_few<Avx2>>();
 }
 
 }  // namespace cria

@@ -5,22 +5,33 @@
 
 namespace cria {
 
-/// A few tokens meet AVX2's own kernel where that pays most.
+/// A few tokens meet AVX2's own kernel where that pays: hardly with weights of the full range of a byte, which cost AVX2 most.
+/// (Measured on Zen 5, bench/README.md.)
 template <DType type>
 struct FewestTokens<AvxVnni, type> {
-  static constexpr bool kSuper = Format<type>::kClass == DotClass::Super256;
-  static constexpr std::size_t kGemv = kSuper ? 2 : 8, kFew = kSuper ? 24 : 0;
+  static constexpr bool kSuper = Format<type>::kClass == DotClass::Super256,
+                        kBytes = Format<type>::kTraits.q_max - Format<type>::kTraits.q_min > 127;
+  static constexpr std::size_t kGemv = kSuper   ? 2
+                                       : kBytes ? 8
+                                                : 4,
+                               kFew = kSuper   ? (kBytes ? 8 : 24)
+                                      : kBytes ? 0
+                                               : 16;
 };
 
 template <>
 MatMulFn few_kernel<AvxVnni>(DType type) {
   return few_kernel<Avx2>(type);
 }
+template <>
+LayOut few_layout<AvxVnni>(DType type) {
+  return few_layout<Avx2>(type);
+}
 
 namespace {
 
 MatMulKernel matmul(DType type) {
-  const MatMulKernel kernel = int_matmul<AvxVnni>(type);
+  const MatMulKernel kernel = int_matmul_of_few<AvxVnni>(type);
   return kernel.run != nullptr ? kernel : kernels_of<Avx2>().matmul(type);
 }
 

@@ -2,6 +2,8 @@
 // kernel for those in between; each compiled in a unit of its own (isa/NAME_gemv.cpp, NAME_gemm.cpp, NAME_few.cpp).
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/formats/formats.h"
 #include "kernels/kernels.h"
 #include "kernels/simd/isa.h"
@@ -49,6 +51,25 @@ MatMulKernel int_matmul(DType type) {
     if constexpr (is_integer(kClass)) return {activations_of(kClass), int_product<Isa, t>};
     return {};
   });
+}
+
+/// The same, where a few tokens are laid out once for all rows.
+template <class Isa>
+MatMulKernel int_matmul_of_few(DType type) {
+  MatMulKernel kernel = int_matmul<Isa>(type);
+  kernel.lay_out = with_dtype(type, [](auto t) -> LayOut {
+    if constexpr (is_integer(Format<t>::kClass)) {
+      using Most = FewestTokens<Isa, t>;
+      if constexpr (Most::kFew != 0) {
+        LayOut layout = few_layout<Isa>(t);
+        layout.from = std::max(layout.from, Most::kGemv + 1);
+        layout.to = Most::kFew;
+        return layout;
+      }
+    }
+    return {};
+  });
+  return kernel;
 }
 
 }  // namespace cria
