@@ -16,9 +16,9 @@ namespace cria {
 /// How products of one token fetch the weights that they are going to read. All give the same bits; which one is the fastest
 /// depends on the machine and on the minute, so whoever multiplies tries them (KernelSet::fetches).
 enum class FetchAhead : std::uint8_t {
-  Far,      ///< neighbouring rows in the order of memory, at least 32 KiB ahead
-  Near,     ///< the same, at least 16 KiB ahead
-  Streams,  ///< rows far apart, each the beginning of a long stream, a KiB ahead
+  Far,   ///< neighbouring rows in the order of memory, at least 32 KiB ahead
+  Near,  ///< the same, at least 16 KiB ahead
+  Streams,  ///< rows far apart, each the beginning of a long stream: a KiB ahead, or (AVX2) left to the processor
 };
 
 /// One matrix product out[t][r] = residual[t][r] + Σ_k W[r][k]·x[t][k] over all tokens t of x.

@@ -57,6 +57,8 @@ struct BlockIQ1_M {         // 1.75 bits: d*(2s+1)*(grid ± 1/8), sub-blocks of 
 /// What the codebook types' decoders share.
 template <class Block_>
 struct CodebookFormat : Super256Format<Block_> {
+  static constexpr bool kCodebook = true;
+
  protected:
   /// Value g of a codebook entry, negative where bit g of signs is set.
   static int signed_value(std::uint64_t entry, int g, int signs) {
@@ -181,6 +183,11 @@ struct Format<DType::IQ1_M> : CodebookFormat<BlockIQ1_M> {
     for (unsigned i = 0; i < 4; ++i)
       b.scales[i] = static_cast<std::uint16_t>((b.scales[i] & 0x0FFF) | (bits >> (4 * i) & 0xF) << 12);
   }
+};
+
+template <DType type>
+inline constexpr bool kHasCodebook = requires {
+  Format<type>::kCodebook;
 };
 
 }  // namespace cria

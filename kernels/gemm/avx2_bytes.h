@@ -109,7 +109,7 @@ void bytes_rows_by(const MatMulJob& job, std::size_t row_begin, std::size_t row_
   using Kernel = BytesKernel<type, T>;
   auto* const tokens = reinterpret_cast<BytesTokens<T>*>(scratch);
   Kernel::lay_out(*job.x, tokens);
-  const RowGroups groups(row_begin, row_end, kRowGroup, RowLanes<Avx2>::kLongStreams ? job.row_bytes : 0);
+  const RowGroups groups(row_begin, row_end, kRowGroup, job.row_bytes);
   for (std::size_t group = 0; group < groups.size(); ++group) {
     const auto [r, n_rows, apart] = groups[group];
     const std::byte* rows[kRowGroup];

@@ -21,7 +21,7 @@ namespace cria {
 ///   row(p, r, sum)            fills eight int32 that add up to the integer sum of row r, whose block is at p
 ///   d(), dmin()               of the eight rows
 ///   more()                    optional: what the integer sums of the eight rows lack
-///   kNeighbours               optional: loses by long streams on Zen 3
+///   kNeighbours               optional: never read as streams, by which it loses on Zen 3
 /// and in types with mins one of
 ///   row(p, r, sum, min)       that, and the same of the mins, not shifted
 ///   mins()                    their integer sums
@@ -93,7 +93,7 @@ CRIA_INLINE inline __m256i sum_each(const __m256i (&v)[kRowGroup]) {
 }
 
 /// As a Gemv of one token.
-template <DType type>
+template <DType type, Reading reading>
 class Avx2WideGemv {
   using W = Avx2Wide<type>;
   using Block = typename W::Block;
@@ -102,8 +102,7 @@ class Avx2WideGemv {
 
  public:
   using Lanes = RowLanes<Avx2>;
-  static constexpr bool kNeighbours = requires { W::kNeighbours; };
-  static constexpr Reading kReading = kNeighbours ? Reading::InOrder : Reading::Streams;
+  static constexpr Reading kReading = reading;
 
   static void run(const std::byte* const (&rows)[kRowGroup], const std::byte* ahead, const Activations& x,
                   std::size_t token, __m256 (&acc)[1]) {

@@ -14,14 +14,8 @@
 
 namespace cria {
 
-/// How lanes read the rows of T tokens. Several tokens wait for arithmetic, and weights are fetched meanwhile.
-template <class V, int T>
-constexpr Reading reading_of() {
-  return V::kLongStreams && T == 1 ? Reading::Streams : Reading::InOrder;
-}
-
 /// Walks the blocks of 8 rows for T tokens.
-template <class Isa, DType type, int T, Reading reading = reading_of<RowLanes<Isa>, T>()>
+template <class Isa, DType type, int T, Reading reading = Reading::InOrder>
 class Gemv {
   using V = RowLanes<Isa>;
   using W = LaneType<V, type>;
@@ -252,7 +246,7 @@ struct LanesOfSeveral {
   using Type = Isa;
 };
 
-/// Products of one token for FetchAhead::Streams (isa/NAME_streams.cpp); null: the type's are the same for all. Of sets where
+/// Products of one token for FetchAhead::Streams (isa/NAME_streams.cpp, avx2_gemv.cpp); null: the type's are the same for all. Of sets where
 /// kHasStreams.
 template <class Isa>
 MatMulFn streams_kernel(DType type);
@@ -260,6 +254,12 @@ template <class Isa>
 inline constexpr bool kHasStreams = false;
 template <>
 inline constexpr bool kHasStreams<Avx512> = true;
+
+/// A MatMulFn of one token.
+template <class Kernel>
+void gemv_of_one(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* /*scratch*/) {
+  gemv_tokens<Kernel, 1>(job, row_begin, row_end, 0);
+}
 
 /// A MatMulFn for few tokens: the weights are decoded once for up to four of them.
 template <class Isa, DType type>

@@ -21,17 +21,12 @@ constexpr bool reads_streams() {
   return false;
 }
 
-template <DType type>
-void gemv_streams(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte*) {
-  gemv_tokens<Streams<type>, 1>(job, row_begin, row_end, 0);
-}
-
 }  // namespace
 
 template <>
 MatMulFn streams_kernel<Avx512>(DType type) {
   return with_dtype(type, [](auto t) -> MatMulFn {
-    if constexpr (reads_streams<t>()) return gemv_streams<t>;
+    if constexpr (reads_streams<t>()) return gemv_of_one<Streams<t>>;
     return nullptr;
   });
 }

@@ -39,9 +39,11 @@ MatMulKernel matmul(DType type) {
 
 template <>
 KernelSet kernels_of<AvxVnni>() noexcept {
+  static constexpr FetchAhead kFetches[] = {FetchAhead::Far, FetchAhead::Near};
   KernelSet set = kernels_of<Avx2>();
   set.isa = AvxVnni::name;
   set.matmul = matmul;
+  set.fetches = kFetches;
   set.int8_peak = int8_peak<AvxVnni>;
   return set;
 }

@@ -9,6 +9,18 @@ struct OneToken<AvxVnni, type> {
   using Type = Gemv<AvxVnni, type, 1>;
 };
 
-template MatMulFn gemv_kernel<AvxVnni>(DType type);
+extern template MatMulFn gemv_kernel<Avx2>(DType type);
+
+/// Code books wait for their look-ups, of which AVX2's own kernels need the fewest instructions.
+template <>
+MatMulFn gemv_kernel<AvxVnni>(DType type) {
+  return with_dtype(type, [](auto t) -> MatMulFn {
+    if constexpr (kHasCodebook<t>)
+      return gemv_kernel<Avx2>(t);
+    else if constexpr (is_integer(Format<t>::kClass))
+      return gemv<AvxVnni, t>;
+    return nullptr;
+  });
+}
 
 }  // namespace cria

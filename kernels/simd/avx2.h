@@ -91,7 +91,6 @@ struct TwoRows : EightRows<Isa> {
   }
   /// Activations take a sign as cheaply as weights do, and magnitudes need no zero.
   static constexpr bool kNegates = true;
-  static constexpr bool kLongStreams = std::is_same_v<Isa, Avx2>;  ///< measured on Zen 3 (bench/README.md)
   static Vec negate(Vec a, Vec negative) { return sub8(bit_xor(a, negative), negative); }
   /// How many of a, b are less than v, all signed bytes.
   static Vec count_less(Vec v, Vec a, Vec b) {

@@ -117,7 +117,7 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
     return t;
   }();
   /// Codebooks of up to 1,024 entries are looked up by permuting their codes, see look_up() in lanes/iq.h (gemv/wide_codes.h: 2,048).
-  static constexpr bool kPermutes = true, kNegates = false, kLongStreams = false;
+  static constexpr bool kPermutes = true, kNegates = false;
   /// The codes of N vectors of indices, two bytes each.
   template <class Book, std::size_t N>
   struct CodesOf {

@@ -27,8 +27,7 @@ struct RowLanes<Avx512Parts<n>> {
   static constexpr std::size_t kLanes = n * One::kLanes, kPacks = 1;
   static constexpr int kRowsOfPart = n == 2 ? 1 : 8;  ///< between the pointers of two parts
   static constexpr int kBias = One::kBias;
-  static constexpr bool kPermutes = One::kPermutes, kNegates = One::kNegates,
-                        kLongStreams = One::kLongStreams;
+  static constexpr bool kPermutes = One::kPermutes, kNegates = One::kNegates;
 
   template <class F>
   CRIA_INLINE static Vec each(F f) {

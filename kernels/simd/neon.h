@@ -98,7 +98,7 @@ struct RowLanes<Neon> {
     return bit_or(bit_or(part(bits, 0x7F), part(vshlq_n_u32(bits, 1), 0x7F00)),
                   bit_or(part(vshlq_n_u32(bits, 2), 0x7F0000), part(vshlq_n_u32(bits, 3), 0x7F000000)));
   }
-  static constexpr bool kPermutes = false, kNegates = false, kLongStreams = false;
+  static constexpr bool kPermutes = false, kNegates = false;
   /// Sixteen-bit indices.
   class Indices {
    public:
