@@ -20,7 +20,7 @@ struct FewestTokens<Avx2, type> {
 
 template <>
 KernelSet kernels_of<Avx2>() noexcept {
-  static constexpr FetchAhead kFetches[] = {FetchAhead::Streams, FetchAhead::Far, FetchAhead::Near};
+  static constexpr FetchAhead kFetches[] = {FetchAhead::Streams, FetchAhead::Far};
   KernelSet set = make_kernels<Avx2, int_matmul_of_few<Avx2>>();
   set.fetches = kFetches;
   return set;
