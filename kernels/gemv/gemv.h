@@ -246,8 +246,8 @@ struct LanesOfSeveral {
   using Type = Isa;
 };
 
-/// Products of one token for FetchAhead::Streams (isa/NAME_streams.cpp, avx2_gemv.cpp); null: the type's are the same for all. Of sets where
-/// kHasStreams.
+/// Products of one token for FetchAhead::Streams (isa/NAME_streams.cpp, avx2_gemv.cpp); null: the type's are the same for
+/// all. Of sets where kHasStreams.
 template <class Isa>
 MatMulFn streams_kernel(DType type);
 template <class Isa>
