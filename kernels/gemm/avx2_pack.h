@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/gemm/avx2.h"
-#include "kernels/gemm/avx2_columns.h"
+#include "kernels/gemm/columns256.h"
 #include "kernels/gemm/pack.h"
 #include "kernels/gemv/fetch_ahead.h"
 #include "kernels/simd/avx2.h"
@@ -46,8 +46,8 @@ requires(!LaneType<RowLanes<Avx2>, type>::kFull) class PanelPacker<Avx2, type> {
     for (const std::byte* row : rows) fetch_near<kBytes>(row + offset);
     if constexpr (W::kSuper) pack_scales(rows, offset, lane, panel);
     auto* const to = panel.q[0] + b * kBlockValues / 4;
-    decode_columns<type>(rows, offset, far,
-                         [&](std::size_t k, Vec v) CRIA_INLINE { Kernel::store(to[k][lane], v); });
+    decode_columns<Avx2, type>(rows, offset, far,
+                               [&](std::size_t k, Vec v) CRIA_INLINE { Kernel::store(to[k][lane], v); });
     typename V::Float8 d[kGroups];
     block_scales<V, W>(rows, offset, d);
     for (std::size_t i = 0; i < kGroups; ++i) V::store(panel.d[b * kGroups + i] + lane, d[i]);
@@ -63,15 +63,16 @@ requires(!LaneType<RowLanes<Avx2>, type>::kFull) class PanelPacker<Avx2, type> {
                                       std::size_t lane, Panel& panel) {
     if constexpr (W::kScales != 0) {
       Vec scale[kVecs][V::kPacks];
-      words_of_rows([&](std::size_t k, Vec(&s)[kVecs]) CRIA_INLINE { W::scales(rows + k, offset, s); },
-                    scale);
+      words_of_rows<Avx2>([&](std::size_t k, Vec(&s)[kVecs]) CRIA_INLINE { W::scales(rows + k, offset, s); },
+                          scale);
       for (int v = 0; v < kVecs; ++v) {
         for (int c = 0; c < 4; ++c) Kernel::store_scales(panel, 4 * v + c, lane, scale[v][c]);
       }
     }
     if constexpr (kTraits.has_min) {
       Vec min[kVecs][V::kPacks];
-      words_of_rows([&](std::size_t k, Vec(&m)[kVecs]) CRIA_INLINE { W::mins(rows + k, offset, m); }, min);
+      words_of_rows<Avx2>([&](std::size_t k, Vec(&m)[kVecs]) CRIA_INLINE { W::mins(rows + k, offset, m); },
+                          min);
       for (int v = 0; v < kVecs; ++v)
         for (int c = 0; c < 4; ++c)
           Kernel::template store_mins<W::kScales>(panel, 4 * v + c, lane, min[v][c]);

@@ -4,7 +4,7 @@
 #include <immintrin.h>
 
 #include "kernels/formats/formats.h"
-#include "kernels/gemm/avx2_columns.h"
+#include "kernels/gemm/columns256.h"
 #include "kernels/gemm/words_tokens.h"
 #include "kernels/lanes/lanes.h"
 
@@ -64,14 +64,15 @@ class WordsPacker {
       Transpose256<Avx2>::store(panel.words[k][0] + lane, even);
       Transpose256<Avx2>::store(panel.words[k][1] + lane, odd);
     };
-    decode_columns<type>(rows, offset, far,
-                         [&](std::size_t k, Vec w) CRIA_INLINE { put(w, k / 8, first + k); });
+    decode_columns<Avx2, type>(rows, offset, far,
+                               [&](std::size_t k, Vec w) CRIA_INLINE { put(w, k / 8, first + k); });
     return own;
   }
   /// Each scale of the eight rows times 256, twice.
   CRIA_INLINE static void scales(const Rows& rows, std::size_t offset, Vec (&out)[8]) {
     Vec scale[1][4];
-    words_of_rows([&](std::size_t k, Vec(&s)[1]) CRIA_INLINE { W::scales(rows + k, offset, s); }, scale);
+    words_of_rows<Avx2>([&](std::size_t k, Vec(&s)[1]) CRIA_INLINE { W::scales(rows + k, offset, s); },
+                        scale);
     for (int c = 0; c < 4; ++c) {
       const Vec v = V::template shl16<8>(scale[0][c]);
       out[2 * c] = _mm256_blend_epi16(v, _mm256_slli_epi32(v, 16), 0xAA);

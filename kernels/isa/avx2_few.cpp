@@ -1,7 +1,8 @@
 // The products of integer types with a few tokens on avx2.
-#include "kernels/gemm/avx2_few.h"
 #include "kernels/gemm/avx2_bytes.h"
+#include "kernels/gemm/avx2_dots.h"
 #include "kernels/gemm/avx2_words.h"
+#include "kernels/gemm/few256.h"
 #include "kernels/matmul/integers.h"
 
 namespace cria {
@@ -19,7 +20,7 @@ void bytes_or_words(const MatMulJob& job, std::size_t row_begin, std::size_t row
   if (job.x->n_tokens >= kFewestForWords<type>)
     words_rows<type>(job, row_begin, row_end, scratch);
   else if constexpr (kSuper)
-    few_rows<type>(job, row_begin, row_end, scratch);
+    few_rows<Avx2, type>(job, row_begin, row_end, scratch);
   else
     bytes_rows<type>(job, row_begin, row_end, scratch);
 }
@@ -31,7 +32,7 @@ MatMulFn few_kernel<Avx2>(DType type) {
   return with_dtype(type, [](auto t) -> MatMulFn {
     if constexpr (is_integer(Format<t>::kClass)) {
       if constexpr (LaneType<RowLanes<Avx2>, t>::kFull) return bytes_or_words<t>;
-      return few_rows<t>;
+      return few_rows<Avx2, t>;
     }
     return nullptr;
   });
@@ -44,7 +45,7 @@ LayOut few_layout<Avx2>(DType type) {
       if constexpr (LaneType<RowLanes<Avx2>, t>::kFull)
         return {lay_out_words<WordsRows<t>::kGroups>, words_tokens_bytes, kFewestForWords<t>};
       else
-        return {lay_out_tiles<RowPacker<t>::kShape>, token_tiles_bytes};
+        return {lay_out_tiles<RowPacker<Avx2, t>::kShape>, token_tiles_bytes};
     }
     return {};
   });

@@ -1,4 +1,4 @@
-// Products of a few tokens on AVX2, of which a GEMV would decode the weights more than once and a GEMM would pad:
+// Products of a few tokens on AVX2 and AVX-VNNI, of which a GEMV would decode the weights more than once and a GEMM would pad:
 // sixteen rows at a time, walked along like those of a GEMV so that memory is read in order, and decoded into a panel that
 // stays in the first-level cache.
 #pragma once
@@ -8,8 +8,8 @@
 #include <cstring>
 
 #include "kernels/formats/formats.h"
-#include "kernels/gemm/avx2.h"
-#include "kernels/gemm/avx2_columns.h"
+#include "kernels/gemm/columns256.h"
+#include "kernels/gemm/tile_layout.h"
 #include "kernels/gemm/tile_products.h"
 #include "kernels/gemv/fetch_ahead.h"
 #include "kernels/kernels.h"
@@ -19,23 +19,35 @@
 namespace cria {
 
 /// Decodes eight rows into half of a panel.
-template <DType type>
+template <class Isa, DType type>
 class RowPacker {
-  using V = RowLanes<Avx2>;
+  using V = RowLanes<Isa>;
   using W = LaneType<V, type>;
   using Vec = typename V::Vec;
-  using Kernel = GemmKernel<Avx2>;
+  using Transpose = Transpose256<Isa>;
   static constexpr DecodeTraits kTraits = Format<type>::kTraits;
   static constexpr int kVecs = W::kScales == 16 ? 2 : 1;  ///< of scales
 
+  static constexpr bool kInFours = requires { &Dot256<Isa>::bytes; };
+  static constexpr int kMost = std::max(int{W::kZero}, W::kMax - W::kZero);  ///< of a weight
+
   static constexpr FewRowsShape shape() {
-    FewRowsShape s = {
-        static_cast<int>(Format<type>::kGroupValues),    W::kFull, W::kZero, false, 1, W::kScales,
-        kTraits.has_min ? W::kSuper ? W::kScales : 1 : 0};
+    FewRowsShape s = {static_cast<int>(Format<type>::kGroupValues),
+                      W::kFull ? TileSums::Full : TileSums::Words,
+                      W::kZero,
+                      false,
+                      1,
+                      W::kScales,
+                      kTraits.has_min ? W::kSuper ? W::kScales : 1 : 0};
+    if (kInFours) {
+      s.sums = 4 * s.steps() * 127 * kMost <= 32767 ? TileSums::Shorts : TileSums::Dwords;
+      s.centred = W::kZero != 0;
+      return s;
+    }
     const auto fit = [](int max) { return static_cast<int>(std::bit_floor(32767U / (2 * 127U * max))); };
     if (W::kFull) return s;
     s.run = fit(W::kMax);
-    const int centred = fit(std::max(int{W::kZero}, W::kMax - W::kZero));
+    const int centred = fit(kMost);
     if (W::kZero != 0 && (centred >= s.steps() || centred > s.run)) s.centred = true, s.run = centred;
     return s;
   }
@@ -44,7 +56,7 @@ class RowPacker {
   static constexpr std::size_t kBytes = W::kBytes, kBlockValues = Format<type>::kBlockValues;
   static constexpr std::size_t kGroups = kBlockValues / Format<type>::kGroupValues;  ///< of a block
   static constexpr FewRowsShape kShape = shape();
-  static_assert(W::kFull || 2 * W::kMax * 127 <= 32767);
+  static_assert(kInFours || W::kFull || 2 * W::kMax * 127 <= 32767);
   static_assert(kShape.zero == 0 || kShape.centred || kShape.pairs() != 0);
   static_assert(kShape.zero == 0 || kShape.centred || kShape.mins == 0);
 
@@ -53,8 +65,8 @@ class RowPacker {
   CRIA_FLATTEN static void pack(const std::byte* const (&rows)[kRowGroup], std::size_t offset, std::size_t b,
                                 std::size_t lane, const std::byte* far, RowPanel& panel) {
     auto* const to = panel.q + b * kBlockValues / 4;
-    decode_columns<type>(rows, offset, far,
-                         [&](std::size_t k, Vec v) CRIA_INLINE { Kernel::store(to[k][lane], v); });
+    decode_columns<Isa, type>(rows, offset, far,
+                              [&](std::size_t k, Vec v) CRIA_INLINE { Transpose::store(to[k][lane], v); });
     for (const std::byte* row : rows) fetch_near<kBytes>(row + offset);
     if constexpr (W::kSuper) pack_scales(rows, offset, lane, panel);
     typename V::Float8 d[kGroups];
@@ -73,31 +85,31 @@ class RowPacker {
                                       std::size_t lane, RowPanel& panel) {
     if constexpr (W::kScales != 0) {
       Vec scale[kVecs][V::kPacks];
-      words_of_rows([&](std::size_t k, Vec(&s)[kVecs]) CRIA_INLINE { W::scales(rows + k, offset, s); },
-                    scale);
+      words_of_rows<Isa>([&](std::size_t k, Vec(&s)[kVecs]) CRIA_INLINE { W::scales(rows + k, offset, s); },
+                         scale);
       for (int v = 0; v < kVecs; ++v)
         for (int c = 0; c < 4; ++c) {
           const Vec pair = scale[v][c];
-          Kernel::store(panel.scale[8 * v + 2 * c] + lane,
-                        _mm256_blend_epi16(pair, _mm256_slli_epi32(pair, 16), 0xAA));
-          Kernel::store(panel.scale[8 * v + 2 * c + 1] + lane,
-                        _mm256_blend_epi16(_mm256_srli_epi32(pair, 16), pair, 0xAA));
+          TileDots<kShape, 1>::put_scales(pair, panel.scale[8 * v + 2 * c] + lane,
+                                          panel.scale[8 * v + 2 * c + 1] + lane);
           if constexpr (kShape.pairs() != 0 && kShape.mins == 0)
-            Kernel::store(panel.pairs[4 * v + c] + lane, V::mul16(pair, V::splat16(kShape.zero)));
+            Transpose::store(panel.pairs[4 * v + c] + lane, V::mul16(pair, V::splat16(kShape.zero)));
         }
     }
     if constexpr (kTraits.has_min) {
       Vec min[kVecs][V::kPacks];
-      words_of_rows([&](std::size_t k, Vec(&m)[kVecs]) CRIA_INLINE { W::mins(rows + k, offset, m); }, min);
+      words_of_rows<Isa>([&](std::size_t k, Vec(&m)[kVecs]) CRIA_INLINE { W::mins(rows + k, offset, m); },
+                         min);
       for (int v = 0; v < kVecs; ++v)
-        for (int c = 0; c < 4; ++c) Kernel::store(panel.pairs[4 * v + c] + lane, min[v][c]);
+        for (int c = 0; c < 4; ++c) Transpose::store(panel.pairs[4 * v + c] + lane, min[v][c]);
     }
   }
 };
 
 /// Up to sixteen rows' products with the tokens of a tile, of which `first` is the first.
-inline void put_tile(const MatMulJob& job, std::size_t row, std::size_t n_rows, std::size_t first,
-                     std::size_t n_tokens, const float (*acc)[kPanelRows]) {
+template <class Isa>
+void put_tile(const MatMulJob& job, std::size_t row, std::size_t n_rows, std::size_t first,
+              std::size_t n_tokens, const float (*acc)[kPanelRows]) {
   for (std::size_t t = 0; t < n_tokens; ++t) {
     const std::size_t at = (first + t) * job.out_stride + row;
     for (std::size_t r = 0; r < n_rows; ++r)
@@ -106,9 +118,9 @@ inline void put_tile(const MatMulJob& job, std::size_t row, std::size_t n_rows, 
 }
 
 /// A MatMulFn for up to kTiledTokens tokens.
-template <DType type>
+template <class Isa, DType type>
 void few_rows(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
-  using Packer = RowPacker<type>;
+  using Packer = RowPacker<Isa, type>;
   constexpr FewRowsShape kShape = Packer::kShape;
   constexpr std::size_t kBlockValues = Packer::kBlockValues, kBytes = Packer::kBytes;
   constexpr auto& kernels = kTileProducts<kShape>;
@@ -138,7 +150,7 @@ void few_rows(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, 
         kernels[first(i + 1) - first(i) - 1](panel, x[i], cols / kShape.group, acc[i]);
     }
     for (std::size_t i = 0; i < n_tiles; ++i)
-      put_tile(job, r, n_rows, first(i), first(i + 1) - first(i), acc[i]);
+      put_tile<Isa>(job, r, n_rows, first(i), first(i + 1) - first(i), acc[i]);
   }
 }
 

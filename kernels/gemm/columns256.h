@@ -1,25 +1,27 @@
-// Eight rows in lanes by transposition: what AVX2 packs panels by.
+// Eight rows in lanes by transposition: what AVX2 and AVX-VNNI pack panels by. Templates by instruction set, so that each unit
+// has its own copy, compiled with its own flags.
 #pragma once
 
 #include "kernels/formats/formats.h"
 #include "kernels/gemm/transpose256.h"
 #include "kernels/gemv/fetch_ahead.h"
 #include "kernels/lanes/lanes.h"
-#include "kernels/simd/avx2.h"
+#include "kernels/simd/row_lanes.h"
 
 namespace cria {
 
 /// Sixteen columns of eight rows, transposed where they are loaded: part c holds columns 4c … 4c + 3 of all rows.
 /// For decoders that do the same to every byte, which then meet vectors before they are spread.
-struct Avx2Columns {};
-template <>
-struct RowLanes<Avx2Columns> {
-  using One = RowLanes<Avx2>;
+template <class Isa>
+struct Columns256 {};
+template <class Isa>
+struct RowLanes<Columns256<Isa>> {
+  using One = RowLanes<Isa>;
   struct Vec {
     __m256i part[4];
   };
-  using RowPtr = One::RowPtr;
-  using Float8 = One::Float8;
+  using RowPtr = typename One::RowPtr;
+  using Float8 = typename One::Float8;
   static constexpr int kBias = One::kBias;
 
   template <class F>
@@ -28,7 +30,7 @@ struct RowLanes<Avx2Columns> {
   }
   CRIA_INLINE static Vec load(RowPtr rows, std::size_t offset) {
     Vec v = each([&](int k) CRIA_INLINE { return One::load(rows + k, offset); });
-    Transpose256<Avx2>::transpose(v.part);
+    Transpose256<Isa>::transpose(v.part);
     return v;
   }
   CRIA_INLINE static Vec same(const void* p) { return all(One::same(p)); }
@@ -40,7 +42,7 @@ struct RowLanes<Avx2Columns> {
   CRIA_INLINE static Vec lookup(Vec table, Vec index) { return map<One::lookup>(table, index); }
   template <int N>
   CRIA_INLINE static Vec take(Vec v, Vec mask) {
-    return map<One::take<N>>(v, mask);
+    return map<One::template take<N>>(v, mask);
   }
   /// Eight columns of a, then those of b.
   CRIA_INLINE static Vec join_low(Vec a, Vec b) { return {{a.part[0], a.part[1], b.part[0], b.part[1]}}; }
@@ -55,27 +57,28 @@ struct RowLanes<Avx2Columns> {
 };
 
 /// 16 where a bit of 32 is set: of the four bytes from byte At of a block on.
-template <int At>
-struct FifthBits<RowLanes<Avx2Columns>, At> {
-  using Vec = RowLanes<Avx2Columns>::Vec;
+template <class Isa, int At>
+struct FifthBits<RowLanes<Columns256<Isa>>, At> {
+  using V = RowLanes<Columns256<Isa>>;
+  using Vec = typename V::Vec;
   Vec first, second;
-  FifthBits(RowLanes<Avx2Columns>::RowPtr rows, std::size_t offset) {
-    const __m256i all = RowLanes<Avx2>::load_u32(rows, offset + At), nibble = _mm256_set1_epi8(15);
+  FifthBits(typename V::RowPtr rows, std::size_t offset) {
+    const __m256i all = RowLanes<Isa>::load_u32(rows, offset + At), nibble = _mm256_set1_epi8(15);
     const __m256i low = _mm256_and_si256(all, nibble),
                   high = _mm256_and_si256(_mm256_srli_epi16(all, 4), nibble);
     first = spread<0>(low, high);
     second = spread<2>(low, high);
   }
-  Vec add(Vec nibbles, Vec hi) const { return RowLanes<Avx2Columns>::bit_or(nibbles, hi); }
+  Vec add(Vec nibbles, Vec hi) const { return V::bit_or(nibbles, hi); }
 
  private:
   /// Bytes `byte` and byte + 1, of which `low` and `high` have the nibbles, four bits a vector.
   template <int byte>
   CRIA_INLINE static Vec spread(__m256i low, __m256i high) {
     const auto four = [](__m256i nibbles, int at) CRIA_INLINE {
-      const __m256i copies = _mm256_shuffle_epi8(nibbles, RowLanes<Avx2>::same(&kCopies[at]));
+      const __m256i copies = _mm256_shuffle_epi8(nibbles, RowLanes<Isa>::same(&kCopies[at]));
       const __m256i bits = _mm256_and_si256(copies, _mm256_set1_epi32(0x0804'0201));
-      return _mm256_shuffle_epi8(RowLanes<Avx2>::same(&kSixteen), bits);
+      return _mm256_shuffle_epi8(RowLanes<Isa>::same(&kSixteen), bits);
     };
     return {{four(low, byte), four(high, byte), four(low, byte + 1), four(high, byte + 1)}};
   }
@@ -91,15 +94,15 @@ struct FifthBits<RowLanes<Avx2Columns>, At> {
 /// Calls put(k, v) for the weights of columns 4k … 4k + 3 of a block, v those of all rows. Where a type does the same to every
 /// byte, or nearly so, rows are transposed as they lie in the file, which is less than what they decode to. far: as much as
 /// the eight blocks, fetched meanwhile.
-template <DType type, class Put>
+template <class Isa, DType type, class Put>
 CRIA_INLINE inline void decode_columns(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
                                        const std::byte* far, Put put) {
-  using V = RowLanes<Avx2>;
+  using V = RowLanes<Isa>;
   using W = LaneType<V, type>;
   constexpr std::size_t kBytes = kRowGroup * W::kBytes;
   constexpr int kParts = Format<type>::kBlockValues / 32;
   if constexpr (kDecodesColumns<W>) {
-    using Columns = RowLanes<Avx2Columns>;
+    using Columns = RowLanes<Columns256<Isa>>;
     using Vec = typename Columns::Vec;
     LaneType<Columns, type>::weights(rows, offset, [&](int j, Vec w0, Vec w1) CRIA_INLINE {
       fetch_far<kBytes, kParts>(far, j);
@@ -119,21 +122,21 @@ CRIA_INLINE inline void decode_columns(const std::byte* const (&rows)[kRowGroup]
     keep_in_memory(decoded);
     std::size_t k = 0;
     for (auto& v : decoded) {
-      Transpose256<Avx2>::transpose(v);
+      Transpose256<Isa>::transpose(v);
       for (const auto& columns : v) put(k++, columns);
     }
   }
 }
 
 /// Eight int16 of each row and vector, from get(k, those of rows k and k + 4): out[v][c] has the two from 2c on of all rows.
-template <std::size_t n, class F>
+template <class Isa, std::size_t n, class F>
 CRIA_INLINE inline void words_of_rows(F get, __m256i (&out)[n][4]) {
   for (std::size_t k = 0; k < 4; ++k) {
     __m256i v[n];
     get(k, v);
     for (std::size_t i = 0; i < n; ++i) out[i][k] = v[i];
   }
-  for (auto& v : out) Transpose256<Avx2>::transpose(v);
+  for (auto& v : out) Transpose256<Isa>::transpose(v);
 }
 
 }  // namespace cria
