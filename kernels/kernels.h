@@ -13,8 +13,9 @@
 
 namespace cria {
 
-/// How products of one token fetch the weights that they are going to read. All give the same bits; which one is the fastest
-/// depends on the machine and on the minute, so whoever multiplies tries them (KernelSet::fetches).
+/// How products of one token, and on AVX2 of few tokens of floats, fetch the weights that they are going to read. All give the
+/// same bits; which one is the fastest depends on the machine and on the minute, so whoever multiplies tries them
+/// (KernelSet::fetches).
 enum class FetchAhead : std::uint8_t {
   Far,   ///< neighbouring rows in the order of memory, at least 32 KiB ahead
   Near,  ///< the same, at least 16 KiB ahead
@@ -34,7 +35,7 @@ struct MatMulJob {
   /// The weights that this thread reads after the rows of the call: fetched ahead instead of what lies behind them in
   /// memory; null: what lies there is next.
   const std::byte* next = nullptr;
-  FetchAhead fetch = FetchAhead::Far;  ///< of one token
+  FetchAhead fetch = FetchAhead::Far;  ///< of one token, or few
   /// x as LayOut::run of the kernel leaves it; null: kernels that want it do so themselves, for every range of rows.
   const std::byte* laid_out = nullptr;
 };

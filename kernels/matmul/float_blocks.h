@@ -21,23 +21,28 @@ struct TokensAtOnce {
 };
 inline constexpr TokensAtOnce kNoTokens{1, 0};
 inline constexpr std::size_t kMostTileTokens = 12;
+/// Up to how many tokens rows are read in long streams (RowGroups): always, and where FetchAhead::Streams is the faster way.
+struct StreamTokens {
+  std::size_t always, wanted;
+};
 
 /// From a panel kRows rows × kTokens tokens, one register of the 16 lanes at a time; straight from the file all, kRowsOfOne
 /// rows with a single token or a block of direct(). kPacked: the tokens of a block are copied together, for want of registers
 /// (their addresses) and of ways of the L1 (tokens lie 4 KiB apart or a multiple).
 /// tiles_from(): from here on it pays to transpose rows and tokens (float_tiles.h), where the instruction set has a transpose;
 /// kTileTokens: of a tile, at most kMostTileTokens.
-/// kStreamTokens: up to here rows are read in long streams (RowGroups).
 template <class Isa>
 struct FloatBlock {
-  static constexpr std::size_t kRows = 4, kTokens = 6, kRowsOfOne = 3, kStreamTokens = 0;
+  static constexpr std::size_t kRows = 4, kTokens = 6, kRowsOfOne = 3;
+  static constexpr StreamTokens kStreams{0, 0};
   static constexpr bool kPacked = true;
   static constexpr DirectBlock direct(Stored /*type*/) { return {6, 3, 2, kAll}; }
   static constexpr TokensAtOnce at_once(Stored /*type*/) { return kNoTokens; }
 };
 template <>
 struct FloatBlock<Avx2> {
-  static constexpr std::size_t kRows = 3, kTokens = 4, kRowsOfOne = 6, kTileTokens = 6, kStreamTokens = 24;
+  static constexpr std::size_t kRows = 3, kTokens = 4, kRowsOfOne = 6, kTileTokens = 6;
+  static constexpr StreamTokens kStreams{3, 24};
   static constexpr bool kPacked = true;
   static constexpr DirectBlock direct(Stored /*type*/) { return {24, 3, 2, kAll}; }
   static constexpr TokensAtOnce at_once(Stored /*type*/) { return kNoTokens; }
@@ -45,7 +50,8 @@ struct FloatBlock<Avx2> {
 };
 template <>
 struct FloatBlock<Avx512> {
-  static constexpr std::size_t kRows = 4, kTokens = 6, kRowsOfOne = 4, kTileTokens = 12, kStreamTokens = 1;
+  static constexpr std::size_t kRows = 4, kTokens = 6, kRowsOfOne = 4, kTileTokens = 12;
+  static constexpr StreamTokens kStreams{1, 1};
   static constexpr bool kPacked = false;
   /// More rows than tokens: the rows are in L1 for all blocks but the first, tokens come from L2.
   static constexpr DirectBlock direct(Stored type) {

@@ -29,16 +29,17 @@ class FloatRows : FloatJob {
   static constexpr TokensAtOnce kTokensAtOnce = Block::at_once(type);
   static_assert(kDirect.rows <= 8 && kTokensAtOnce.most <= 8);
   /// Blocks of registers: rows × least to most tokens. All tokens of a wave pass `piece` columns together, so that weights
-  /// stay in L1, into which rows are fetched where `near`.
+  /// stay in L1, into which rows are fetched where `near`. streams: rows are read in long streams, and nothing is fetched.
   struct Way {
     std::size_t rows, least, most, piece;
-    bool near;
+    bool near, streams;
   };
   static constexpr std::size_t kPiece = kDirect.bytes / stored_bytes(type);
   static_assert(kPiece % kFloatLanes == 0);
-  static constexpr Way kOne{Block::kRowsOfOne, 1, 1, kPiece, false},
-      kAtOnce{3, kTokensAtOnce.least, kTokensAtOnce.most, kAll, true},
-      kMany{kDirect.rows, 1, kDirect.tokens, kPiece, false};
+  static constexpr Way kOne{Block::kRowsOfOne, 1, 1, kPiece, false, Block::kStreams.always >= 1},
+      kAtOnce{3, kTokensAtOnce.least, kTokensAtOnce.most, kAll, true, false},
+      kMany{kDirect.rows, 1, kDirect.tokens, kPiece, false, false},
+      kStreams{kDirect.rows, 1, kDirect.tokens, kPiece, false, true};
   template <std::size_t Rows, std::size_t Tokens>
   using Sums = V[Rows][Tokens];
 
@@ -54,7 +55,17 @@ class FloatRows : FloatJob {
     if constexpr (kTokensAtOnce.most != 0) {
       if (kTokensAtOnce.has(n)) return direct<kAtOnce>(begin, end);
     }
-    const std::size_t fit = kDirectWaveBytes / (job_.cols * sizeof(float) + 1),
+    if constexpr (Block::kStreams.wanted > 1) {
+      if (n <= (job_.fetch == FetchAhead::Streams ? Block::kStreams.wanted : Block::kStreams.always))
+        return in_waves<kStreams>(begin, end);
+    }
+    in_waves<kMany>(begin, end);
+  }
+
+ private:
+  template <Way way>
+  void in_waves(std::size_t begin, std::size_t end) {
+    const std::size_t n = job_.x->n_tokens, fit = kDirectWaveBytes / (job_.cols * sizeof(float) + 1),
                       most = std::clamp(fit, kDirectLeast, kDirectWave), waves = (n + most - 1) / most,
                       blocks = kDirectRowBytes / (job_.row_bytes + 1) / kDirect.rows,
                       together = waves == 1 ? end - begin : std::max(blocks, std::size_t{1}) * kDirect.rows;
@@ -62,11 +73,10 @@ class FloatRows : FloatJob {
       for (std::size_t wave = 0; wave < waves; ++wave) {
         first_token_ = n * wave / waves;
         end_token_ = n * (wave + 1) / waves;
-        direct<kMany>(row, std::min(row + together, end));
+        direct<way>(row, std::min(row + together, end));
       }
   }
 
- private:
   /// One step of 16 columns, a register of the lanes at a time and rows one at a time, which leaves registers for the sums.
   template <std::size_t Rows, std::size_t Tokens, class RowAt, class TokenAt>
   [[gnu::always_inline]] static void multiply_add(RowAt row, TokenAt token, Sums<Rows, Tokens>& sums) {
@@ -87,8 +97,7 @@ class FloatRows : FloatJob {
 
   template <Way way>
   void direct(std::size_t begin, std::size_t end) {
-    const RowGroups groups(begin, end, way.rows,
-                           job_.x->n_tokens <= Block::kStreamTokens ? job_.row_bytes : 0);
+    const RowGroups groups(begin, end, way.rows, way.streams ? job_.row_bytes : 0);
     for (std::size_t group = 0; group < groups.size(); ++group) {
       const auto [row, n, apart] = groups[group];
       apart_ = apart;
@@ -144,7 +153,7 @@ class FloatRows : FloatJob {
         Rows * first * stored_bytes(type);
     [[maybe_unused]] std::size_t wait = fetches.block;
     for (; k + kFloatLanes <= end; k += kFloatLanes) {
-      if constexpr (Tokens > Block::kStreamTokens) {
+      if constexpr (!way.streams) {
         if (wait == 0) fetch_far<kStep, 1, 2>(ahead, 0), wait = fetches.blocks;
         --wait;
         ahead += kStep;

@@ -98,6 +98,8 @@ std::vector<KernelSet> float_sets() {
   return sets;
 }
 
+constexpr std::size_t kMostStreamed = 25;  ///< tokens that look at MatMulJob::fetch, and one more
+
 void expect_prescribed(DType type, std::size_t rows, std::size_t cols, std::size_t tokens, bool residual,
                        float deviation = 1) {
   const Weights w = random_weights(type, rows * cols, 1, deviation);
@@ -116,19 +118,22 @@ void expect_prescribed(DType type, std::size_t rows, std::size_t cols, std::size
   for (const KernelSet& set : float_sets()) {
     const MatMulKernel kernel = set.matmul(type);
     ASSERT_EQ(kernel.act, in.acts.type);
-    const auto run = [&](const std::byte* laid_out) {
+    const auto run = [&](const std::byte* laid_out, FetchAhead fetch = FetchAhead::Far) {
       Buffer<float> out = copy_at(base, 0);
       MatMulJob job{bytes.data(), cols * bytes_of(type),          rows, cols, &in.acts, out.data(),
                     rows,         residual ? out.data() : nullptr};
       job.laid_out = laid_out;
+      job.fetch = fetch;
       const std::size_t split = rows / 3;
       kernel.run(job, split, rows, scratch.data());
       kernel.run(job, 0, split, scratch.data());
       EXPECT_TRUE(out == expected) << set.isa << ' ' << name(type) << ' ' << rows << 'x' << cols
-                                   << " tokens=" << tokens
-                                   << (laid_out == nullptr ? "" : ", laid out before");
+                                   << " tokens=" << tokens << (laid_out == nullptr ? "" : ", laid out before")
+                                   << ", fetched " << static_cast<int>(fetch);
     };
     run(nullptr);
+    if (tokens <= kMostStreamed)
+      for (const FetchAhead other : set.fetches) run(nullptr, other);
     if (!kernel.lay_out.wanted(tokens)) continue;
     Buffer<std::byte> laid_out(kernel.lay_out.bytes(tokens, cols));
     kernel.lay_out.run(in.acts, tokens / 3, tokens, laid_out.data());
