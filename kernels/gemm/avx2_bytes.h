@@ -49,12 +49,17 @@ class BytesKernel {
       }
     }
   }
-  /// acc[token][row] = the products of n blocks.
-  CRIA_FLATTEN static void run(const Rows& rows, std::size_t n, const Tokens* x, float (&acc)[T][kRowGroup]) {
+  /// acc[token][row] = the products of n blocks. far: as much as they, fetched meanwhile; null: nothing is.
+  CRIA_FLATTEN static void run(const Rows& rows, std::size_t n, const Tokens* x, const std::byte* far,
+                               float (&acc)[T][kRowGroup]) {
     std::memset(acc, 0, sizeof acc);
     std::size_t offset = kHeaderBytes<type>;
 #pragma GCC unroll 1
     for (std::size_t b = 0; b < n; ++b, offset += W::kBytes) {
+      if (far != nullptr) {
+        fetch_far<kRowGroup * W::kBytes, 1>(far, 0);
+        far += kRowGroup * W::kBytes;
+      }
       block(rows, offset, x[b], acc);
     }
   }
@@ -109,14 +114,19 @@ void bytes_rows_by(const MatMulJob& job, std::size_t row_begin, std::size_t row_
   using Kernel = BytesKernel<type, T>;
   auto* const tokens = reinterpret_cast<BytesTokens<T>*>(scratch);
   Kernel::lay_out(*job.x, tokens);
-  const RowGroups groups(row_begin, row_end, kRowGroup, job.row_bytes);
+  const bool streams = job.fetch == FetchAhead::Streams;
+  const RowGroups groups(row_begin, row_end, kRowGroup, streams ? job.row_bytes : 0);
+  const std::byte* const end = job.weights + row_end * job.row_bytes;
   for (std::size_t group = 0; group < groups.size(); ++group) {
     const auto [r, n_rows, apart] = groups[group];
+    const std::byte* const far =
+        streams ? nullptr
+                : fetched_beside(job.weights + r * job.row_bytes, kRowGroup * job.row_bytes, end, job.next);
     const std::byte* rows[kRowGroup];
     for (std::size_t i = 0; i < kRowGroup; ++i)
       rows[i] = job.weights + (r + std::min(i, n_rows - 1) * apart) * job.row_bytes;
     alignas(32) float acc[T][kRowGroup];
-    Kernel::run(rows, job.cols / 32, tokens, acc);
+    Kernel::run(rows, job.cols / 32, tokens, far, acc);
     for (std::size_t t = 0; t < job.x->n_tokens; ++t) {
       const std::size_t at = t * job.out_stride + r;
       for (std::size_t i = 0; i < n_rows; ++i)
