@@ -14,7 +14,7 @@ template <DType type>
 struct FewestTokens<Avx2, type> {
   static constexpr bool kBytes = Format<type>::kTraits.q_max - Format<type>::kTraits.q_min > 127;
   static constexpr std::size_t kGemv = Format<type>::kClass == DotClass::Super256 ? 2 : 4,
-                               kFew = kBytes ? 128 : 32;
+                               kFew = kBytes ? 128 : 64;
   static_assert(kBytes || kFew <= kTiledTokens);
 };
 

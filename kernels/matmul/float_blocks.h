@@ -46,7 +46,7 @@ struct FloatBlock<Avx2> {
   static constexpr bool kPacked = true;
   static constexpr DirectBlock direct(Stored /*type*/) { return {24, 3, 2, kAll}; }
   static constexpr TokensAtOnce at_once(Stored /*type*/) { return kNoTokens; }
-  static constexpr std::size_t tiles_from(Stored /*type*/) { return 128; }
+  static constexpr std::size_t tiles_from(Stored type) { return type == Stored::F16 ? 25 : 12; }
 };
 template <>
 struct FloatBlock<Avx512> {
