@@ -13,7 +13,7 @@
 
 namespace cria {
 
-/// How products of one token, and some of few tokens on AVX2, fetch the weights that they are going to read. All give the
+/// How products of one token, and on AVX2 of few tokens of floats, fetch the weights that they are going to read. All give the
 /// same bits; which one is the fastest depends on the machine and on the minute, so whoever multiplies tries them
 /// (KernelSet::fetches).
 enum class FetchAhead : std::uint8_t {

@@ -7,6 +7,7 @@
 #include "kernels/gemm/columns256.h"
 #include "kernels/gemm/words_tokens.h"
 #include "kernels/lanes/lanes.h"
+#include "kernels/simd/avx2.h"
 
 namespace cria {
 

@@ -7,9 +7,8 @@
 
 namespace cria {
 
-/// Measured on Zen 3 with whole models and single products: two tokens are a GEMV's, or four of types without integer scales.
-/// Weights of the full range of a byte have kernels of their own for up to 128. More tokens are a GEMM's: its panel is of more
-/// rows.
+/// Measured on Zen 3, and from 33 tokens on on Zen 5 (bench/README.md): two tokens are a GEMV's, or four of types without integer
+/// scales, those between have panels of few rows, of weights of the full range of a byte (as words) up to 128. More are a GEMM's.
 template <DType type>
 struct FewestTokens<Avx2, type> {
   static constexpr bool kBytes = Format<type>::kTraits.q_max - Format<type>::kTraits.q_min > 127;

@@ -1,5 +1,4 @@
 // The products of integer types with a few tokens on avx2.
-#include "kernels/gemm/avx2_bytes.h"
 #include "kernels/gemm/avx2_dots.h"
 #include "kernels/gemm/avx2_words.h"
 #include "kernels/gemm/few256.h"
@@ -9,20 +8,25 @@ namespace cria {
 
 namespace {
 
-/// Weights of the full range of a byte, as words but for so few tokens that it does not pay to pack them.
-template <DType type>
-inline constexpr std::size_t kFewestForWords =
-    Format<type>::kClass == DotClass::Super256 ? 12 : kBytesTokens + 1;
+/// Weights of the full range of a byte are words but for so few tokens that it does not pay to pack them.
+constexpr std::size_t kFewestForWords = 12;
 
 template <DType type>
 void bytes_or_words(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
-  constexpr bool kSuper = Format<type>::kClass == DotClass::Super256;
-  if (job.x->n_tokens >= kFewestForWords<type>)
-    words_rows<type>(job, row_begin, row_end, scratch);
-  else if constexpr (kSuper)
-    few_rows<Avx2, type>(job, row_begin, row_end, scratch);
+  const auto run = job.x->n_tokens < kFewestForWords ? few_rows<Avx2, type> : words_rows<type>;
+  run(job, row_begin, row_end, scratch);
+}
+
+/// LayOut::run and LayOut::bytes of these.
+template <DType type>
+void lay_out_bytes_or_words(const Activations& x, std::size_t t0, std::size_t t1, std::byte* to) {
+  if (x.n_tokens < kFewestForWords)
+    lay_out_tiles<RowPacker<Avx2, type>::kShape>(x, t0, t1, to);
   else
-    bytes_rows<type>(job, row_begin, row_end, scratch);
+    lay_out_words<WordsRows<type>::kGroups>(x, t0, t1, to);
+}
+std::size_t bytes_or_words_bytes(std::size_t n_tokens, std::size_t cols) {
+  return (n_tokens < kFewestForWords ? token_tiles_bytes : words_tokens_bytes)(n_tokens, cols);
 }
 
 }  // namespace
@@ -43,7 +47,7 @@ LayOut few_layout<Avx2>(DType type) {
   return with_dtype(type, [](auto t) -> LayOut {
     if constexpr (is_integer(Format<t>::kClass)) {
       if constexpr (LaneType<RowLanes<Avx2>, t>::kFull)
-        return {lay_out_words<WordsRows<t>::kGroups>, words_tokens_bytes, kFewestForWords<t>};
+        return {lay_out_bytes_or_words<t>, bytes_or_words_bytes};
       else
         return {lay_out_tiles<RowPacker<Avx2, t>::kShape>, token_tiles_bytes};
     }
