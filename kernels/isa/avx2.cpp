@@ -7,14 +7,12 @@
 
 namespace cria {
 
-/// Measured on Zen 3, and from 33 tokens on on Zen 5 (bench/README.md): two tokens are a GEMV's, or four of types without integer
-/// scales, those between have panels of few rows, of weights of the full range of a byte (as words) up to 128. More are a GEMM's.
+/// Measured on Zen 3, and 3, 4 and 33 to 64 tokens on Zen 5 (bench/README.md): two tokens are a GEMV's, more have panels of few
+/// rows, of weights of the full range of a byte (as words) up to 128. More yet are a GEMM's.
 template <DType type>
 struct FewestTokens<Avx2, type> {
   static constexpr bool kBytes = Format<type>::kTraits.q_max - Format<type>::kTraits.q_min > 127;
-  static constexpr std::size_t kGemv = Format<type>::kClass == DotClass::Super256 ? 2 : 4,
-                               kFew = kBytes ? 128 : 64;
-  static_assert(kBytes || kFew <= kTiledTokens);
+  static constexpr std::size_t kGemv = 2, kFew = kBytes ? 128 : kTiledTokens;
 };
 
 template <>
