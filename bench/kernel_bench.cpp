@@ -52,7 +52,7 @@ struct Floats {
 class Product {
  public:
   Product(const KernelSet& kernels, DType type, const Matrix& matrix, std::size_t tokens)
-      : kernels_(kernels), kernel_(kernels.matmul(type)), tokens_(tokens) {
+      : kernels_(kernels), kernel_(kernels.matmul(type)), layout_(kernel_.layout(tokens)), tokens_(tokens) {
     const std::size_t row_bytes = dtype_info(type).row_bytes(matrix.cols);
     matrix_bytes_ = row_bytes * matrix.rows;
     copies_ = tokens > 8 ? 1 : kBeyondCaches / matrix_bytes_ + 1;
@@ -64,7 +64,7 @@ class Product {
     std::mt19937 generator(7);
     for (float& x : x_.all()) x = std::normal_distribution<float>()(generator);
     out_ = Floats(tokens * matrix.rows);
-    if (kernel_.lay_out.wanted(tokens)) laid_out_ = Pages(kernel_.lay_out.bytes(tokens, matrix.cols));
+    if (layout_.run != nullptr) laid_out_ = Pages(layout_.bytes(tokens, matrix.cols));
     scratch_ = Pages(matmul_scratch_bytes(matrix.cols));
     job_ = {weights_.data(), row_bytes, matrix.rows, matrix.cols, &acts_, out_.data(), matrix.rows, nullptr};
     quantize(kernels_, kernel_.act);
@@ -72,8 +72,8 @@ class Product {
 
   void run(std::size_t rows) {
     job_.weights = weights_.data() + (turn_++ % copies_) * matrix_bytes_;
-    if (kernel_.lay_out.wanted(tokens_)) {
-      kernel_.lay_out.run(acts_, 0, tokens_, laid_out_.data());
+    if (layout_.run != nullptr) {
+      layout_.run(acts_, 0, tokens_, laid_out_.data());
       job_.laid_out = laid_out_.data();
     }
     kernel_.run(job_, 0, rows, scratch_.data());
@@ -118,6 +118,7 @@ class Product {
 
   const KernelSet& kernels_;
   MatMulKernel kernel_;
+  LayOut layout_;
   std::size_t tokens_, matrix_bytes_ = 0, copies_ = 1, turn_ = 0;
   Pages weights_, memory_, laid_out_, scratch_;
   Floats x_, out_;

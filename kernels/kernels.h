@@ -65,9 +65,14 @@ struct LayOut {
 };
 
 struct MatMulKernel {
-  ActType act = ActType::None;  ///< how activations must be given
-  MatMulFn run = nullptr;       ///< null: the type cannot be a weight matrix
-  LayOut lay_out{};
+  ActType act = ActType::None;      ///< how activations must be given
+  MatMulFn run = nullptr;           ///< null: the type cannot be a weight matrix
+  LayOut lay_out{}, lay_out_few{};  ///< products of many tokens, and of few
+
+  /// How n tokens are laid out; its run is null: they are not.
+  [[nodiscard]] LayOut layout(std::size_t n) const {
+    return lay_out_few.wanted(n) ? lay_out_few : lay_out.wanted(n) ? lay_out : LayOut{};
+  }
 };
 
 /// Encodes n_values (whole blocks; where rows begin with a header, one row) of x as blocks of one type with a

@@ -39,10 +39,11 @@ void Executor::lay_out(const Node& node) {
                                       [&](const Matrix& matrix) { return lays_out(node, matrix, count()); });
   if (m == node.matrices.end()) return;
   const Activations x = work_[node.in].view(m->kernel.act, begin_, end_);
-  const std::size_t together = count() < 64 ? 4 : 8;  // tokens
+  const LayOut layout = m->kernel.layout(count());
+  const std::size_t together = count() < 16 ? 2 : count() < 64 ? 4 : 8;  // tokens
   team_.run(divide_up(count(), together), [&](std::size_t chunk, unsigned) {
     const std::size_t begin = chunk * together;
-    m->kernel.lay_out.run(x, begin, std::min(count(), begin + together), work_.laid_out);
+    layout.run(x, begin, std::min(count(), begin + together), work_.laid_out);
   });
   laid_out_ = &m->kernel;
 }
@@ -65,7 +66,7 @@ void Executor::multiply(const Matrix& m, ValueId in, ValueId out, const float* r
   job.next = next;
   job.fetch = fetch_;
   if (laid_out_ != nullptr && m.kernel.act == laid_out_->act &&
-      m.kernel.lay_out.run == laid_out_->lay_out.run)
+      m.kernel.layout(count()).run == laid_out_->layout(count()).run)
     job.laid_out = work_.laid_out;
   assert(!m.scale || residual == nullptr);
   m.kernel.run(job, row_begin, row_end, scratch(seat));

@@ -64,9 +64,9 @@ std::size_t most_laid_out(const Graph& graph, std::size_t n_tokens) {
   std::size_t bytes = 0;
   for (const Node& node : graph.nodes) {
     for (const Matrix& m : node.matrices) {
-      const LayOut& lay_out = m.kernel.lay_out;
-      if (const std::size_t n = std::min(n_tokens, lay_out.to); lays_out(node, m, n))
-        bytes = std::max(bytes, lay_out.bytes(n, m.weight.cols()));
+      for (const std::size_t most : {m.kernel.lay_out_few.to, m.kernel.lay_out.to})
+        if (const std::size_t n = std::min(n_tokens, most); lays_out(node, m, n))
+          bytes = std::max(bytes, m.kernel.layout(n).bytes(n, m.weight.cols()));
     }
   }
   return bytes;
@@ -222,7 +222,7 @@ void lay_out(Bump& bump, WorkMemory& work, const Graph& graph, const WorkShape& 
 
 bool lays_out(const Node& node, const Matrix& m, std::size_t n_tokens) {
   const bool dense = node.op == Op::MatMul || node.op == Op::Heads || node.op == Op::FeedForward;
-  return dense && m.kernel.lay_out.wanted(n_tokens);
+  return dense && m.kernel.layout(n_tokens).run != nullptr;
 }
 
 Activations token_range(const Activations& acts, std::size_t begin, std::size_t end) {

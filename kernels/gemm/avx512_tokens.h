@@ -149,7 +149,7 @@ class LaidOutTokens {
 /// How a micro-kernel wants activations that meet panels of a shape.
 template <class Kernel, PanelShape shape>
 LayOut layout_of() {
-  return {Kernel::template Tokens<shape>::Layout::run, laid_out_bytes, kLaidOutFrom,
+  return {Kernel::template Tokens<shape>::Layout::run, laid_out_bytes, 0,
           std::numeric_limits<std::size_t>::max()};
 }
 

@@ -20,8 +20,6 @@ CRIA_INLINE inline void few_output(const MatMulJob& job, std::size_t row, std::s
   _mm512_mask_storeu_ps(job.out + at, present, acc);
 }
 
-inline constexpr std::size_t kFewAtOnce = 8;  ///< tokens
-
 /// At most T tokens, of T that are laid out, without a panel.
 template <DType type, int T>
 CRIA_FLATTEN void few_at_once(const MatMulJob& job, std::size_t row_begin, std::size_t row_end,
@@ -87,7 +85,7 @@ class FewByPanels {
         for (std::size_t b = 0; b < cols / kBlockValues; ++b)
           few_pack<type>(rows[p], offset + b * kBytes, b, panels_[p], ahead[p]);
       }
-      multiply(tokens_ + k / kGemmCols * n, cols, ahead);
+      multiply(tokens_ + k / kGemmCols * few_tokens_stride(n), cols, ahead);
     }
     for (std::size_t first = 0; first < n_rows; first += kFewRows)
       for (std::size_t t = 0; t < n; ++t)
@@ -111,27 +109,18 @@ class FewByPanels {
   alignas(64) float acc_[kFewTokens][kFewPanelRows];
 };
 
-/// A MatMulFn for kLeastFewTile to kFewTokens tokens. At once where decoding leaves registers for sums: codebooks
-/// do not. Odd numbers of tokens are then rounded up, which costs less than code for each.
+/// A MatMulFn for kLeastFewTile to kFewTokens tokens. At once where decoding leaves registers for sums: codebooks do not.
 template <DType type>
 void few_tokens(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
-  auto* const tokens = reinterpret_cast<FewToken*>(scratch);
-  const Activations& x = *job.x;
-  const bool at_once = FewDecoder<type>::kColumns && x.n_tokens <= kFewAtOnce;
-  lay_out_tokens<FewDecoder<type>::kShape>(x, at_once ? (x.n_tokens + 1) / 2 * 2 : x.n_tokens, tokens);
+  const std::size_t n = job.x->n_tokens;
+  if (job.laid_out == nullptr) lay_out_few<FewDecoder<type>::kShape>(*job.x, 0, n, scratch);
+  const auto* const tokens =
+      reinterpret_cast<const FewToken*>(job.laid_out != nullptr ? job.laid_out : scratch);
   if constexpr (FewDecoder<type>::kColumns) {
     constexpr auto run = std::array{few_at_once<type, 4>, few_at_once<type, 6>, few_at_once<type, 8>};
-    if (at_once) return run[(x.n_tokens + 1) / 2 - 2](job, row_begin, row_end, tokens);
+    if (n <= kFewAtOnce) return run[(n + 1) / 2 - 2](job, row_begin, row_end, tokens);
   }
   FewByPanels<type>(job, tokens).run(row_begin, row_end);
-}
-
-/// Of a type of integers in blocks, else null.
-inline MatMulFn few_kernel_of(DType type) {
-  return with_dtype(type, [](auto t) -> MatMulFn {
-    if constexpr (is_integer(Format<t>::kClass)) return few_tokens<t>;
-    return nullptr;
-  });
 }
 
 }  // namespace cria

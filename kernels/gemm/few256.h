@@ -154,4 +154,21 @@ void few_rows(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, 
   }
 }
 
+/// Of types of integers in blocks. Instantiated by isa/NAME_few.cpp.
+template <class Isa>
+MatMulFn few_kernel(DType type) {
+  return with_dtype(type, [](auto t) -> MatMulFn {
+    if constexpr (is_integer(Format<t>::kClass)) return few_rows<Isa, t>;
+    return nullptr;
+  });
+}
+template <class Isa>
+LayOut few_layout(DType type) {
+  return with_dtype(type, [](auto t) -> LayOut {
+    if constexpr (is_integer(Format<t>::kClass))
+      return {lay_out_tiles<RowPacker<Isa, t>::kShape>, token_tiles_bytes};
+    return {};
+  });
+}
+
 }  // namespace cria

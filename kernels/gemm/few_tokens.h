@@ -30,9 +30,14 @@ struct FewShape {
   int mins;    ///< mins per 256 columns: 16, 8 or 0; of groups: 1 says that there is m
 };
 
-/// Bytes of scratch that the tokens of rows of `cols` values take.
-constexpr std::size_t few_tokens_bytes(std::size_t cols) {
-  return (cols + kGemmCols - 1) / kGemmCols * kFewTokens * sizeof(FewToken);
+inline constexpr std::size_t kFewAtOnce = 8;  ///< tokens that may be multiplied without a panel
+
+/// Tokens of a block of columns, the last repeated: of an even number at once, which costs less than code for each.
+constexpr std::size_t few_tokens_stride(std::size_t n) { return n <= kFewAtOnce ? (n + 1) / 2 * 2 : n; }
+
+/// Bytes that n tokens of rows of `cols` values take.
+constexpr std::size_t few_tokens_bytes(std::size_t n, std::size_t cols) {
+  return (cols + kGemmCols - 1) / kGemmCols * few_tokens_stride(n) * sizeof(FewToken);
 }
 
 /// Fills what `cols` columns from k on of token t bring.
@@ -60,17 +65,19 @@ template <FewShape shape>
     for (int i = 0; i < 8; ++i) out.pairs[i] = static_cast<std::int16_t>(sum[2 * i] + sum[2 * i + 1]);
 }
 
-/// Fills out[block of 256 columns][token] with `n` tokens, those beyond x.n_tokens with the last.
+/// LayOut::run: fills FewToken[block of 256 columns][few_tokens_stride()].
 template <FewShape shape>
-void lay_out_tokens(const Activations& x, std::size_t n, FewToken* out) {
-  for (std::size_t k = 0; k < x.cols; k += kGemmCols) {
+void lay_out_few(const Activations& x, std::size_t t0, std::size_t t1, std::byte* to) {
+  const std::size_t stride = few_tokens_stride(x.n_tokens), end = t1 == x.n_tokens ? stride : t1;
+  auto* out = reinterpret_cast<FewToken*>(to);
+  for (std::size_t k = 0; k < x.cols; k += kGemmCols, out += stride) {
     const std::size_t cols = x.cols - k < kGemmCols ? x.cols - k : kGemmCols;
-    for (std::size_t t = 0; t < n; ++t, ++out) {
+    for (std::size_t t = t0; t < end; ++t) {
       const std::size_t token = t < x.n_tokens ? t : x.n_tokens - 1;
       if (cols == kGemmCols)
-        lay_out_token<shape>(x, token, k, kGemmCols, *out);  // whole: loops that the compiler writes out
+        lay_out_token<shape>(x, token, k, kGemmCols, out[t]);  // whole: loops that the compiler writes out
       else
-        lay_out_token<shape>(x, token, k, cols, *out);
+        lay_out_token<shape>(x, token, k, cols, out[t]);
     }
   }
 }

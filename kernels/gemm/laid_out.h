@@ -10,9 +10,6 @@
 
 namespace cria {
 
-/// Products of fewer tokens do not look at it.
-inline constexpr std::size_t kLaidOutFrom = 65;
-
 /// Tokens of a tile: a multiple of all micro-kernels' (6 and 15).
 inline constexpr std::size_t kLaidOutTiles = 30;
 

@@ -27,6 +27,10 @@ template <>
 MatMulFn few_kernel<Amx>(DType type) {
   return few_kernel<Avx512>(type);
 }
+template <>
+LayOut few_layout<Amx>(DType type) {
+  return few_layout<Avx512>(type);
+}
 
 namespace {
 

@@ -8,7 +8,11 @@
 namespace cria {
 
 template <DType type>
-struct FewestTokens<Avx512Intel, type> : FewestTokens<Avx512, type> {};
+struct FewestTokens<Avx512Intel, type> {
+  static constexpr std::size_t kGemv = 3, kFew = 64;
+};
+template <>
+inline constexpr bool kLaysOutForGemm<Avx512Intel> = true;
 
 extern template MatMulFn gemm_kernel<Avx512>(DType type);
 
@@ -33,21 +37,28 @@ MatMulFn gemm_kernel<Avx512Intel>(DType type) {
 }
 
 template <>
+LayOut gemm_layout<Avx512Intel>(DType type) {
+  return with_dtype(type, [](auto t) -> LayOut {
+    if constexpr (has_own_gemm<t>())
+      return layout_of<GemmKernel<Avx512Intel>, panel_shape<Avx512Intel, t>()>();
+    return gemm_layout<Avx512>(t);
+  });
+}
+
+template <>
 MatMulFn few_kernel<Avx512Intel>(DType type) {
   return few_kernel<Avx512>(type);
+}
+template <>
+LayOut few_layout<Avx512Intel>(DType type) {
+  return few_layout<Avx512>(type);
 }
 
 namespace {
 
 MatMulKernel matmul(DType type) {
-  MatMulKernel kernel = int_matmul<Avx512Intel>(type);
-  if (kernel.run == nullptr) return avx512_kernels().matmul(type);
-  kernel.lay_out = with_dtype(type, [](auto t) {
-    if constexpr (has_own_gemm<t>())
-      return layout_of<GemmKernel<Avx512Intel>, panel_shape<Avx512Intel, t>()>();
-    return gemm_layout<Avx512>(t);
-  });
-  return kernel;
+  const MatMulKernel kernel = int_matmul<Avx512Intel>(type);
+  return kernel.run != nullptr ? kernel : avx512_kernels().matmul(type);
 }
 
 }  // namespace

@@ -5,21 +5,13 @@
 
 namespace cria {
 
-namespace {
-
-MatMulKernel matmul(DType type) {
-  MatMulKernel kernel = int_matmul<Avx512>(type);
-  kernel.lay_out = gemm_layout<Avx512>(type);
-  static_assert(FewestTokens<Avx512, DType::Q4_0>::kFew + 1 == kLaidOutFrom);
-  return kernel;
-}
-
-}  // namespace
+template <>
+inline constexpr bool kLaysOutForGemm<Avx512> = true;
 
 template <>
 KernelSet kernels_of<Avx512>() noexcept {
   static constexpr FetchAhead kFetches[] = {FetchAhead::Near, FetchAhead::Far, FetchAhead::Streams};
-  KernelSet set = make_kernels<Avx512, matmul>();
+  KernelSet set = make_kernels<Avx512, int_matmul<Avx512>>();
   set.fetches = kFetches;
   return set;
 }

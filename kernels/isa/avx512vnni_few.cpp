@@ -9,7 +9,19 @@ static_assert(FewestTokens<Avx512, DType::Q4_0>::kGemv + 1 >= kLeastFewTile &&
 
 template <>
 MatMulFn few_kernel<Avx512>(DType type) {
-  return few_kernel_of(type);
+  return with_dtype(type, [](auto t) -> MatMulFn {
+    if constexpr (is_integer(Format<t>::kClass)) return few_tokens<t>;
+    return nullptr;
+  });
+}
+
+template <>
+LayOut few_layout<Avx512>(DType type) {
+  return with_dtype(type, [](auto t) -> LayOut {
+    if constexpr (is_integer(Format<t>::kClass))
+      return {lay_out_few<FewDecoder<t>::kShape>, few_tokens_bytes};
+    return {};
+  });
 }
 
 }  // namespace cria

@@ -16,7 +16,7 @@ struct FewestTokens<AvxVnni, type> {
 namespace {
 
 MatMulKernel matmul(DType type) {
-  const MatMulKernel kernel = int_matmul_of_few<AvxVnni>(type);
+  const MatMulKernel kernel = int_matmul<AvxVnni>(type);
   return kernel.run != nullptr ? kernel : kernels_of<Avx2>().matmul(type);
 }
 

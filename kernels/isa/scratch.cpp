@@ -13,9 +13,9 @@
 namespace cria {
 
 std::size_t matmul_scratch_bytes(std::size_t cols) noexcept {
-  return std::max({float_matmul_scratch_bytes(cols),
-                   sizeof(GemmScratch) + laid_out_bytes(laid_out_together(cols), cols),
-                   few_tokens_bytes(cols), token_tiles_bytes(kTiledTokens, cols), words_bytes(cols)});
+  return std::max(
+      {float_matmul_scratch_bytes(cols), sizeof(GemmScratch) + laid_out_bytes(laid_out_together(cols), cols),
+       few_tokens_bytes(kFewTokens, cols), token_tiles_bytes(kTiledTokens, cols), words_bytes(cols)});
 }
 
 std::size_t attention_scratch_bytes(std::size_t /*n_heads*/, std::size_t /*n_kv_heads*/, std::size_t head_dim,

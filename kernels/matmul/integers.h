@@ -13,14 +13,18 @@ namespace cria {
 template <class Isa>
 MatMulFn gemv_kernel(DType type);  // gemv/gemv.h
 template <class Isa>
+MatMulFn few_kernel(DType type);  // gemm/few.h, few256.h
+template <class Isa>
 MatMulFn gemm_kernel(DType type);  // gemm/gemm.h
+/// How these want activations to be laid out. (`from` is none of theirs.)
 template <class Isa>
-LayOut gemm_layout(DType type);  // how it wants activations, where they are laid out
+LayOut few_layout(DType type);
+template <class Isa>
+LayOut gemm_layout(DType type);
 
+/// Whether there is a gemm_layout().
 template <class Isa>
-MatMulFn few_kernel(DType type);  // gemm/few.h
-template <class Isa>
-LayOut few_layout(DType type);  // how it wants activations, and from how many tokens on
+inline constexpr bool kLaysOutForGemm = false;
 
 /// How many tokens a GEMV takes, and how many the kernel of few tokens; from more on, a GEMM pays. (Amx: isa/amx.cpp)
 template <class Isa, DType type>
@@ -29,7 +33,7 @@ struct FewestTokens {
 };
 template <DType type>
 struct FewestTokens<Avx512, type> {
-  static constexpr std::size_t kGemv = 3, kFew = 64;
+  static constexpr std::size_t kGemv = 3, kFew = 47;
 };
 
 template <class Isa, DType type>
@@ -43,33 +47,29 @@ void int_product(const MatMulJob& job, std::size_t row_begin, std::size_t row_en
   gemm_kernel<Isa>(type)(job, row_begin, row_end, scratch);
 }
 
+template <class Isa, DType type>
+MatMulKernel int_matmul_of() {
+  using Most = FewestTokens<Isa, type>;
+  MatMulKernel kernel{activations_of(Format<type>::kClass), int_product<Isa, type>};
+  if constexpr (Most::kFew != 0) {
+    kernel.lay_out_few = few_layout<Isa>(type);
+    kernel.lay_out_few.from = Most::kGemv + 1;
+    kernel.lay_out_few.to = Most::kFew;
+  }
+  if constexpr (kLaysOutForGemm<Isa>) {
+    kernel.lay_out = gemm_layout<Isa>(type);
+    kernel.lay_out.from = std::max(Most::kGemv, Most::kFew) + 1;
+  }
+  return kernel;
+}
+
 /// The kernel of a type; run is null for types that are not integers in blocks.
 template <class Isa>
 MatMulKernel int_matmul(DType type) {
   return with_dtype(type, [](auto t) -> MatMulKernel {
-    constexpr DotClass kClass = Format<t>::kClass;
-    if constexpr (is_integer(kClass)) return {activations_of(kClass), int_product<Isa, t>};
+    if constexpr (is_integer(Format<t>::kClass)) return int_matmul_of<Isa, t>();
     return {};
   });
-}
-
-/// The same, where a few tokens are laid out once for all rows.
-template <class Isa>
-MatMulKernel int_matmul_of_few(DType type) {
-  MatMulKernel kernel = int_matmul<Isa>(type);
-  kernel.lay_out = with_dtype(type, [](auto t) -> LayOut {
-    if constexpr (is_integer(Format<t>::kClass)) {
-      using Most = FewestTokens<Isa, t>;
-      if constexpr (Most::kFew != 0) {
-        LayOut layout = few_layout<Isa>(t);
-        layout.from = std::max(layout.from, Most::kGemv + 1);
-        layout.to = Most::kFew;
-        return layout;
-      }
-    }
-    return {};
-  });
-  return kernel;
 }
 
 }  // namespace cria

@@ -134,10 +134,11 @@ void expect_prescribed(DType type, std::size_t rows, std::size_t cols, std::size
     run(nullptr);
     if (tokens <= kMostStreamed)
       for (const FetchAhead other : set.fetches) run(nullptr, other);
-    if (!kernel.lay_out.wanted(tokens)) continue;
-    Buffer<std::byte> laid_out(kernel.lay_out.bytes(tokens, cols));
-    kernel.lay_out.run(in.acts, tokens / 3, tokens, laid_out.data());
-    kernel.lay_out.run(in.acts, 0, tokens / 3, laid_out.data());
+    const LayOut layout = kernel.layout(tokens);
+    if (layout.run == nullptr) continue;
+    Buffer<std::byte> laid_out(layout.bytes(tokens, cols));
+    layout.run(in.acts, tokens / 3, tokens, laid_out.data());
+    layout.run(in.acts, 0, tokens / 3, laid_out.data());
     run(laid_out.data());
   }
 }

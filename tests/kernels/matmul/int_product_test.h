@@ -112,8 +112,8 @@ void expect_equal(DType type, ProductShape s, bool at_end, bool residual, Fill f
       EXPECT_TRUE(out == expected) << set->isa << ' ' << info.name << ", fetched " << static_cast<int>(other);
     }
     fetch = FetchAhead::Far;
-    const LayOut lay_out = set->matmul(type).lay_out;
-    if (!lay_out.wanted(s.tokens)) continue;
+    const LayOut lay_out = set->matmul(type).layout(s.tokens);
+    if (lay_out.run == nullptr) continue;
     Buffer<std::byte> laid_out(lay_out.bytes(s.tokens, cols));
     lay_out.run(in.acts, s.tokens / 3, s.tokens, laid_out.data());
     lay_out.run(in.acts, 0, s.tokens / 3, laid_out.data());
