@@ -64,9 +64,11 @@ std::size_t most_laid_out(const Graph& graph, std::size_t n_tokens) {
   std::size_t bytes = 0;
   for (const Node& node : graph.nodes) {
     for (const Matrix& m : node.matrices) {
-      for (const std::size_t most : {m.kernel.lay_out_few.to, m.kernel.lay_out.to})
-        if (const std::size_t n = std::min(n_tokens, most); lays_out(node, m, n))
-          bytes = std::max(bytes, m.kernel.layout(n).bytes(n, m.weight.cols()));
+      for (const std::size_t most : {m.kernel.lay_out_few.to, m.kernel.lay_out.to}) {
+        const std::size_t n = std::min(n_tokens, most);
+        if (const LayOut layout = m.kernel.layout(n); layout.bytes != nullptr && lays_out(node, m, n))
+          bytes = std::max(bytes, layout.bytes(n, m.weight.cols()));
+      }
     }
   }
   return bytes;
