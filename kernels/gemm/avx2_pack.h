@@ -19,8 +19,7 @@ requires(!LaneType<RowLanes<Avx2>, type>::kFull) class PanelPacker<Avx2, type> {
   static constexpr std::size_t kBytes = W::kBytes;
   static constexpr DecodeTraits kTraits = Format<type>::kTraits;
   static constexpr std::size_t kBlockValues = Format<type>::kBlockValues;
-  static constexpr std::size_t kGroups = kBlockValues / Format<type>::kGroupValues;  ///< of a block
-  static constexpr int kVecs = W::kSuper && W::kScales == 16 ? 2 : 1;                ///< of scales
+  static constexpr int kVecs = W::kSuper && W::kScales == 16 ? 2 : 1;  ///< of scales
   static_assert(kShape.bytes == PanelBytes::Weights && kShape.zero == W::kZero);
 
  public:
@@ -48,15 +47,7 @@ requires(!LaneType<RowLanes<Avx2>, type>::kFull) class PanelPacker<Avx2, type> {
     auto* const to = panel.q[0] + b * kBlockValues / 4;
     decode_columns<Avx2, type>(rows, offset, far,
                                [&](std::size_t k, Vec v) CRIA_INLINE { Kernel::store(to[k][lane], v); });
-    typename V::Float8 d[kGroups];
-    block_scales<V, W>(rows, offset, d);
-    for (std::size_t i = 0; i < kGroups; ++i) V::store(panel.d[b * kGroups + i] + lane, d[i]);
-    if constexpr (kTraits.has_min) {
-      if constexpr (W::kSuper)
-        V::store(panel.m[b] + lane, W::dmin(rows, offset));
-      else
-        V::store(panel.m[b] + lane, W::offset_of(rows, offset));
-    }
+    pack_floats<V, type>(rows, offset, b, lane, panel);
   }
 
   CRIA_INLINE static void pack_scales(const std::byte* const (&rows)[kRowGroup], std::size_t offset,

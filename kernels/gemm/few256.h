@@ -9,6 +9,7 @@
 
 #include "kernels/formats/formats.h"
 #include "kernels/gemm/columns256.h"
+#include "kernels/gemm/pack.h"
 #include "kernels/gemm/tile_layout.h"
 #include "kernels/gemm/tile_products.h"
 #include "kernels/gemv/fetch_ahead.h"
@@ -54,7 +55,6 @@ class RowPacker {
 
  public:
   static constexpr std::size_t kBytes = W::kBytes, kBlockValues = Format<type>::kBlockValues;
-  static constexpr std::size_t kGroups = kBlockValues / Format<type>::kGroupValues;  ///< of a block
   static constexpr FewRowsShape kShape = shape();
   static_assert(kInFours || W::kFull || 2 * W::kMax * 127 <= 32767);
   static_assert(kShape.zero == 0 || kShape.centred || kShape.pairs() != 0);
@@ -69,15 +69,7 @@ class RowPacker {
                               [&](std::size_t k, Vec v) CRIA_INLINE { Transpose::store(to[k][lane], v); });
     for (const std::byte* row : rows) fetch_near<kBytes>(row + offset);
     if constexpr (W::kSuper) pack_scales(rows, offset, lane, panel);
-    typename V::Float8 d[kGroups];
-    block_scales<V, W>(rows, offset, d);
-    for (std::size_t i = 0; i < kGroups; ++i) V::store(panel.d[b * kGroups + i] + lane, d[i]);
-    if constexpr (kTraits.has_min) {
-      if constexpr (W::kSuper)
-        V::store(panel.m[b] + lane, W::dmin(rows, offset));
-      else
-        V::store(panel.m[b] + lane, W::offset_of(rows, offset));
-    }
+    pack_floats<V, type>(rows, offset, b, lane, panel);
   }
 
  private:

@@ -38,6 +38,23 @@ constexpr PanelShape panel_shape() {
   }
 }
 
+/// The float scales of eight rows' block, the b-th of a panel, whose rows from `lane` on they are, and dmin or m.
+template <class V, DType type, class P>
+CRIA_INLINE inline void pack_floats(typename V::RowPtr rows, std::size_t offset, std::size_t b,
+                                    std::size_t lane, P& panel) {
+  using W = LaneType<V, type>;
+  constexpr std::size_t kGroups = Format<type>::kBlockValues / Format<type>::kGroupValues;
+  typename V::Float8 d[kGroups];
+  block_scales<V, W>(rows, offset, d);
+  for (std::size_t i = 0; i < kGroups; ++i) V::store(panel.d[b * kGroups + i] + lane, d[i]);
+  if constexpr (Format<type>::kTraits.has_min) {
+    if constexpr (W::kSuper)
+      V::store(panel.m[b] + lane, W::dmin(rows, offset));
+    else
+      V::store(panel.m[b] + lane, W::offset_of(rows, offset));
+  }
+}
+
 template <class Isa, DType type>
 class PanelPacker {
   using V = RowLanes<Isa>;
@@ -48,7 +65,6 @@ class PanelPacker {
   static constexpr DecodeTraits kTraits = Format<type>::kTraits;
   static constexpr bool kWords = kShape.bytes == PanelBytes::Words;
   static constexpr std::size_t kBlockValues = Format<type>::kBlockValues;
-  static constexpr std::size_t kGroups = kBlockValues / Format<type>::kGroupValues;  ///< of a block
   static constexpr int kScaleVecs = W::kSuper && W::kScales == 16 ? 2 : 1;
   static constexpr bool kHalved = halves_weights<Isa, type>() && kShape.bytes == PanelBytes::Weights;
   static constexpr int kBias = W::kZero;                ///< what the decoder added to the weights
@@ -73,17 +89,8 @@ class PanelPacker {
   static void pack_block(const std::byte* const* rows, std::size_t offset, std::size_t b, Panel& panel) {
     for (std::size_t lane = 0; lane < kGemmRows; lane += kWidth)
       pack_lanes(rows + lane, offset, b, lane, panel);
-    for (std::size_t lane = 0; lane < kGemmRows; lane += kRowGroup) {
-      typename V::Float8 d[kGroups];
-      block_scales<V, W>(rows + lane, offset, d);
-      for (std::size_t i = 0; i < kGroups; ++i) V::store(panel.d[b * kGroups + i] + lane, d[i]);
-      if constexpr (kTraits.has_min) {
-        if constexpr (W::kSuper)
-          V::store(panel.m[b] + lane, W::dmin(rows + lane, offset));
-        else
-          V::store(panel.m[b] + lane, W::offset_of(rows + lane, offset));
-      }
-    }
+    for (std::size_t lane = 0; lane < kGemmRows; lane += kRowGroup)
+      pack_floats<V, type>(rows + lane, offset, b, lane, panel);
   }
 
   /// Vector i of a transposition holds rows i, i + 4, i + 8 …, so that the transposed lanes are in order.

@@ -39,7 +39,7 @@ class FloatRows : FloatJob {
   static constexpr Way kOne{Block::kRowsOfOne, 1, 1, kPiece, false, Block::kStreams.always >= 1},
       kAtOnce{3, kTokensAtOnce.least, kTokensAtOnce.most, kAll, true, false},
       kMany{kDirect.rows, 1, kDirect.tokens, kPiece, false, false},
-      kStreams{kDirect.rows, 1, kDirect.tokens, kPiece, false, true};
+      kManyInStreams{kDirect.rows, 1, kDirect.tokens, kPiece, false, true};
   template <std::size_t Rows, std::size_t Tokens>
   using Sums = V[Rows][Tokens];
 
@@ -57,7 +57,7 @@ class FloatRows : FloatJob {
     }
     if constexpr (Block::kStreams.wanted > 1) {
       if (n <= (job_.fetch == FetchAhead::Streams ? Block::kStreams.wanted : Block::kStreams.always))
-        return in_waves<kStreams>(begin, end);
+        return in_waves<kManyInStreams>(begin, end);
     }
     in_waves<kMany>(begin, end);
   }

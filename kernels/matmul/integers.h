@@ -16,7 +16,7 @@ template <class Isa>
 MatMulFn few_kernel(DType type);  // gemm/few.h, few256.h
 template <class Isa>
 MatMulFn gemm_kernel(DType type);  // gemm/gemm.h
-/// How these want activations to be laid out. (`from` is none of theirs.)
+/// How these want activations to be laid out; from how many tokens on is int_matmul()'s to say.
 template <class Isa>
 LayOut few_layout(DType type);
 template <class Isa>
