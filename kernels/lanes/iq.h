@@ -23,6 +23,25 @@ alignas(64) inline constexpr auto kEvenSigns = [] {
   return signs;
 }();
 
+/// Whether V has so many registers side by side that unrolled code for a whole block would leave no room for a
+/// product's in the processor's store of decoded instructions.
+template <class V>
+inline constexpr bool kLongCode = requires {
+  requires V::kLongCode;
+};
+
+/// f(i) for i = 0 … n - 1: unrolled, or in a loop.
+template <bool in_loop, int n, class F>
+CRIA_INLINE inline void each_part(F f) {
+  if constexpr (in_loop) {
+    int end = n;
+    asm("" : "+r"(end));  // what is not known is not unrolled
+    for (int i = 0; i < end; ++i) f(i);
+  } else {
+    unroll<n>(f);
+  }
+}
+
 /// Calls f(j, w0, w1) for each 32 of the 128 values of a half. index: low bytes of the codebook indices,
 /// sixteen per lane and vector (one vector of groups of eight values, two of groups of four); top: their
 /// higher bits. w: the entries' bytes.
@@ -48,8 +67,8 @@ CRIA_INLINE inline void look_up(const Vec (&index)[N], const Vec (&top)[N], F&& 
 }
 
 /// The same where a type's index(block, g) reads the index of group g of 4 or 8 values from the block itself.
-template <class V, class Type, int half, class F>
-CRIA_INLINE inline void look_up_in_place(typename V::RowPtr rows, std::size_t offset, F&& f) {
+template <class V, class Type, class F>
+CRIA_INLINE inline void look_up_in_place(typename V::RowPtr rows, std::size_t offset, int half, F&& f) {
   constexpr int kPerLane = Type::kIndexVecs == 1 ? 2 : 4;
   const auto entries = [&](int i) CRIA_INLINE {
     return V::entries(Type::Book::entries.data(), [&](int lane, int n) CRIA_INLINE {
@@ -91,12 +110,13 @@ struct LaneCodebook : LaneBlock256<V, Block, scale_count> {
   /// f(which 32, which of the half's four, entries, signs of the half).
   template <class F>
   CRIA_INLINE static void entries(RowPtr rows, std::size_t offset, F&& f) {
-    unroll<2>([&](auto half) CRIA_INLINE {
+    // Half a block of indices of four values is too short for a loop: what it keeps in registers is loaded again.
+    each_part<kLongCode<V> && Type::kIndexVecs == 1, 2>([&](auto half) CRIA_INLINE {
       Vec index[Type::kIndexVecs], top[Type::kIndexVecs];
       const typename V::Signs signs = V::signs(Type::half(rows, offset, half, index, top));
       const auto give = [&](auto j, Vec w0, Vec w1) CRIA_INLINE { f(4 * half + j, j, w0, w1, signs); };
       if constexpr (!V::kPermutes && requires { Type::index(rows[0], 0); })
-        look_up_in_place<V, Type, half>(rows, offset, give);
+        look_up_in_place<V, Type>(rows, offset, half, give);
       else
         look_up<V, typename Type::Book>(index, top, give);
     });
@@ -299,17 +319,14 @@ struct LaneTernaryCodebook : LaneBlock256<V, Block, scale_count> {
   /// 8…10, the sign of the offset in bit 11.
   template <class F>
   CRIA_INLINE static void weights(RowPtr rows, std::size_t offset, F&& f) {
-    unroll<2>([&](auto half) CRIA_INLINE {
-      const Vec low = V::load(rows, offset + offsetof(Block, index) + 16 * half);
-      unroll<2>([&](auto v) CRIA_INLINE {
-        const Vec top = Type::top(rows, offset, 2 * half + v);
-        const Vec wide = v == 0 ? V::zip_low8(low, V::zero()) : V::zip_high8(low, V::zero());
-        const Vec index = V::bit_or(wide, V::bit_and(top, V::splat16(0x700)));
-        const Vec offsets = V::sub8(V::splat8(kZero + 1), V::template take<2>(top, V::splat8(2)));
-        look_up_wide<V>(index, [&](auto j, Vec w0, Vec w1) CRIA_INLINE {
-          f(4 * half + 2 * v + j, V::add8(w0, V::lookup(offsets, V::same(&kHighBytes<8 * j>))),
-            V::add8(w1, V::lookup(offsets, V::same(&kHighBytes<8 * j + 4>))));
-        });
+    each_part<kLongCode<V>, 4>([&](auto v) CRIA_INLINE {
+      const Vec top = Type::top(rows, offset, v);
+      const Vec wide = V::zip_low8(V::load(rows, offset + offsetof(Block, index) + 8 * v), V::zero());
+      const Vec index = V::bit_or(wide, V::bit_and(top, V::splat16(0x700)));
+      const Vec offsets = V::sub8(V::splat8(kZero + 1), V::template take<2>(top, V::splat8(2)));
+      look_up_wide<V>(index, [&](auto j, Vec w0, Vec w1) CRIA_INLINE {
+        f(2 * v + j, V::add8(w0, V::lookup(offsets, V::same(&kHighBytes<8 * j>))),
+          V::add8(w1, V::lookup(offsets, V::same(&kHighBytes<8 * j + 4>))));
       });
     });
   }

@@ -26,6 +26,7 @@ struct RowLanes<Avx512Parts<n>> {
   using RowPtr = One::RowPtr;
   static constexpr std::size_t kLanes = n * One::kLanes, kPacks = 1;
   static constexpr int kRowsOfPart = n == 2 ? 1 : 8;  ///< between the pointers of two parts
+  static constexpr bool kLongCode = n > 2;            ///< see lanes/iq.h
   static constexpr int kBias = One::kBias;
   static constexpr bool kPermutes = One::kPermutes, kNegates = One::kNegates;
 
