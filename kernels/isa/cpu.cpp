@@ -35,12 +35,21 @@ bool runs_here<AvxVnni>() noexcept {
   return runs_here<Avx2>() && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & kAvxVnni) != 0;
 }
 
+/// Whether the compiler may use all that x86-64-v4 has beside vectors; a virtual machine may lack some of it.
+static bool has_bit_instructions() noexcept {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+         __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_MOVBE) != 0 &&
+         __get_cpuid(0x80000001, &a, &b, &c, &d) != 0 && (c & bit_LZCNT) != 0;
+}
+
 template <>
 bool runs_here<Avx512>() noexcept {
-  return runs_here<Avx2>() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni") &&
-         __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512bitalg");
+  return runs_here<Avx2>() && has_bit_instructions() && __builtin_cpu_supports("avx512f") &&
+         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vbmi") &&
+         __builtin_cpu_supports("avx512bitalg");
 }
 
 template <>
