@@ -84,6 +84,9 @@ using EncodeFn = void (*)(const float* x, const float* importance, std::size_t n
 struct AttentionJob;  // kernels/attention/attention.h
 struct KvStoreJob;    // kernels/attention/kv_layout.h
 
+/// Bytes that KernelSet::read_streams_peak wants at least: a page for each of its streams.
+inline constexpr std::size_t kLeastOfStreams = 8 * 4096;
+
 /// Every kernel of one instruction set.
 struct KernelSet {
   /// "scalar", "avx2", "avxvnni", "avx512vnni", "avx512intel", "amx", "neon"
@@ -142,8 +145,8 @@ struct KernelSet {
 
   /// The machine's limits (kernels/isa/peak.h): loops of int8 dot products, of a matrix unit where the kernels
   /// use one, of float32 FMA, and of bfloat16 pairs where there is an instruction for them, each returning
-  /// the multiply-adds that its rounds do; and streaming reads, in order and by several streams. Null: none, but every set
-  /// reads in order.
+  /// the multiply-adds that its rounds do; and streaming reads of n bytes, 64-byte aligned, n a multiple of 4096, in order and by
+  /// several streams (n at least kLeastOfStreams). Null: none, but every set reads in order.
   std::uint64_t (*int8_peak)(std::uint64_t rounds) = nullptr;
   std::uint64_t (*matrix_peak)(std::uint64_t rounds) = nullptr;
   std::uint64_t (*float_peak)(std::uint64_t rounds) = nullptr;

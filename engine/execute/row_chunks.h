@@ -10,7 +10,7 @@ namespace cria {
 
 /// Chunks of n rows or heads for Team::run. Every thread's share is cut into chunks that get smaller, as 6, 5, … 1: a thread
 /// that is late is helped out with what it has not begun, and at the end, where nobody has anything left, all wait for a small
-/// one (measured: bench/README.md, "Ends of regions").
+/// one (measured: bench/processors/zen5.md, "Ends of regions").
 class RowChunks {
  public:
   /// All of step, but the last.

@@ -53,8 +53,7 @@ std::size_t scratch_bytes(const Graph& graph) {
     bytes = std::max(bytes, round_up(product, 64) + gathered);
     if (node.op != Op::Attention) continue;
     const CacheSpec& cache = graph.caches[node.cache];
-    bytes = std::max(
-        bytes, attention_scratch_bytes(node.attention.n_heads, cache.n_kv_heads, cache.dim_k, cache.dim_v));
+    bytes = std::max(bytes, attention_scratch_bytes(cache.dim_k, cache.dim_v));
   }
   return round_up(bytes, 64) + 64;  // a line between threads, against false sharing by prefetch
 }

@@ -38,7 +38,9 @@ struct AttentionJob {
   float softcap = 0;             ///< scaled scores become softcap·tanh(score/softcap); 0: not
   const float* sinks = nullptr;  ///< [n_heads]: one more score per head, whose weight is dropped; null: none
   KvType kv_type;
-  const std::byte* k;  ///< this layer's keys, stride_k bytes per kv head
+  const std::byte* k;  ///< this layer's keys, k_head_bytes per kv head
+  /// Its values, v_head_bytes per kv head. Null: they are the first value_dim dimensions of the keys (latent attention, MLA),
+  /// where heads that share keys may be divided among several kv heads with k_head_bytes 0.
   const std::byte* v;
   std::size_t k_head_bytes, v_head_bytes;
   /// From a tile of a head's keys to the next, and of its values; 0: they follow one another.
@@ -69,11 +71,7 @@ struct AttentionJob {
 /// Floats that the states of so many queries after one segment take.
 std::size_t segment_state_floats(std::size_t queries, std::size_t value_dim) noexcept;
 
-// Latent attention (MLA): the values are the first value_dim dimensions of the keys, and v is null. Heads that
-// share keys may be divided among several kv heads with k_head_bytes 0.
-
 /// Scratch bytes per thread for jobs of this shape.
-std::size_t attention_scratch_bytes(std::size_t n_heads, std::size_t n_kv_heads, std::size_t head_dim,
-                                    std::size_t value_dim) noexcept;
+std::size_t attention_scratch_bytes(std::size_t head_dim, std::size_t value_dim) noexcept;
 
 }  // namespace cria

@@ -24,11 +24,11 @@ inline constexpr std::size_t kQ8BlockValues = kKeyTile * sizeof(F16Bits);
 /// A byte holds q + this: what instructions that multiply unsigned by signed bytes want.
 inline constexpr int kQ8Bias = 128;
 
-/// Where in a block of 32 dims the byte of a position (in its tile) and a dim lies.
-constexpr std::size_t q8_key_offset(std::size_t slot, std::size_t dim) {
+/// Where in a block of 32 dims the byte of a position (in its tile) and a dim lies. (Inlined: see formats/f16.h)
+[[gnu::always_inline]] constexpr std::size_t q8_key_offset(std::size_t slot, std::size_t dim) {
   return kQ8BlockValues + slot / 16 * 512 + dim / 4 * 64 + slot % 16 * 4 + dim % 4;
 }
-constexpr std::size_t q8_value_offset(std::size_t slot, std::size_t dim) {
+[[gnu::always_inline]] constexpr std::size_t q8_value_offset(std::size_t slot, std::size_t dim) {
   return kQ8BlockValues + dim / 16 * 1024 + slot / 4 * 64 + dim % 16 * 4 + slot % 4;
 }
 

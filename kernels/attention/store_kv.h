@@ -67,13 +67,15 @@ void store_key(KvType type, const float* k, std::size_t n, std::byte* tile, std:
     }
     return;
   }
-  store_q8<Isa>(k, n, tile, slot, q8_key_offset);
+  store_q8<Isa>(k, n, tile, slot, [](std::size_t at, std::size_t dim) { return q8_key_offset(at, dim); });
 }
 
 /// Value `slot` of a tile.
 template <class Isa>
 void store_value(KvType type, const float* v, std::size_t n, std::byte* tile, std::size_t slot) {
-  if (type == KvType::Q8_0) return store_q8<Isa>(v, n, tile, slot, q8_value_offset);
+  if (type == KvType::Q8_0)
+    return store_q8<Isa>(v, n, tile, slot,
+                         [](std::size_t at, std::size_t dim) { return q8_value_offset(at, dim); });
   store_value_row<Isa>(type, v, n, tile + slot * value_row_bytes(type, n));
 }
 
@@ -85,7 +87,6 @@ void store_kv(const KvStoreJob& job, std::size_t head_begin, std::size_t head_en
                         tile_step(job.page_bytes, kKeyTile * value_row_bytes(job.kv_type, job.value_dim));
   for (std::size_t head = head_begin; head < head_end; ++head) {
     std::byte* keys = job.k_cache + head * job.k_head_bytes;
-    std::byte* values = job.v_cache + head * job.v_head_bytes;
     for (std::size_t t = 0; t < job.n_tokens; ++t) {
       const std::size_t pos = job.first_pos + t, slot = pos % kKeyTile,
                         tile = job.pages == nullptr ? pos / kKeyTile : job.pages[pos / kKeyTile];
@@ -93,7 +94,7 @@ void store_kv(const KvStoreJob& job, std::size_t head_begin, std::size_t head_en
                      keys + tile * key_step, slot);
       if (job.v_cache == nullptr) continue;
       store_value<Isa>(job.kv_type, job.v + t * job.v_stride + head * job.value_dim, job.value_dim,
-                       values + tile * value_step, slot);
+                       job.v_cache + head * job.v_head_bytes + tile * value_step, slot);
     }
   }
 }

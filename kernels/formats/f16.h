@@ -1,5 +1,5 @@
 // IEEE binary16 and bfloat16 in integers: for code that runs on any machine. Kernels convert with their own
-// instructions (float_convert.h).
+// instructions (float_convert.h). Always inlined: code for one instruction set must not call another's copy.
 #pragma once
 
 #include <bit>
@@ -8,7 +8,7 @@
 namespace cria {
 
 /// Exact; NaN keeps its payload and becomes quiet.
-constexpr float f16_to_f32(std::uint16_t half) {
+[[gnu::always_inline]] constexpr float f16_to_f32(std::uint16_t half) {
   const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000U) << 16;
   const std::uint32_t rest = half & 0x7FFFU;
   if (rest >= 0x7C00U) {  // infinity, NaN
@@ -21,7 +21,7 @@ constexpr float f16_to_f32(std::uint16_t half) {
 }
 
 /// To the nearest, ties to even; beyond 65519.99 to infinity; NaN to a quiet NaN.
-constexpr std::uint16_t f32_to_f16(float value) {
+[[gnu::always_inline]] constexpr std::uint16_t f32_to_f16(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = bits >> 16 & 0x8000U, rest = bits & 0x7FFFFFFFU;
   std::uint32_t half = 0;
@@ -40,12 +40,12 @@ constexpr std::uint16_t f32_to_f16(float value) {
 }
 
 /// Exact: the upper half of a float.
-constexpr float bf16_to_f32(std::uint16_t upper) {
+[[gnu::always_inline]] constexpr float bf16_to_f32(std::uint16_t upper) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(upper) << 16);
 }
 
 /// To the nearest, ties to even; NaN to a quiet NaN.
-constexpr std::uint16_t f32_to_bf16(float value) {
+[[gnu::always_inline]] constexpr std::uint16_t f32_to_bf16(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   if ((bits & 0x7FFFFFFFU) > 0x7F800000U) return static_cast<std::uint16_t>(bits >> 16 | 0x0040U);
   return static_cast<std::uint16_t>((bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16);

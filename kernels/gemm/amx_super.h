@@ -2,7 +2,7 @@
 // while others multiply, and AVX-512 brings the sums of one unit into the floats while the next one multiplies.
 //
 // A product of two tiles takes 16 cycles, storing one as many, and one load of a tile 8: nothing but the order of
-// instructions hides them behind each other (bench/README.md).
+// instructions hides them behind each other (bench/processors/xeon_amx.md).
 #pragma once
 
 #include <immintrin.h>

@@ -2,7 +2,7 @@
 // begin with what takes it away: they may wrap around on their way, for what they end as is small.
 #pragma once
 
-#include "kernels/gemm/tile_vectors.h"
+#include "kernels/gemm/few256_vectors.h"
 
 namespace cria {
 

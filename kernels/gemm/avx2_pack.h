@@ -17,9 +17,7 @@ requires(!LaneType<RowLanes<Avx2>, type>::kFull) class PanelPacker<Avx2, type> {
   using Kernel = GemmKernel<Avx2>;
   static constexpr PanelShape kShape = panel_shape<Avx2, type>();
   static constexpr std::size_t kBytes = W::kBytes;
-  static constexpr DecodeTraits kTraits = Format<type>::kTraits;
   static constexpr std::size_t kBlockValues = Format<type>::kBlockValues;
-  static constexpr int kVecs = W::kSuper && W::kScales == 16 ? 2 : 1;  ///< of scales
   static_assert(kShape.bytes == PanelBytes::Weights && kShape.zero == W::kZero);
 
  public:
@@ -52,22 +50,9 @@ requires(!LaneType<RowLanes<Avx2>, type>::kFull) class PanelPacker<Avx2, type> {
 
   CRIA_INLINE static void pack_scales(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
                                       std::size_t lane, Panel& panel) {
-    if constexpr (W::kScales != 0) {
-      Vec scale[kVecs][V::kPacks];
-      words_of_rows<Avx2>([&](std::size_t k, Vec(&s)[kVecs]) CRIA_INLINE { W::scales(rows + k, offset, s); },
-                          scale);
-      for (int v = 0; v < kVecs; ++v) {
-        for (int c = 0; c < 4; ++c) Kernel::store_scales(panel, 4 * v + c, lane, scale[v][c]);
-      }
-    }
-    if constexpr (kTraits.has_min) {
-      Vec min[kVecs][V::kPacks];
-      words_of_rows<Avx2>([&](std::size_t k, Vec(&m)[kVecs]) CRIA_INLINE { W::mins(rows + k, offset, m); },
-                          min);
-      for (int v = 0; v < kVecs; ++v)
-        for (int c = 0; c < 4; ++c)
-          Kernel::template store_mins<W::kScales>(panel, 4 * v + c, lane, min[v][c]);
-    }
+    pairs_of_rows<Avx2, type>(
+        rows, offset, [&](int i, Vec pair) CRIA_INLINE { Kernel::store_scales(panel, i, lane, pair); },
+        [&](int i, Vec pair) CRIA_INLINE { Kernel::template store_mins<W::kScales>(panel, i, lane, pair); });
   }
 };
 

@@ -1,4 +1,4 @@
-// Products of weights of the full range of a byte with a dozen tokens to a hundred on AVX2: sixteen rows of words in a panel
+// Products of weights of the full range of a byte with 12 to kWordsMostTokens tokens on AVX2: sixteen rows of words in a panel
 // that stays in the first-level cache, by four tokens. Multiplied by Winograd's inner product (see avx2.h); the tokens' words
 // are laid out once for all rows of a call.
 #pragma once

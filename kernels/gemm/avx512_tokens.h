@@ -25,7 +25,7 @@ enum class ColumnOrder : std::uint8_t {
 template <ColumnOrder order>
 class TokenLayout {
  public:
-  /// LayOutFn
+  /// LayOut::run
   static void run(const Activations& x, std::size_t t0, std::size_t t1, std::byte* to) {
     auto* const tokens = reinterpret_cast<LaidOutToken*>(to);
     const std::size_t n = padded_tokens(x.n_tokens);

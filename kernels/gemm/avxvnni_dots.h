@@ -2,7 +2,7 @@
 // away.
 #pragma once
 
-#include "kernels/gemm/tile_vectors.h"
+#include "kernels/gemm/few256_vectors.h"
 #include "kernels/simd/avxvnni.h"
 
 namespace cria {

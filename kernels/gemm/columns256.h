@@ -139,4 +139,22 @@ CRIA_INLINE inline void words_of_rows(F get, __m256i (&out)[n][4]) {
   for (auto& v : out) Transpose256<Isa>::transpose(v);
 }
 
+/// The integer scales and mins of a block of a Super256 type: calls scales(i, v) and mins(i, v), v the two from 2i on of all rows.
+template <class Isa, DType type, class Scales, class Mins>
+CRIA_INLINE inline void pairs_of_rows(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
+                                      Scales scales, Mins mins) {
+  using W = LaneType<RowLanes<Isa>, type>;
+  constexpr int kVecs = W::kScales == 16 ? 2 : 1;
+  const auto give = [](auto put, auto get) CRIA_INLINE {
+    __m256i words[kVecs][4];
+    words_of_rows<Isa>(get, words);
+    for (int v = 0; v < kVecs; ++v)
+      for (int c = 0; c < 4; ++c) put(4 * v + c, words[v][c]);
+  };
+  if constexpr (W::kScales != 0)
+    give(scales, [&](std::size_t k, __m256i(&s)[kVecs]) CRIA_INLINE { W::scales(rows + k, offset, s); });
+  if constexpr (Format<type>::kTraits.has_min)
+    give(mins, [&](std::size_t k, __m256i(&m)[kVecs]) CRIA_INLINE { W::mins(rows + k, offset, m); });
+}
+
 }  // namespace cria

@@ -9,9 +9,9 @@
 
 #include "kernels/formats/formats.h"
 #include "kernels/gemm/columns256.h"
+#include "kernels/gemm/few256_layout.h"
+#include "kernels/gemm/few256_products.h"
 #include "kernels/gemm/pack.h"
-#include "kernels/gemm/tile_layout.h"
-#include "kernels/gemm/tile_products.h"
 #include "kernels/gemv/fetch_ahead.h"
 #include "kernels/kernels.h"
 #include "kernels/lanes/lanes.h"
@@ -27,7 +27,6 @@ class RowPacker {
   using Vec = typename V::Vec;
   using Transpose = Transpose256<Isa>;
   static constexpr DecodeTraits kTraits = Format<type>::kTraits;
-  static constexpr int kVecs = W::kScales == 16 ? 2 : 1;  ///< of scales
 
   static constexpr bool kInFours = requires { &Dot256<Isa>::bytes; };
   static constexpr int kMost = std::max(int{W::kZero}, W::kMax - W::kZero);  ///< of a weight
@@ -75,26 +74,14 @@ class RowPacker {
  private:
   CRIA_INLINE static void pack_scales(const std::byte* const (&rows)[kRowGroup], std::size_t offset,
                                       std::size_t lane, RowPanel& panel) {
-    if constexpr (W::kScales != 0) {
-      Vec scale[kVecs][V::kPacks];
-      words_of_rows<Isa>([&](std::size_t k, Vec(&s)[kVecs]) CRIA_INLINE { W::scales(rows + k, offset, s); },
-                         scale);
-      for (int v = 0; v < kVecs; ++v)
-        for (int c = 0; c < 4; ++c) {
-          const Vec pair = scale[v][c];
-          TileDots<kShape, 1>::put_scales(pair, panel.scale[8 * v + 2 * c] + lane,
-                                          panel.scale[8 * v + 2 * c + 1] + lane);
+    pairs_of_rows<Isa, type>(
+        rows, offset,
+        [&](int i, Vec pair) CRIA_INLINE {
+          TileDots<kShape, 1>::put_scales(pair, panel.scale[2 * i] + lane, panel.scale[2 * i + 1] + lane);
           if constexpr (kShape.pairs() != 0 && kShape.mins == 0)
-            Transpose::store(panel.pairs[4 * v + c] + lane, V::mul16(pair, V::splat16(kShape.zero)));
-        }
-    }
-    if constexpr (kTraits.has_min) {
-      Vec min[kVecs][V::kPacks];
-      words_of_rows<Isa>([&](std::size_t k, Vec(&m)[kVecs]) CRIA_INLINE { W::mins(rows + k, offset, m); },
-                         min);
-      for (int v = 0; v < kVecs; ++v)
-        for (int c = 0; c < 4; ++c) Transpose::store(panel.pairs[4 * v + c] + lane, min[v][c]);
-    }
+            Transpose::store(panel.pairs[i] + lane, V::mul16(pair, V::splat16(kShape.zero)));
+        },
+        [&](int i, Vec pair) CRIA_INLINE { Transpose::store(panel.pairs[i] + lane, pair); });
   }
 };
 
@@ -158,7 +145,8 @@ template <class Isa>
 LayOut few_layout(DType type) {
   return with_dtype(type, [](auto t) -> LayOut {
     if constexpr (is_integer(Format<t>::kClass))
-      return {lay_out_tiles<RowPacker<Isa, t>::kShape>, token_tiles_bytes};
+      return {lay_out_tiles<RowPacker<Isa, t>::kShape>,
+              [](std::size_t n, std::size_t cols) { return token_tiles_bytes(n, cols); }};
     return {};
   });
 }

@@ -43,7 +43,8 @@ constexpr std::size_t laid_out_bytes(std::size_t n_tokens, std::size_t cols) {
 /// How many tokens of so long rows a thread lays out for itself at a time: as many as stay in a part of the L2, but not so
 /// few that decoding the weights again for the next ones would count.
 constexpr std::size_t laid_out_together(std::size_t cols) {
-  const std::size_t bytes = (cols + kGemmCols - 1) / kGemmCols * sizeof(LaidOutToken);
+  const std::size_t bytes =
+      std::max((cols + kGemmCols - 1) / kGemmCols, std::size_t{1}) * sizeof(LaidOutToken);
   return std::clamp((1U << 20) / bytes / kLaidOutTiles, std::size_t{2}, kGemmTokens / kLaidOutTiles) *
          kLaidOutTiles;
 }

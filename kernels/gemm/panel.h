@@ -87,16 +87,6 @@ struct TokenSlice {
         sum_stride(x.sum_stride()),
         n_tokens(tokens),
         cols(x.cols - k < kGemmCols ? x.cols - k : kGemmCols) {}
-
-  /// The slice without its first tokens.
-  [[nodiscard]] TokenSlice from(std::size_t token) const {
-    TokenSlice rest = *this;
-    rest.q += token * q_stride;
-    rest.d += token * d_stride;
-    rest.sum += token * sum_stride;
-    rest.n_tokens -= token;
-    return rest;
-  }
 };
 
 /// The weights that are packed next, fetched while a micro-kernel runs: rows lie too far apart for the
@@ -151,7 +141,10 @@ class Ahead {
 ///   kSigned                bytes are signed where they hold unscaled weights
 ///   kSumsInt16             wants to know the range of the bytes
 ///   kHalfWeights                optional: wants halves of the weights, beside twice the scales, where a type has even ones only
-///   bytes(traits)          how it wants the bytes of a Super256 type
+///   kTokens                tokens of a tile
+///   bytes(traits, full)    how it wants the bytes of a Super256 type; full: LaneType::kFull
+///   scaled_zero(traits)    what is added to scale * q where PanelBytes::Scaled makes bytes of them
+///   store_scales(panel, c, lane, pair), store_mins<n>(…)   two scales, or mins, of the rows from `lane` on, as run() reads them
 ///   run<shape>(slice, s, n, ahead) adds the products of n panels and the slice to s.acc, and fetches a part
 ///                          ahead for every kTokens tokens
 ///   kFetchesPerPanel       optional: fetches ahead so often for every kTokens tokens and panel, not once for all panels

@@ -39,7 +39,7 @@ CRIA_INLINE inline __m256i both_halves(const void* p) {
 }
 
 /// The same of 32 bytes: it would load them again for every use, and they often lie across two cache lines.
-CRIA_INLINE inline __m256i load_once(const void* p) {
+CRIA_INLINE inline __m256i load_once256(const void* p) {
   __m256i v = load256(p);
   pin(v);
   return v;
@@ -47,12 +47,12 @@ CRIA_INLINE inline __m256i load_once(const void* p) {
 
 /// The scales of the eight rows' blocks, which the rows then load.
 template <DType type>
-class WideScales {
+class Avx2WideScales {
   using Lanes = LaneType<RowLanes<Avx2>, type>;
   static constexpr int kVecs = Lanes::kScales / 8;
 
  public:
-  CRIA_INLINE WideScales(const std::byte* const* rows, std::size_t offset) {
+  CRIA_INLINE Avx2WideScales(const std::byte* const* rows, std::size_t offset) {
     unroll<4>([&](auto k) CRIA_INLINE {
       __m256i two_rows[kVecs];
       Lanes::scales(rows + k, offset, two_rows);

@@ -33,7 +33,7 @@ class Avx2WideIq4 {
                   scales = scales_.of(r);
     sum = _mm256_setzero_si256();
     unroll<4>([&](auto i) CRIA_INLINE {
-      const __m256i v = load_once(p + offsetof(Block, lo) + 32 * i);
+      const __m256i v = load_once256(p + offsetof(Block, lo) + 32 * i);
       const __m256i scale = _mm256_shuffle_epi8(scales, load256(kPairsOfWords[i].data()));
       const auto add = [&](int j, __m256i nibbles) CRIA_INLINE {
         const __m256i w = _mm256_sign_epi8(_mm256_shuffle_epi8(values, nibbles), q_[j]);
@@ -48,7 +48,7 @@ class Avx2WideIq4 {
  private:
   const std::byte* const* rows_;
   std::size_t offset_;
-  WideScales<type> scales_;
+  Avx2WideScales<type> scales_;
   __m256i q_[8], magnitudes_[8];
 };
 

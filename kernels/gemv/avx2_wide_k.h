@@ -61,7 +61,7 @@ class WideTwoBits {
   /// too large. The result: those of even sixteens of columns, then those of odd ones.
   template <class F>
   CRIA_INLINE static __m256i sixteens(const std::uint8_t* q, F pair) {
-    const __m256i first = load_once(q), second = load_once(q + 32);
+    const __m256i first = load_once256(q), second = load_once256(q + 32);
     const __m256i a = add_dwords(pair(Number<0>{}, first), pair(Number<1>{}, _mm256_srli_epi16(first, 4)));
     const __m256i b = add_dwords(pair(Number<2>{}, second), pair(Number<3>{}, _mm256_srli_epi16(second, 4)));
     return add_qwords(a, b);
@@ -134,7 +134,7 @@ class Avx2Wide<DType::Q3_K> : WideTwoBits {
         centre_(_mm256_mullo_epi16(even_then_odd(load256(sum)), _mm256_set1_epi32(16 << 16 | 4))) {}
   CRIA_INLINE void row(const std::byte* p, std::size_t /*r*/, __m256i& sum) const {
     const auto* const block = reinterpret_cast<const Block*>(p);
-    const __m256i hi = load_once(block->hi), nibble = _mm256_set1_epi8(15);
+    const __m256i hi = load_once256(block->hi), nibble = _mm256_set1_epi8(15);
     const __m256i third[2] = {thirds(_mm256_and_si256(hi, nibble)),
                               thirds(_mm256_and_si256(_mm256_srli_epi16(hi, 4), nibble))};
     const __m256i all = sixteens(block->lo, [&](auto i, __m256i v) CRIA_INLINE {
@@ -208,8 +208,8 @@ class Avx2Wide<DType::Q6_K> {
     sum = _mm256_slli_epi32(_mm256_madd_epi16(scales, sum_), 5);
     sum = _mm256_sub_epi32(_mm256_setzero_si256(), sum);
     unroll<2>([&](auto half) CRIA_INLINE {
-      const __m256i a = load_once(block->lo + 64 * half), b = load_once(block->lo + 64 * half + 32);
-      const __m256i top = load_once(block->hi + 32 * half);
+      const __m256i a = load_once256(block->lo + 64 * half), b = load_once256(block->lo + 64 * half + 32);
+      const __m256i top = load_once256(block->hi + 32 * half);
       const __m256i eight = _mm256_permute4x64_epi64(scales, half == 0 ? 0x44 : 0xEE);
       const auto add = [&](int j, __m256i low, __m256i bits) CRIA_INLINE {
         const __m256i products =
@@ -248,9 +248,9 @@ class Avx2WideNibbles {
   }
   CRIA_INLINE void row(const std::byte* p, std::size_t r, __m256i& sum) const {
     __m256i fifth = _mm256_setzero_si256();
-    if constexpr (kFive) fifth = load_once(p + offsetof(Block, hi));
+    if constexpr (kFive) fifth = load_once256(p + offsetof(Block, hi));
     const auto quarter = [&](auto i) CRIA_INLINE {
-      const __m256i v = load_once(p + offsetof(Block, lo) + 32 * i), mask = _mm256_set1_epi8(15);
+      const __m256i v = load_once256(p + offsetof(Block, lo) + 32 * i), mask = _mm256_set1_epi8(15);
       __m256i low = _mm256_and_si256(v, mask), high = _mm256_and_si256(_mm256_srli_epi16(v, 4), mask);
       if constexpr (kFive) {
         using V = RowLanes<Avx2>;
@@ -293,7 +293,7 @@ class Avx2WideNibbles {
 
   const std::byte* const* rows_;
   std::size_t offset_;
-  WideScales<type> scales_;
+  Avx2WideScales<type> scales_;
   const std::int8_t* q_;
   const std::int16_t* sum_;
   __m256i centre_;

@@ -27,7 +27,7 @@ class Avx2Wide<DType::TQ2_0> {
     const __m256i three = _mm256_set1_epi8(3);
     __m256i words = _mm256_setzero_si256();
     unroll<2>([&](auto half) CRIA_INLINE {
-      const __m256i v = load_once(p + offsetof(Block, q) + 32 * half);
+      const __m256i v = load_once256(p + offsetof(Block, q) + 32 * half);
       unroll<4>([&](auto j) CRIA_INLINE {
         const __m256i products = V::products(V::take<2 * j>(v, three), load256(q_ + 128 * half + 32 * j));
         words = _mm256_add_epi16(words, products);

@@ -8,7 +8,7 @@
 
 namespace cria {
 
-/// Which rows are read side by side, and who fetches them (measured: bench/README.md).
+/// Which rows are read side by side, and who fetches them (measured: bench/processors/zen5.md).
 enum class Reading {
   InOrder,  ///< neighbours, each where no prefetcher expects it: what follows in memory is fetched, in its order
   Streams,  ///< rows far apart (RowGroups): long streams, which the processor's prefetchers follow by themselves
@@ -66,7 +66,7 @@ CRIA_INLINE inline const std::byte* fetched_beside(const std::byte* rows, std::s
 }
 
 /// Part `part` of `parts` of the lines in Bytes from p on: a burst of prefetches stalls the loads between them. locality:
-/// 3 into the first-level cache, which pushes what is too much out into the second (measured on Zen 5, bench/README.md);
+/// 3 into the first-level cache, which pushes what is too much out into the second (measured on Zen 5, bench/processors/zen5.md);
 /// 2 into the second only, where several tokens of floats want the first. (GCC takes a function that only prefetches for
 /// one without effects, unless it is inlined early.)
 template <std::size_t Bytes, int parts, int locality = 3>
@@ -85,7 +85,7 @@ CRIA_INLINE inline void fetch_near(const std::byte* block) {
 /// What a row read as a stream wants soon: as much as its block at `block`, so far ahead that it comes in time.
 template <std::size_t Bytes>
 CRIA_INLINE inline void fetch_stream(const std::byte* block) {
-  constexpr std::size_t kAhead = 1024;  // 512 and 1536 are slower (bench/README.md)
+  constexpr std::size_t kAhead = 1024;  // 512 and 1536 are slower (bench/processors/zen5.md)
   for (std::size_t at = 0; at < Bytes; at += 64) __builtin_prefetch(block + kAhead + at, 0, 3);
 }
 

@@ -188,11 +188,11 @@ class Gemv {
     }
   }
 
-  /// sum + the products of 32 weights times their scale or scales.
   static constexpr int kMax = [] {
     if constexpr (kMagnitudes) return W::kMagnitude;
     return W::kMax;
   }();
+  /// sum + the products of 32 weights times their scale or scales.
   static Vec add_products(Vec sum, int j, Vec w0, Vec a0, Vec w1, Vec a1, const Vec* scale) {
     if constexpr (W::kScales == 16) {
       const Vec s = scale[j / 4];

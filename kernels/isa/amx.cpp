@@ -1,6 +1,6 @@
 // The amx kernels: integer products of many tokens run on tiles, all else is avx512bf16's.
 #include "kernels/gemm/amx.h"
-#include "kernels/gemm/few_tokens.h"
+#include "kernels/gemm/few512_tokens.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/isa/instruction_set.h"
 #include "kernels/matmul/integers.h"
@@ -8,10 +8,10 @@
 namespace cria {
 
 /// Panels are laid out for at least 32 tokens of tiles' work: measured, vectors are faster up to one and a half tiles, or
-/// where scale·q is one byte and nothing else is to be done, up to three quarters of one (bench/README.md).
+/// where scale·q is one byte and nothing else is to be done, up to three quarters of one (bench/processors/xeon_amx.md).
 template <DType type>
-struct FewestTokens<Amx, type> {
-  static constexpr std::size_t kGemv = FewestTokens<Avx512, type>::kGemv,
+struct MostTokens<Amx, type> {
+  static constexpr std::size_t kGemv = MostTokens<Avx512, type>::kGemv,
                                kFew = panel_shape<Amx, type>().bytes == PanelBytes::Scaled ? 24 : 48;
   static_assert(kFew <= kFewTokens);
 };

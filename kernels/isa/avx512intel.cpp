@@ -8,7 +8,7 @@
 namespace cria {
 
 template <DType type>
-struct FewestTokens<Avx512Intel, type> {
+struct MostTokens<Avx512Intel, type> {
   static constexpr std::size_t kGemv = 3, kFew = 64;
 };
 template <>

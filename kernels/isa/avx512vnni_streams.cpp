@@ -13,7 +13,7 @@ namespace {
 template <DType type>
 using Streams = typename OneToken<Avx512, type>::template Reads<Reading::FetchedStreams>;
 
-/// What can gain by it (bench/README.md). Code books wait for their look-ups; Q3_K and Q6_K lose, why is not known.
+/// What can gain by it (bench/processors/zen5.md). Code books wait for their look-ups; Q3_K and Q6_K lose, why is not known.
 template <DType type>
 constexpr bool reads_streams() {
   if constexpr (is_integer(Format<type>::kClass))

@@ -1,14 +1,14 @@
 // The avxvnni kernels: integer products by AVX-VNNI, all else is avx2's.
-#include "kernels/gemm/token_tiles.h"
+#include "kernels/gemm/few256_tokens.h"
 #include "kernels/isa/instruction_set.h"
 #include "kernels/isa/peak.h"
 #include "kernels/matmul/integers.h"
 
 namespace cria {
 
-/// Measured on Zen 5 (bench/README.md): from two or three tokens on, panels of sixteen rows pay.
+/// Measured on Zen 5 (bench/processors/avxvnni.md): from two or three tokens on, panels of sixteen rows pay.
 template <DType type>
-struct FewestTokens<AvxVnni, type> {
+struct MostTokens<AvxVnni, type> {
   static constexpr std::size_t kGemv = Format<type>::kClass == DotClass::Super256 ? 1 : 2,
                                kFew = kTiledTokens;
 };

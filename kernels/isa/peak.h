@@ -2,10 +2,12 @@
 // read. `cria bench --roofline` and bench/ time them; the kernels are held against them.
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <xsimd/xsimd.hpp>
 
+#include "kernels/kernels.h"
 #include "kernels/simd/float_convert.h"
 #include "kernels/simd/isa.h"
 #include "kernels/simd/row_lanes.h"
@@ -107,13 +109,15 @@ void read_peak(const std::byte* bytes, std::size_t n) {
   for (auto& a : acc) pin(a.data);
 }
 
-/// Reads them, but for less than a page, as eight streams that the processor's own prefetchers follow, as products of one
+/// Reads n bytes, at least kLeastOfStreams, but for the last few thousand, as eight streams that the processor's own prefetchers follow, as products of one
 /// token do on some (RowGroups). None is a multiple of a page from another: they would push each other out of the caches.
 template <class Isa>
 void read_streams_peak(const std::byte* bytes, std::size_t n) {
   using Batch = xsimd::batch<std::uint8_t, typename Isa::Arch>;
   constexpr std::size_t kStreams = 8, kLine = 64, kPage = 4096;
-  const std::size_t apart = n / (kStreams * kPage) * kPage - kPage / kStreams;
+  static_assert(kLeastOfStreams == kStreams * kPage);
+  assert(n >= kLeastOfStreams);
+  const std::size_t apart = n / kLeastOfStreams * kPage - kPage / kStreams;
   Batch acc[kStreams];
   for (auto& a : acc) a = Batch(std::uint8_t{0});
   for (std::size_t i = 0; i < apart; i += kLine) {

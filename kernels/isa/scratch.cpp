@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "kernels/attention/tiles.h"
-#include "kernels/gemm/few_tokens.h"
+#include "kernels/gemm/few256_tokens.h"
+#include "kernels/gemm/few512_tokens.h"
 #include "kernels/gemm/laid_out.h"
 #include "kernels/gemm/panel.h"
-#include "kernels/gemm/token_tiles.h"
 #include "kernels/gemm/words_tokens.h"
 #include "kernels/matmul/floats.h"
 
@@ -18,8 +18,7 @@ std::size_t matmul_scratch_bytes(std::size_t cols) noexcept {
        few_tokens_bytes(kFewTokens, cols), token_tiles_bytes(kTiledTokens, cols), words_bytes(cols)});
 }
 
-std::size_t attention_scratch_bytes(std::size_t /*n_heads*/, std::size_t /*n_kv_heads*/, std::size_t head_dim,
-                                    std::size_t value_dim) noexcept {
+std::size_t attention_scratch_bytes(std::size_t head_dim, std::size_t value_dim) noexcept {
   return AttentionScratch::bytes(value_dim) + std::max(FloatAttentionScratch::bytes(head_dim, value_dim),
                                                        IntAttentionScratch::bytes(head_dim, value_dim));
 }

@@ -19,6 +19,7 @@ namespace cria {
 ///   weights(rows, offset, f)   calls f(j, w0, w1) for each 32 weights j: w0 the first 16, w1 the others
 ///   kMagnitude, magnitudes()   optional: weights() with magnitudes up to kMagnitude, and masks where they are
 ///                           negative
+///   kEven                   optional: all weights are even, so that halves of them beside twice the scales fit in a byte
 ///   kBytewise               optional: weights() does the same to every byte that it loads, and moves bytes by
 ///                           join_low() and join_high() alone
 ///   kFifthBits              optional: weights() does that but for FifthBits (blocks32.h), which V may have of its own

@@ -7,14 +7,14 @@
 
 namespace cria {
 
-/// How tokens meet rows straight from the file: up to most_tokens, in register blocks of rows × tokens; all tokens of a wave
-/// meet so many bytes of each row before the next bytes are read.
+/// How up to most_tokens tokens meet rows straight from the file: in register blocks of rows × tokens. All tokens meet `bytes`
+/// bytes of a few rows before the next bytes of these rows are read.
 struct DirectBlock {
   std::size_t most_tokens, rows, tokens, bytes;
 };
 inline constexpr std::size_t kAll = std::size_t{1} << 40;
-/// So many tokens, least to most (at most eight), meet three rows all at once instead, which come into the first-level cache on
-/// the way: memory is what they wait for.
+/// From `least` to `most` tokens (at most eight) meet three rows at once instead, and rows are fetched into the first-level cache
+/// meanwhile: such products wait for memory.
 struct TokensAtOnce {
   std::size_t least, most;
   [[nodiscard]] constexpr bool has(std::size_t n) const { return least <= n && n <= most; }
@@ -26,9 +26,10 @@ struct StreamTokens {
   std::size_t always, wanted;
 };
 
-/// From a panel kRows rows × kTokens tokens, one register of the 16 lanes at a time; straight from the file all, kRowsOfOne
-/// rows with a single token or a block of direct(). kPacked: the tokens of a block are copied together, for want of registers
-/// (their addresses) and of ways of the L1 (tokens lie 4 KiB apart or a multiple).
+/// kRows × kTokens: rows and tokens of a register block out of a panel, which is multiplied a register of the 16 lanes at a time.
+/// kRowsOfOne: rows that a single token meets together. direct(): the block straight from the file, of all 16 lanes.
+/// kPacked: the tokens of a block are copied together, for want of registers (their addresses) and of ways of the L1 (tokens lie
+/// 4 KiB apart or a multiple).
 /// tiles_from(): from here on it pays to transpose rows and tokens (float_tiles.h), where the instruction set has a transpose;
 /// kTileTokens: of a tile, at most kMostTileTokens.
 template <class Isa>

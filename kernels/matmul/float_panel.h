@@ -16,7 +16,7 @@
 namespace cria {
 
 inline constexpr std::size_t kPanelRowUnit = 12;      ///< a multiple of every kRows
-inline constexpr std::size_t kPanelRows = 60;         ///< rows converted together, at most
+inline constexpr std::size_t kFloatPanelRows = 60;    ///< rows converted together, at most
 inline constexpr std::size_t kPanelBytes = 3U << 19;  ///< of float32 weights, at most
 inline constexpr std::size_t kWave = 48;              ///< tokens that pass a piece of the panel together
 inline constexpr std::size_t kPiece = 512;            ///< columns
@@ -26,11 +26,11 @@ constexpr std::size_t padded_cols(std::size_t cols) {
   return (cols + kFloatLanes - 1) / kFloatLanes * kFloatLanes;
 }
 
-/// Rows of a panel: as many units as fit kPanelBytes, at least one, at most kPanelRows.
+/// Rows of a panel: as many units as fit kPanelBytes, at least one, at most kFloatPanelRows.
 constexpr std::size_t panel_rows(std::size_t cols) {
   const std::size_t fit =
       kPanelBytes / (padded_cols(cols) * sizeof(float) + 1) / kPanelRowUnit * kPanelRowUnit;
-  return fit < kPanelRowUnit ? kPanelRowUnit : fit > kPanelRows ? kPanelRows : fit;
+  return fit < kPanelRowUnit ? kPanelRowUnit : fit > kFloatPanelRows ? kFloatPanelRows : fit;
 }
 /// Scratch: the panel, the sums of its rows for a wave of tokens, a piece of a block of tokens. (Halves come in steps of twice
 /// 16 columns.)

@@ -13,7 +13,7 @@ namespace cria {
 template <class Isa>
 MatMulFn gemv_kernel(DType type);  // gemv/gemv.h
 template <class Isa>
-MatMulFn few_kernel(DType type);  // gemm/few.h, few256.h
+MatMulFn few_kernel(DType type);  // gemm/few512.h, few256.h
 template <class Isa>
 MatMulFn gemm_kernel(DType type);  // gemm/gemm.h
 /// How these want activations to be laid out; from how many tokens on is int_matmul()'s to say.
@@ -26,19 +26,21 @@ LayOut gemm_layout(DType type);
 template <class Isa>
 inline constexpr bool kLaysOutForGemm = false;
 
-/// How many tokens a GEMV takes, and how many the kernel of few tokens; from more on, a GEMM pays. (Amx: isa/amx.cpp)
+/// How many tokens a GEMV takes at most, and how many the kernel of few tokens; from more on, a GEMM pays. (Of the other sets:
+/// isa/NAME.cpp; all at a glance: kernels/README.md)
 template <class Isa, DType type>
-struct FewestTokens {
+struct MostTokens {
   static constexpr std::size_t kGemv = 8, kFew = 0;
 };
 template <DType type>
-struct FewestTokens<Avx512, type> {
+struct MostTokens<Avx512, type> {
   static constexpr std::size_t kGemv = 3, kFew = 47;
 };
 
 template <class Isa, DType type>
 void int_product(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
-  using Most = FewestTokens<Isa, type>;
+  using Most = MostTokens<Isa, type>;
+  static_assert(Most::kGemv >= 1);  // 0 tokens are a GEMV's, too
   const std::size_t n = job.x->n_tokens;
   if (n <= Most::kGemv) return gemv_kernel<Isa>(type)(job, row_begin, row_end, scratch);
   if constexpr (Most::kFew != 0) {
@@ -49,7 +51,7 @@ void int_product(const MatMulJob& job, std::size_t row_begin, std::size_t row_en
 
 template <class Isa, DType type>
 MatMulKernel int_matmul_of() {
-  using Most = FewestTokens<Isa, type>;
+  using Most = MostTokens<Isa, type>;
   MatMulKernel kernel{activations_of(Format<type>::kClass), int_product<Isa, type>};
   if constexpr (Most::kFew != 0) {
     kernel.lay_out_few = few_layout<Isa>(type);

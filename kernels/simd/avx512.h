@@ -58,10 +58,6 @@ struct RowLanes<Avx512> : EightRows<Avx512> {
   static Vec join_high(Vec a, Vec b) { return _mm512_unpackhi_epi64(a, b); }
   static Vec widen_low(Vec v) { return _mm512_srai_epi16(_mm512_unpacklo_epi8(v, v), 8); }
   static Vec widen_high(Vec v) { return _mm512_srai_epi16(_mm512_unpackhi_epi8(v, v), 8); }
-  /// 0xFF where all bits of `bits` are set in v.
-  static Vec has_bits(Vec v, Vec bits) {
-    return _mm512_movm_epi8(_mm512_cmpeq_epi8_mask(bit_and(v, bits), bits));
-  }
 
   /// w + x where v has bits (one bit in each byte).
   static Vec add_where(Vec w, Vec v, Vec bits, Vec x) {

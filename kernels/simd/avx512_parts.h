@@ -65,7 +65,6 @@ struct RowLanes<Avx512Parts<n>> {
   CRIA_INLINE static Vec high_bytes(Vec a, Vec b) { return map2<One::high_bytes>(a, b); }
   CRIA_INLINE static Vec even_dwords(Vec a, Vec b) { return map2<One::even_dwords>(a, b); }
   CRIA_INLINE static Vec odd_dwords(Vec a, Vec b) { return map2<One::odd_dwords>(a, b); }
-  CRIA_INLINE static Vec has_bits(Vec v, Vec bits) { return map2<One::has_bits>(v, bits); }
   CRIA_INLINE static Vec widen_low(Vec v) { return map<One::widen_low>(v); }
   CRIA_INLINE static Vec widen_high(Vec v) { return map<One::widen_high>(v); }
   CRIA_INLINE static Vec sevens(Vec v) { return map<One::sevens>(v); }

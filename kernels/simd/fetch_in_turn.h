@@ -2,18 +2,20 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <cstddef>
 
 namespace cria {
 
 /// Pieces of memory on their way into the second-level cache while something else is done, a line of each in turn: lines
-/// that follow one another come through one channel of memory, which alone is too slow (bench/README.md).
+/// that follow one another come through one channel of memory, which alone is too slow (bench/processors/zen5.md).
 class FetchInTurn {
  public:
   /// Whatever is left of the pieces before is forgotten.
   void clear() { n_ = line_ = lines_ = 0; }
   /// At most kMost pieces; p and bytes at multiples of 64.
   void add(const std::byte* p, std::size_t bytes) {
+    assert(n_ < kMost);
     pieces_[n_++] = {p, bytes / kLine};
     lines_ = std::max(lines_, bytes / kLine);
   }

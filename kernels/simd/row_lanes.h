@@ -71,8 +71,9 @@ CRIA_INLINE inline void pin(T& value) {
 #endif
 }
 
-/// Specialised in simd/avx2.h, simd/avx512.h, simd/neon.h with these static members (on 8-bit elements unless
-/// a number says otherwise; `rows` points at the row pointers of a group, offset by the vector's number):
+/// Specialised in simd/avx2.h, simd/avx512.h, simd/neon.h (and, from these, in simd/avxvnni.h, simd/avx512_parts.h and some
+/// headers of gemm/) with these static members (on 8-bit elements unless a number says otherwise; `rows` points at the row
+/// pointers of a group, offset by the vector's number):
 ///
 ///   kLanes, kPacks             lanes of a vector, vectors of a group
 ///   kBias                      what the *_full() products expect added to signed weights: 128 or 0
@@ -92,6 +93,10 @@ CRIA_INLINE inline void pin(T& value) {
 ///   load_f32(…)                8 floats, one per row
 ///   half_of_e8m0(e)            8 floats 2^(e - 128), subnormal for 0 and 1
 ///   half_of_ue4m3(e)           8 floats, as kHalfOfUe4m3 says
+///   kPermutes                  whether look_up() finds entries of codebooks by permutations; else they are loaded, by
+///                              Indices and entries()
+///   kNegates                   whether negative() and negate() give the signs of codebooks to activations instead of weights
+///   kNarrow                    optional: products() and sum_narrow_rows() sum in int16 as far as that goes
 /// and what the types need to unpack themselves, described in simd/avx2.h.
 template <class Isa>
 struct RowLanes;

@@ -15,7 +15,7 @@ namespace cria {
 /// its file.
 ///
 /// The system gets the bytes in pieces of kPiece at multiples of kPiece, because Linux keeps what it is given as a whole
-/// in its page cache as a whole: so whoever maps the file soon after gets huge pages (measured: bench/README.md).
+/// in its page cache as a whole: so whoever maps the file soon after gets huge pages (measured: bench/processors/zen5.md).
 class OutputFile {
  public:
   static constexpr std::size_t kPiece = std::size_t{2} << 20;  ///< a huge page

@@ -270,7 +270,7 @@ void attention(ByteSource& data) {
     job.v = values.data;
     job.k_head_bytes = k_bytes;
     job.v_head_bytes = v_bytes;
-    Aligned scratch(attention_scratch_bytes(heads, kv_heads, key_dim, value_dim));
+    Aligned scratch(attention_scratch_bytes(key_dim, value_dim));
     for (std::size_t head = 0; head < kv_heads; ++head) set.attention(job, head, 0, tokens, scratch.data);
     if (expected.empty()) expected = out;
     require(same(out, expected), "another attention");

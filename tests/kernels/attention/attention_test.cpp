@@ -181,8 +181,7 @@ template <class F>
 Buffer<float> run_by(const Cache& cache, const Queries& queries, std::size_t tokens_per_call, F compute) {
   const AttentionShape& s = cache.shape;
   Buffer<float> out(s.tokens * s.heads * s.value_dim);
-  Buffer<std::byte>& scratch =
-      kept_buffer(attention_scratch_bytes(s.heads, s.kv_heads, s.head_dim, s.value_dim));
+  Buffer<std::byte>& scratch = kept_buffer(attention_scratch_bytes(s.head_dim, s.value_dim));
   std::memset(scratch.data(), 0xFF, scratch.size());
   const AttentionJob job = make_job(cache, queries, out);
   for (std::size_t head = 0; head < s.kv_heads; ++head)

@@ -6,7 +6,7 @@
 #include <array>
 #include <utility>
 
-#include "kernels/gemm/tile_vectors.h"
+#include "kernels/gemm/few256_vectors.h"
 
 namespace cria {
 

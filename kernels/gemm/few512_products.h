@@ -6,7 +6,7 @@
 
 #include <array>
 
-#include "kernels/gemm/few_panel.h"
+#include "kernels/gemm/few512_panel.h"
 #include "kernels/gemv/fetch_ahead.h"
 
 namespace cria {

@@ -1,11 +1,11 @@
-// Products of a few tokens, of which a GEMV would decode the weights more than once and a GEMM would pad: sixteen
+// Products of a few tokens on AVX-512, of which a GEMV would decode the weights more than once and a GEMM would pad: sixteen
 // rows at a time, walked along like those of a GEMV so that memory is read in long streams.
 #pragma once
 
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/gemm/few_products.h"
+#include "kernels/gemm/few512_products.h"
 #include "kernels/gemv/fetch_ahead.h"
 #include "kernels/kernels.h"
 

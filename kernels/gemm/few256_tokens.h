@@ -54,8 +54,8 @@ struct alignas(64) TokenTile {
 
 constexpr std::size_t token_tiles(std::size_t n) { return (n + kTileTokens - 1) / kTileTokens; }
 
-/// Bytes that n tokens of rows of `cols` values take.
-constexpr std::size_t token_tiles_bytes(std::size_t n, std::size_t cols) {
+/// Bytes that n tokens of rows of `cols` values take. (Inlined: see formats/f16.h)
+[[gnu::always_inline]] constexpr std::size_t token_tiles_bytes(std::size_t n, std::size_t cols) {
   return (cols + kGemmCols - 1) / kGemmCols * token_tiles(n) * sizeof(TokenTile);
 }
 

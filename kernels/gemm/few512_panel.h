@@ -9,7 +9,7 @@
 
 #include "kernels/formats/formats.h"
 #include "kernels/gemm/avx512.h"
-#include "kernels/gemm/few_tokens.h"
+#include "kernels/gemm/few512_tokens.h"
 #include "kernels/kernels.h"
 #include "kernels/lanes/lanes.h"
 #include "kernels/simd/avx512_parts.h"

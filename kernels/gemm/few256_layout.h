@@ -1,4 +1,4 @@
-// Lays out the tokens of products of few tokens: see token_tiles.h.
+// Lays out the tokens of products of few tokens on AVX2 and AVX-VNNI: see few256_tokens.h.
 #pragma once
 
 #include <immintrin.h>
@@ -7,7 +7,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "kernels/gemm/token_tiles.h"
+#include "kernels/gemm/few256_tokens.h"
 #include "kernels/rows/activations.h"
 #include "kernels/simd/row_lanes.h"
 

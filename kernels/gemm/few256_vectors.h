@@ -1,9 +1,9 @@
-// What the micro-kernels of products of few tokens work on: a panel of sixteen rows, and a tile's vectors.
+// What the micro-kernels of products of few tokens on AVX2 and AVX-VNNI work on: a panel of sixteen rows, and a tile's vectors.
 #pragma once
 
 #include <immintrin.h>
 
-#include "kernels/gemm/token_tiles.h"
+#include "kernels/gemm/few256_tokens.h"
 #include "kernels/simd/row_lanes.h"
 
 namespace cria {

@@ -1,4 +1,4 @@
-// The tokens' side of products of few tokens, laid out once for all rows: see few.h.
+// The tokens' side of products of few tokens on AVX-512, laid out once for all rows: see few512.h.
 #pragma once
 
 #include <cstddef>
