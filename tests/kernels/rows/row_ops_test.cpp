@@ -3,42 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numbers>
 
 #include "kernels/simd/math.h"
-#include "tests/kernels/kernel_test.h"
+#include "tests/kernels/rows/row_test.h"
 
 namespace cria {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr double kHalfUlp = 0x1p-24;  // relative error of one float operation
-
-std::vector<std::size_t> row_lengths() {
-  std::vector<std::size_t> all;
-  for (std::size_t n = 1; n <= 50; ++n) all.push_back(n);
-  for (std::size_t n : {63, 64, 65, 255, 256, 257, 2048, 5632}) all.push_back(n);
-  return all;
-}
-
-/// Runs a kernel in every set on copies of the same rows at several alignments; f(set, y, x) changes y.
-template <class F>
-void expect_same_bits(F f) {
-  for (const std::size_t n : row_lengths()) {
-    Buffer<float> y(n), x(n);
-    fill_random(y.data(), n, 1, 3);
-    fill_random(x.data(), n, 2);
-    Buffer<float> expected = copy_at(y, 0);
-    f(scalar_kernels(), expected, x);
-    for (const KernelSet* set : available_kernels()) {
-      for (const std::size_t offset : {0, 1, 7}) {
-        Buffer<float> got = copy_at(y, offset);
-        f(*set, got, copy_at(x, offset));
-        ASSERT_TRUE(got == expected) << set->isa << " n=" << n << " offset=" << offset;
-      }
-    }
-  }
-}
 
 TEST(RowOps, SameBitsOnEveryIsa) {
   expect_same_bits([](const KernelSet& k, auto& y, const auto& x) { k.add(y.data(), x.data(), y.size()); });
@@ -48,6 +20,32 @@ TEST(RowOps, SameBitsOnEveryIsa) {
   expect_same_bits([](const KernelSet& k, auto& y, const auto& x) {
     k.rms_norm(y.data(), x.data(), 1e-5F, y.data(), y.size());
   });
+  expect_same_bits([](const KernelSet& k, auto& y, const auto& x) {
+    k.layer_norm(y.data(), x.data(), x.data(), 1e-5F, y.data(), y.size());
+  });
+  expect_same_bits([](const KernelSet& k, auto& y, const auto& x) {
+    k.layer_norm(x.data(), nullptr, nullptr, 1e-5F, y.data(), y.size());
+  });
+  expect_same_bits(
+      [](const KernelSet& k, auto& y, const auto& x) { k.add_scaled(y.data(), x.data(), 0.3F, y.size()); });
+  expect_same_bits([](const KernelSet& k, auto& y, const auto&) { k.scale(y.data(), 0.3F, y.size()); });
+}
+
+TEST(RowOps, SumsAndScalesAreRoundedOnce) {
+  for (const std::size_t n : row_lengths()) {
+    Buffer<float> x(n), y(n);
+    fill_random(x.data(), n, 3, 5);
+    fill_random(y.data(), n, 4);
+    Buffer<float> sum = copy_at(y, 0), scaled_sum = copy_at(y, 0), scaled = copy_at(x, 0);
+    scalar_kernels().add(sum.data(), x.data(), n);
+    scalar_kernels().add_scaled(scaled_sum.data(), x.data(), 0.3F, n);
+    scalar_kernels().scale(scaled.data(), 0.3F, n);
+    for (std::size_t i = 0; i < n; ++i) {
+      EXPECT_EQ(sum[i], y[i] + x[i]);
+      EXPECT_EQ(scaled_sum[i], std::fma(0.3F, x[i], y[i]));
+      EXPECT_EQ(scaled[i], x[i] * 0.3F);
+    }
+  }
 }
 
 TEST(RowOps, RmsNormFollowsItsFormula) {
@@ -63,6 +61,54 @@ TEST(RowOps, RmsNormFollowsItsFormula) {
     const double tolerance = (static_cast<double>(n) / 32 + 9) * kHalfUlp;
     for (std::size_t i = 0; i < n; ++i)
       EXPECT_NEAR(y[i], x[i] * rms * w[i], std::abs(x[i] * rms * w[i]) * tolerance);
+  }
+}
+
+/// LayerNorm in double, and how far the kernel may be from it.
+class ExactLayerNorm {
+ public:
+  ExactLayerNorm(const Buffer<float>& x, double eps) {
+    const auto n = static_cast<double>(x.size());
+    double sum = 0, size = 0, squares = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      sum += x[i];
+      size += std::abs(x[i]);
+    }
+    mean_ = sum / n;
+    for (std::size_t i = 0; i < x.size(); ++i) squares += (x[i] - mean_) * (x[i] - mean_);
+    const double variance = squares / n + eps;
+    scale_ = 1 / std::sqrt(variance);
+    // A sum is rounded at most n/16 + 5 times, then once by the division.
+    const double roundings = n / 16 + 6;
+    mean_error_ = roundings * kHalfUlp * size / n;
+    // A wrong mean adds its error's square to the variance (in the first order it cancels); c is rounded and squared, eps
+    // added; the root halves all that. Then the root, its reciprocal, c itself, times the scale, times w.
+    scale_error_ = ((roundings + 3) * kHalfUlp + mean_error_ * mean_error_ / variance) / 2 + 5 * kHalfUlp;
+  }
+  [[nodiscard]] double value(double x, double w, double b) const { return (x - mean_) * scale_ * w + b; }
+  [[nodiscard]] double tolerance(double x, double w, double b) const {
+    const double error = scale_ * std::abs(w) * (mean_error_ + std::abs(x - mean_) * scale_error_);
+    return (error + std::abs(value(x, w, b)) * kHalfUlp) * 1.001;  // terms of second order
+  }
+
+ private:
+  double mean_, scale_, mean_error_, scale_error_;
+};
+
+TEST(RowOps, LayerNormFollowsItsFormula) {
+  for (const std::size_t n : row_lengths()) {
+    Buffer<float> x(n), w(n), b(n), y(n), plain(n);
+    fill_random(x.data(), n, 3, 5);
+    for (float& v : x) v += 3;
+    fill_random(w.data(), n, 4);
+    fill_random(b.data(), n, 5);
+    scalar_kernels().layer_norm(x.data(), w.data(), b.data(), 1e-5F, y.data(), n);
+    scalar_kernels().layer_norm(x.data(), nullptr, nullptr, 1e-5F, plain.data(), n);
+    const ExactLayerNorm exact(x, static_cast<double>(1e-5F));
+    for (std::size_t i = 0; i < n; ++i) {
+      EXPECT_NEAR(y[i], exact.value(x[i], w[i], b[i]), exact.tolerance(x[i], w[i], b[i])) << n;
+      EXPECT_NEAR(plain[i], exact.value(x[i], 1, 0), exact.tolerance(x[i], 1, 0)) << n;
+    }
   }
 }
 
