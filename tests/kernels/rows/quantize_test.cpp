@@ -1,6 +1,7 @@
 // Activation quantization: every instruction set against the scalar
 // one, the scalar one against its definition.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -79,6 +80,66 @@ TEST(Quantize, SameBitsInAnyRangesOfColumns) {
   }
 }
 
+/// The blocks of one row as the rows of several tokens.
+Quantized in_rows(const Quantized& row, ActType type, std::size_t tokens, std::size_t cols) {
+  Activations form;
+  form.type = type;
+  form.cols = cols;
+  Quantized out{Buffer<std::int8_t>(tokens * form.q_stride()), row.d, row.sum};
+  for (std::size_t t = 0; t < tokens; ++t) std::memcpy(&out.q[t * form.q_stride()], &row.q[t * cols], cols);
+  return out;
+}
+
+TEST(Quantize, SameBitsOfAFewBlocksAtOnce) {
+  const Buffer<float> x = awkward_values(2080);
+  for (const ActType type : {ActType::Q8x16, ActType::Q8x32}) {
+    const std::size_t block = type == ActType::Q8x16 ? 16 : 32;
+    for (const std::size_t cols : {32, 96, 160}) {  // 1 to 10 blocks
+      const std::size_t tokens = x.size() / cols;
+      const Quantized row = run(scalar_kernels(), type, x, 1, tokens * cols);
+      const Quantized expected = in_rows(row, type, tokens, cols);
+      for (const KernelSet* set : available_kernels())
+        for (const std::size_t step : {block, cols})
+          expect_equal(run(*set, type, x, tokens, cols, step), expected, set->isa);
+    }
+  }
+}
+
+/// The bfloat16 of three tokens of n values, and what lies between the rows.
+Buffer<std::byte> as_bf16(const KernelSet& kernels, const Buffer<float>& x, std::size_t n) {
+  constexpr std::size_t kTokens = 3;
+  Buffer<std::byte> memory(Activations::bytes(ActType::BF16, kTokens, n));
+  std::fill(memory.begin(), memory.end(), std::byte{0xAA});
+  Activations acts = Activations::place(ActType::BF16, kTokens, n, memory.data());
+  kernels.quantize(x.data(), x.size() / kTokens, acts, 0, 1, 0, n);
+  kernels.quantize(x.data(), x.size() / kTokens, acts, 1, kTokens, 0, n);
+  return memory;
+}
+
+TEST(Quantize, RoundsToTheNearestBfloat16) {
+  for (std::size_t n = 1; n <= 50; ++n) {
+    const std::size_t stride = n + 3;
+    Buffer<float> x(3 * stride, 1);
+    fill_random(x.data(), x.size(), 22, 10);
+    const Buffer<std::byte> expected = as_bf16(scalar_kernels(), x, n);
+    const std::size_t row = expected.size() / 3;
+    for (std::size_t t = 0; t < 3; ++t) {
+      for (std::size_t i = 0; i < row / 2; ++i) {
+        std::uint16_t bits;
+        std::memcpy(&bits, &expected[t * row + 2 * i], sizeof bits);
+        const float value = std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16),
+                    from = x[t * stride + i];
+        if (i < n)  // eight bits of it are kept, so half a step is at most 2^-8 of it
+          EXPECT_NEAR(value, from, std::abs(from) * 0x1p-8F);
+        else
+          EXPECT_EQ(bits, i < n + n % 2 ? 0 : 0xAAAA);
+      }
+    }
+    for (const KernelSet* set : available_kernels())
+      EXPECT_TRUE(as_bf16(*set, x, n) == expected) << set->isa << ' ' << n;
+  }
+}
+
 /// Squared error of a block quantized in steps of amax/steps.
 double squared_error(const float* values, std::size_t n, float amax, float steps) {
   double sum = 0;
@@ -90,12 +151,12 @@ double squared_error(const float* values, std::size_t n, float amax, float steps
 }
 
 TEST(Quantize, TakesTheBestStep) {
-  const std::size_t n = 2560;
-  const Buffer<float> x = awkward_values(n);
+  const Buffer<float> x = awkward_values(2656);
   for (const ActType type : {ActType::Q8x16, ActType::Q8x32, ActType::Q8x256}) {
     Activations form;
     form.type = type;
     const std::size_t block = form.values_per_d(), sub = form.values_per_sum();
+    const std::size_t n = x.size() / block * block;  // the last blocks are fewer than four, or than sixteen
     const Quantized got = run(scalar_kernels(), type, x, 1, n);
     for (std::size_t b = 0; b < n / block; ++b) {
       const float* values = x.data() + b * block;
