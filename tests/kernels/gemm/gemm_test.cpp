@@ -32,6 +32,11 @@ TEST_P(Gemm, RowsSoLongThatNotAllTokensAreLaidOutAtOnce) {
   expect_equal(GetParam(), {3, 240, 125}, true, false, random_blocks(), random_values());
 }
 
+TEST_P(Gemm, RowsWithGaps) {
+  for (const std::size_t tokens : {5, 11, 12, 47, 66})
+    expect_equal(GetParam(), {37, 2, tokens, 433}, tokens % 2 == 0, false, random_blocks(), random_values());
+}
+
 TEST_P(Gemm, MoreTokensThanOnePass) {
   expect_equal(GetParam(), {33, 2, 600}, true, true, random_blocks(), random_values());
   expect_equal(GetParam(), {5, 2, 509}, true, true, random_blocks(), random_values());

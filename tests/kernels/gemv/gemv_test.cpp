@@ -41,6 +41,24 @@ TEST_P(Gemv, LongRows) {
   expect_equal(GetParam(), {11, 70, 5}, false, false, random_blocks(), random_values());
 }
 
+TEST_P(Gemv, NoTokens) {
+  expect_equal(GetParam(), {17, 2, 0}, true, false, random_blocks(), random_values());
+}
+
+/// Of 113 rows 76 are multiplied in one call: as eight streams that begin nine rows apart, or fewer where that is about a
+/// multiple of 4 KiB (RowGroups). Here as the rows come, nine, eight and seven apart, and nine because fewer are no better.
+TEST_P(Gemv, LongStreams) {
+  const std::size_t blocks = dtype_info(GetParam()).block_values < 256 ? 9 : 2;
+  for (const std::size_t row_bytes : {0, 500, 457, 482, 4096})
+    expect_equal(GetParam(), {113, blocks, 1, row_bytes}, row_bytes % 2 == 0, row_bytes == 457,
+                 random_blocks(), random_values());
+}
+
+TEST_P(Gemv, RowsWithGaps) {
+  for (const std::size_t tokens : {1, 2, 3, 4, 7})
+    expect_equal(GetParam(), {21, 2, tokens, 433}, tokens % 2 == 0, false, random_blocks(), random_values());
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, Gemv, testing::ValuesIn(types_where(is_integer)),
                          [](const auto& test) { return std::string(name(test.param)); });
 

@@ -100,30 +100,35 @@ std::vector<KernelSet> float_sets() {
 
 constexpr std::size_t kMostStreamed = 25;  ///< tokens that look at MatMulJob::fetch, and one more
 
+/// Rows lie `gap` bytes apart.
 void expect_prescribed(DType type, std::size_t rows, std::size_t cols, std::size_t tokens, bool residual,
-                       float deviation = 1) {
+                       float deviation = 1, std::size_t gap = 0) {
   const Weights w = random_weights(type, rows * cols, 1, deviation);
   const Inputs in(type, tokens, cols, deviation);
-  Buffer<float> base(tokens * rows);
+  Buffer<float> base((tokens + 1) * rows);  // a token more, which nobody may touch
   fill_random(base.data(), base.size(), 3);
-  Buffer<float> expected(tokens * rows);
+  Buffer<float> expected = copy_at(base, 0);
   for (std::size_t t = 0; t < tokens; ++t)
     for (std::size_t r = 0; r < rows; ++r) {
       const float dot = dot_as_prescribed(type, &w.values[r * cols], &in.x[t * in.stride], cols);
       expected[t * rows + r] = residual ? base[t * rows + r] + dot : dot;
     }
-  Buffer<std::byte> bytes(w.bytes.size(), 2);  // two bytes off any alignment that floats would like
-  std::memcpy(bytes.data(), w.bytes.data(), w.bytes.size());
+  const std::size_t own_bytes = cols * bytes_of(type), row_bytes = own_bytes + gap;
+  Buffer<std::byte> bytes(rows * row_bytes - gap, 2);  // two bytes off any alignment that floats would like
+  std::fill(bytes.begin(), bytes.end(), std::byte{0xFF});  // NaN between the rows
+  for (std::size_t r = 0; r < rows; ++r)
+    std::memcpy(bytes.data() + r * row_bytes, w.bytes.data() + r * own_bytes, own_bytes);
   Buffer<std::byte>& scratch = kept_buffer(matmul_scratch_bytes(cols));
   for (const KernelSet& set : float_sets()) {
     const MatMulKernel kernel = set.matmul(type);
     ASSERT_EQ(kernel.act, in.acts.type);
     const auto run = [&](const std::byte* laid_out, FetchAhead fetch = FetchAhead::Far) {
       Buffer<float> out = copy_at(base, 0);
-      MatMulJob job{bytes.data(), cols * bytes_of(type),          rows, cols, &in.acts, out.data(),
-                    rows,         residual ? out.data() : nullptr};
+      MatMulJob job{bytes.data(), row_bytes,  rows, cols,
+                    &in.acts,     out.data(), rows, residual ? out.data() : nullptr};
       job.laid_out = laid_out;
       job.fetch = fetch;
+      if (residual) job.next = bytes.data();
       const std::size_t split = rows / 3;
       kernel.run(job, split, rows, scratch.data());
       kernel.run(job, 0, split, scratch.data());
@@ -201,6 +206,16 @@ TEST(MatMulFloat, MoreRowsThanAPanel) {
     expect_prescribed(type, 21, 9000, 11, false);  // panels of fewer rows
     expect_prescribed(type, 27, 40000, kTiledTokens + 1, false);
   }
+}
+
+TEST(MatMulFloat, RowsWithGaps) {
+  for (const DType type : kFloatTypes)
+    for (const std::size_t tokens : {1, 2, 5, 13, 26, 48, 70, 130})
+      expect_prescribed(type, 67, 50, tokens, tokens % 2 == 0, 1, 6);
+}
+
+TEST(MatMulFloat, NoTokens) {
+  for (const DType type : kFloatTypes) expect_prescribed(type, 19, 50, 0, true);
 }
 
 }  // namespace

@@ -32,6 +32,8 @@ class Fenced {
   Fenced(const Fenced&) = delete;
   Fenced& operator=(const Fenced&) = delete;
   std::byte* data() { return data_; }
+  /// A page that must not be touched.
+  std::byte* fence() { return memory_; }
 
  private:
   static inline const auto kPage = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
@@ -41,6 +43,7 @@ class Fenced {
 
 struct ProductShape {
   std::size_t rows, blocks, tokens;
+  std::size_t row_bytes = 0;  ///< from one row to the next; 0: they follow one another
 };
 
 /// Activations of a shape; q(i) is the i-th value.
@@ -68,14 +71,17 @@ struct Inputs {
   }
 };
 
-/// fill(block) makes each block, q(i) each activation; the weights end (or start) gap bytes from memory that
-/// may not be touched.
+/// fill(block) makes each block, q(i) each activation; the weights end (or start) gap bytes from memory that may not be
+/// touched. After them, where they end there, such memory is said to be read next.
 template <class Fill, class Q>
 void expect_equal(DType type, ProductShape s, bool at_end, bool residual, Fill fill, Q q,
                   std::size_t gap = 0) {
   const DTypeInfo& info = dtype_info(type);
-  const std::size_t cols = s.blocks * info.block_values, row_bytes = info.row_bytes(cols);
-  Fenced weights(s.rows * row_bytes, at_end, gap);
+  const std::size_t cols = s.blocks * info.block_values, own_bytes = info.row_bytes(cols);
+  const std::size_t row_bytes = s.row_bytes == 0 ? own_bytes : s.row_bytes;
+  const std::size_t bytes = (s.rows - 1) * row_bytes + own_bytes;
+  Fenced weights(bytes, at_end, gap);
+  std::memset(weights.data(), 0xA5, bytes);  // what lies between rows
   for (std::size_t r = 0; r < s.rows; ++r) {
     std::byte* const row = weights.data() + r * row_bytes;
     for (std::size_t b = 0; b < s.blocks; ++b) fill(row + info.header_bytes + b * info.block_bytes);
@@ -83,7 +89,8 @@ void expect_equal(DType type, ProductShape s, bool at_end, bool residual, Fill f
   }
   const MatMulKernel reference = scalar_matmul(type);
   const Inputs in(reference.act, s, cols, q);
-  Buffer<float> expected(s.tokens * (s.rows + 5)), base(expected.size());
+  // A token more, which nobody may touch.
+  Buffer<float> expected((s.tokens + 1) * (s.rows + 5)), base(expected.size());
   fill_random(base.data(), base.size(), 3);
   std::copy(base.begin(), base.end(), expected.begin());
   Buffer<std::byte>& scratch = kept_buffer(matmul_scratch_bytes(cols));
@@ -93,6 +100,7 @@ void expect_equal(DType type, ProductShape s, bool at_end, bool residual, Fill f
                   &in.acts,       out.data(), s.rows + 5, residual ? out.data() : nullptr};
     job.laid_out = laid_out;
     job.fetch = fetch;
+    if (at_end) job.next = weights.fence();
     kernel.run(job, s.rows / 3, s.rows, scratch.data());
     kernel.run(job, 0, s.rows / 3, scratch.data());
   };
@@ -104,7 +112,8 @@ void expect_equal(DType type, ProductShape s, bool at_end, bool residual, Fill f
         << set->isa << ' ' << info.name;
     run(set->matmul(type), out);
     EXPECT_TRUE(out == expected) << set->isa << ' ' << info.name << ' ' << s.rows << " rows, " << s.blocks
-                                 << " blocks, " << s.tokens << " tokens";
+                                 << " blocks, " << s.tokens << " tokens, rows " << row_bytes
+                                 << " bytes apart";
     for (const FetchAhead other : s.tokens == 1 ? set->fetches : std::span<const FetchAhead>()) {
       fetch = other;
       out = copy_at(base, 0);
