@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -58,28 +59,58 @@ const AttentionShape kShapes[] = {
 };
 constexpr KvType kKvTypes[] = {KvType::F16, KvType::F32, KvType::Q8_0};
 
+/// Where a cache lies: each head's tiles one after the other, or in pages, each with a tile of every head.
+struct Places {
+  std::size_t k_bytes, v_bytes;  ///< from a head to the next
+  std::size_t k_size, v_size;    ///< of all
+  std::size_t page_bytes = 0;
+  std::vector<std::uint32_t> pages{};
+
+  static Places in_a_row(const AttentionShape& s, KvType type) {
+    const std::size_t n = s.first_pos + s.tokens;
+    const std::size_t k = key_head_bytes(type, s.head_dim, n), v = value_head_bytes(type, s.value_dim, n);
+    return {k, v, k * s.kv_heads, v * s.kv_heads};
+  }
+  /// The last tile first, behind a page that is nobody's.
+  static Places in_pages(const AttentionShape& s, KvType type) {
+    const std::size_t k = key_tile_bytes(type, s.head_dim), v = kKeyTile * value_row_bytes(type, s.value_dim);
+    Places out{k, v, 0, 0, s.kv_heads * (k + v)};  // as in a pool where both lie in the same page
+    const std::size_t n = (s.first_pos + s.tokens + kKeyTile - 1) / kKeyTile;
+    for (std::size_t tile = 0; tile < n; ++tile) out.pages.push_back(static_cast<std::uint32_t>(n - tile));
+    out.k_size = out.v_size = (n + 1) * out.page_bytes;
+    return out;
+  }
+  [[nodiscard]] std::size_t page(std::size_t pos) const {
+    return pages.empty() ? pos / kKeyTile : pages[pos / kKeyTile];
+  }
+};
+
+/// The same numbers for every cache of a shape, made once: that takes longer than storing them.
+const Buffer<float>& kept_random(std::size_t n, std::uint32_t seed) {
+  static std::map<std::pair<std::size_t, std::uint32_t>, Buffer<float>> all;
+  const auto [at, fresh] = all.try_emplace({n, seed}, n);
+  if (fresh) fill_random(at->second.data(), n, seed);
+  return at->second;
+}
+
 /// A cache filled by a kernel set's store_kv with random keys and values, every other byte poisoned.
 struct Cache {
   AttentionShape shape;
   KvType type;
-  std::size_t k_bytes, v_bytes;
+  Places at;
   Buffer<std::byte> k, v;
 
   /// Every 50th position's values are `outlier` times as large as the others.
   Cache(const AttentionShape& s, KvType kv_type, const KernelSet& kernels, float outlier = 1)
-      : shape(s),
-        type(kv_type),
-        k_bytes(key_head_bytes(type, s.head_dim, s.first_pos + s.tokens)),
-        v_bytes(value_head_bytes(type, s.value_dim, s.first_pos + s.tokens)),
-        k(k_bytes * s.kv_heads),
-        v(v_bytes * s.kv_heads) {
+      : Cache(s, kv_type, kernels, Places::in_a_row(s, kv_type), outlier) {}
+  Cache(const AttentionShape& s, KvType kv_type, const KernelSet& kernels, Places places, float outlier = 1)
+      : shape(s), type(kv_type), at(std::move(places)), k(at.k_size), v(at.v_size) {
     std::memset(k.data(), 0xFF, k.size());  // NaN, should anybody look
     std::memset(v.data(), 0xFF, v.size());
     const std::size_t n = s.first_pos + s.tokens;
-    Buffer<float> keys(n * s.kv_heads * s.head_dim), values(n * s.kv_heads * s.value_dim);
-    fill_random(keys.data(), keys.size(), 11);
-    fill_random(values.data(), values.size(), 12);
     const std::size_t row = s.kv_heads * s.value_dim;
+    const Buffer<float>& keys = kept_random(n * s.kv_heads * s.head_dim, 11);
+    Buffer<float> values = copy_at(kept_random(n * row, 12), 0);
     for (std::size_t pos = 7; pos < n; pos += 50)
       for (std::size_t i = 0; i < row; ++i) values[pos * row + i] *= outlier;
     for (std::size_t pos = 0; pos < n;) {  // in uneven chunks
@@ -96,15 +127,17 @@ struct Cache {
       job.kv_type = type;
       job.k_cache = k.data();
       job.v_cache = s.latent ? nullptr : v.data();
-      job.k_head_bytes = k_bytes;
-      job.v_head_bytes = v_bytes;
+      job.k_head_bytes = at.k_bytes;
+      job.v_head_bytes = at.v_bytes;
+      job.page_bytes = at.page_bytes;
+      job.pages = at.pages.empty() ? nullptr : at.pages.data();
       kernels.store_kv(job, 0, s.kv_heads);
       pos += count;
     }
   }
 
   [[nodiscard]] double key(std::size_t head, std::size_t pos, std::size_t d) const {
-    const std::byte* tile = k.data() + head * k_bytes + pos / kKeyTile * key_tile_bytes(type, shape.head_dim);
+    const std::byte* tile = key_tile(head, pos);
     const std::size_t slot = pos % kKeyTile;
     if (type == KvType::F32) return load<float>(tile, d * kKeyTile + slot);
     if (type == KvType::F16) return f16_to_f32(load<F16Bits>(tile, d * kKeyTile + slot));
@@ -113,7 +146,7 @@ struct Cache {
   }
   [[nodiscard]] double value(std::size_t head, std::size_t pos, std::size_t d) const {
     if (shape.latent) return key(head, pos, d);
-    const std::byte* row = v.data() + head * v_bytes + pos * value_row_bytes(type, shape.value_dim);
+    const std::byte* row = value_tile(head, pos) + pos % kKeyTile * value_row_bytes(type, shape.value_dim);
     if (type == KvType::F32) return load<float>(row, d);
     if (type == KvType::F16) return f16_to_f32(load<F16Bits>(row, d));
     const auto [scale, byte] = q8_value(head, pos, d);
@@ -122,14 +155,21 @@ struct Cache {
   /// A value's scale and byte.
   [[nodiscard]] std::pair<double, int> q8_value(std::size_t head, std::size_t pos, std::size_t d) const {
     if (shape.latent) return q8_key(head, pos, d);
-    const std::size_t slot = pos % kKeyTile, row = value_row_bytes(type, shape.value_dim);
-    return q8(v.data() + head * v_bytes + (pos - slot) * row + d / 32 * kQ8BlockBytes, slot,
-              q8_value_offset(slot, d % 32));
+    const std::size_t slot = pos % kKeyTile;
+    return q8(value_tile(head, pos) + d / 32 * kQ8BlockBytes, slot, q8_value_offset(slot, d % 32));
   }
 
  private:
+  [[nodiscard]] const std::byte* key_tile(std::size_t head, std::size_t pos) const {
+    return k.data() + head * at.k_bytes +
+           at.page(pos) * tile_step(at.page_bytes, key_tile_bytes(type, shape.head_dim));
+  }
+  [[nodiscard]] const std::byte* value_tile(std::size_t head, std::size_t pos) const {
+    return v.data() + head * at.v_bytes +
+           at.page(pos) * tile_step(at.page_bytes, kKeyTile * value_row_bytes(type, shape.value_dim));
+  }
   [[nodiscard]] std::pair<double, int> q8_key(std::size_t head, std::size_t pos, std::size_t d) const {
-    const std::byte* tile = k.data() + head * k_bytes + pos / kKeyTile * key_tile_bytes(type, shape.head_dim);
+    const std::byte* tile = key_tile(head, pos);
     return q8(tile + d / 32 * kQ8BlockBytes, pos % kKeyTile, q8_key_offset(pos % kKeyTile, d % 32));
   }
   static std::pair<double, int> q8(const std::byte* block, std::size_t slot, std::size_t offset) {
@@ -171,8 +211,10 @@ AttentionJob make_job(const Cache& cache, const Queries& queries, Buffer<float>&
   job.kv_type = cache.type;
   job.k = cache.k.data();
   job.v = s.latent ? nullptr : cache.v.data();
-  job.k_head_bytes = cache.k_bytes;
-  job.v_head_bytes = cache.v_bytes;
+  job.k_head_bytes = cache.at.k_bytes;
+  job.v_head_bytes = cache.at.v_bytes;
+  job.page_bytes = cache.at.page_bytes;
+  job.pages = cache.at.pages.empty() ? nullptr : cache.at.pages.data();
   return job;
 }
 
@@ -228,10 +270,12 @@ void for_each_case(F f) {
 TEST(Attention, StoresTheSameBytesOnEveryIsa) {
   for (const AttentionShape& shape : kShapes) {
     for (const KvType type : kKvTypes) {
-      const Cache expected(shape, type, scalar_kernels());
-      for (const KernelSet* set : available_kernels()) {
-        const Cache got(shape, type, *set);
-        EXPECT_TRUE(got.k == expected.k && got.v == expected.v) << set->isa << ' ' << shape;
+      for (const Places& places : {Places::in_a_row(shape, type), Places::in_pages(shape, type)}) {
+        const Cache expected(shape, type, scalar_kernels(), places);
+        for (const KernelSet* set : available_kernels()) {
+          const Cache got(shape, type, *set, places);
+          EXPECT_TRUE(got.k == expected.k && got.v == expected.v) << set->isa << ' ' << shape;
+        }
       }
     }
   }
@@ -254,6 +298,20 @@ TEST(Attention, SegmentsOneByOneGiveTheSameBits) {
       for (const std::size_t tokens_per_call : {1, 7, 64})
         EXPECT_TRUE(run_segments(*set, cache, queries, tokens_per_call) == expected)
             << set->isa << ' ' << tokens_per_call << " tokens per call";
+  });
+}
+
+TEST(Attention, PagesGiveTheSameBits) {
+  for_each_case([](const Cache& cache, const Queries& queries) {
+    const AttentionShape& s = cache.shape;
+    const Buffer<float> expected = run(scalar_kernels(), cache, queries, 1);
+    Cache paged(s, cache.type, scalar_kernels(), Places::in_pages(s, cache.type));
+    for (std::size_t tile = 0; tile < s.first_key(s.first_pos) / kKeyTile; ++tile)
+      paged.at.pages[tile] = ~std::uint32_t{0};  // which no query sees
+    for (const KernelSet* set : available_kernels())
+      EXPECT_TRUE(run(*set, paged, queries, 64) == expected &&
+                  run_segments(*set, paged, queries, 1) == expected)
+          << set->isa;
   });
 }
 
