@@ -211,8 +211,8 @@ CRIA_INLINE inline __m256i sum_halves(const __m512i (&v)[4]) {
       _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 8, 1, 9, 2, 10, 3, 11, 0, 0, 0, 0, 0, 0, 0, 0), sums));
 }
 
-/// A product of one token that goes from super-block to super-block, each of kBytes a row, by Kernel::super_block().
-template <class Kernel, std::size_t kBytes, Reading reading>
+/// A product of one token that goes from super-block to super-block, by Kernel::super_block().
+template <class Kernel, DType type, Reading reading>
 class SuperBlocks {
  public:
   using Lanes = RowLanes<Avx512>;
@@ -221,14 +221,15 @@ class SuperBlocks {
   /// As Gemv::run() for one token.
   static void run(const std::byte* const (&rows)[kRowGroup], const std::byte* ahead, const Activations& x,
                   std::size_t token, __m256 (&acc)[1]) {
+    constexpr std::size_t kBytes = sizeof(typename Format<type>::Block);
     acc[0] = _mm256_setzero_ps();
     const std::size_t n = x.cols / 256;
     const std::int8_t* const q = x.q + token * x.q_stride();
     const std::int16_t* const sum = x.sum + token * x.sum_stride();
     const float* const d = x.d + token * n;
     for (std::size_t b = 0; b < n; ++b)
-      Kernel::super_block(rows, b * kBytes, ahead + b * kRowGroup * kBytes, q + 256 * b, sum + 16 * b,
-                          _mm256_set1_ps(d[b]), acc[0]);
+      Kernel::super_block(rows, kHeaderBytes<type> + b * kBytes, ahead + b * kRowGroup * kBytes, q + 256 * b,
+                          sum + 16 * b, _mm256_set1_ps(d[b]), acc[0]);
   }
 };
 
@@ -242,6 +243,7 @@ class BlockSteps {
   /// As Gemv::run() for one token.
   static void run(const std::byte* const (&rows)[kRowGroup], const std::byte* ahead, const Activations& x,
                   std::size_t token, __m256 (&acc)[1]) {
+    static_assert(kHeaderBytes<type> == 0);
     constexpr std::size_t kBytes = kStep * sizeof(typename Format<type>::Block);
     acc[0] = _mm256_setzero_ps();
     const std::size_t n_blocks = x.cols / 32, n_steps = n_blocks / kStep;
@@ -256,9 +258,8 @@ class BlockSteps {
 };
 
 template <DType type, Reading reading = Reading::InOrder>
-class WideGemv
-    : public SuperBlocks<WideGemv<type, reading>, sizeof(typename WideType<type>::Block), reading> {
-  friend class SuperBlocks<WideGemv, sizeof(typename WideType<type>::Block), reading>;
+class WideGemv : public SuperBlocks<WideGemv<type, reading>, type, reading> {
+  friend class SuperBlocks<WideGemv, type, reading>;
   using W = WideType<type>;
   using Block = typename W::Block;
   static constexpr bool kMins = Format<type>::kTraits.has_min;

@@ -171,10 +171,9 @@ template <DType type>
 class CodedRows;
 
 template <DType type>
-class CodedGemv
-    : public SuperBlocks<CodedGemv<type>, LaneType<RowLanes<Avx512>, type>::kBytes, Reading::InOrder> {
+class CodedGemv : public SuperBlocks<CodedGemv<type>, type, Reading::InOrder> {
   static constexpr std::size_t kBytes = LaneType<RowLanes<Avx512>, type>::kBytes;
-  friend class SuperBlocks<CodedGemv, kBytes, Reading::InOrder>;
+  friend class SuperBlocks<CodedGemv, type, Reading::InOrder>;
   using Pair = CodedRows<type>;
   static constexpr bool kShared = Pair::kRegisters == 1;
 
