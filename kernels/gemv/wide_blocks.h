@@ -2,7 +2,7 @@
 // 128 columns are two loads and no inserts, their sums are transposed together and the scales of 32 blocks become floats together.
 #pragma once
 
-#include "kernels/gemv/wide.h"
+#include "kernels/gemv/wide_walk.h"
 #include "kernels/lanes/fp4.h"
 #include "kernels/lanes/iq4.h"
 

@@ -4,7 +4,7 @@
 // activations come in that order. Four neighbours in it share their scale, or two and two.
 #pragma once
 
-#include "kernels/gemv/wide.h"
+#include "kernels/gemv/wide_walk.h"
 #include "kernels/lanes/iq.h"
 
 namespace cria {

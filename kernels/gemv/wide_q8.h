@@ -2,7 +2,7 @@
 // lanes: four and three), and the sums and scales of sixteen blocks are dealt with together.
 #pragma once
 
-#include "kernels/gemv/wide.h"
+#include "kernels/gemv/wide_walk.h"
 #include "kernels/lanes/blocks32.h"
 
 namespace cria {
