@@ -6,15 +6,23 @@
 namespace cria {
 namespace {
 
-void phi_window(HfKeys& k) {
-  k.copy_uint_if_there("attention.sliding_window", "sliding_window", limits::kContext);
+constexpr std::string_view kWindow = "attention.sliding_window";
+
+// 0: none, as llama.cpp writes it for Phi 4.
+std::uint32_t window_of(const Keys& keys) { return keys.get_or(kWindow, 0, 0, limits::kContext); }
+
+// Other readers take a file without the key for one of Phi 3, or refuse it.
+void copy_window(HfKeys& k) {
+  constexpr std::string_view kKey = "sliding_window";
+  k.copy_uint_or(kWindow, kKey, 0, limits::kContext);
+  if (k.exporting() && window_of(k.gguf()) == 0) k.say(kKey, nullptr);
 }
 
 }  // namespace
 
 void build_phi3(ModelBuilder& m) {
   Attention attention;
-  attention.window = m.keys.has("attention.sliding_window") ? m.window() : 0;
+  attention.window = window_of(m.keys);
   m.embed();
   m.layers([&](std::uint32_t) {
     m.attention(m.norm("attn_norm"), attention);
@@ -27,7 +35,7 @@ void build_phi3(ModelBuilder& m) {
 void build_phimoe(ModelBuilder& m) {
   m.rms_bias = true;
   Attention attention;
-  attention.window = m.keys.has("attention.sliding_window") ? m.window() : 0;
+  attention.window = window_of(m.keys);
   m.embed();
   m.layers([&](std::uint32_t) {
     m.attention(m.norm("attn_norm"), attention);
@@ -45,7 +53,7 @@ void hf_phi3(HfForms& forms) {
                     .longrope = true,
                     .usual_eps = 1e-5F},
                    join({kHfEnds, kHfNorms, kFused, kHfFusedMlp}),
-                   phi_window});
+                   copy_window});
 }
 
 void hf_phimoe(HfForms& forms) {
@@ -53,7 +61,7 @@ void hf_phimoe(HfForms& forms) {
       {{.name = "PhiMoEForCausalLM", .model_type = "phimoe", .longrope = true, .usual_eps = 1e-5F},
        join({kHfEnds, kHfNorms, kHfAttention, kHfMixtralExperts}),
        [](HfKeys& k) {
-         phi_window(k);
+         copy_window(k);
          k.copy_experts("num_local_experts", "num_experts_per_tok", "intermediate_size");
        }});
 }

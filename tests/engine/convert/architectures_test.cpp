@@ -107,6 +107,11 @@ std::vector<HfCase> hf_cases() {
 #include "tests/engine/convert/hf_cases.inc"
 }
 
+HfCase hf_case(std::string_view name) {
+  const std::vector<HfCase> cases = hf_cases();
+  return *std::ranges::find_if(cases, [&](const HfCase& one) { return one.gguf.name == name; });
+}
+
 class ConvertArchitectures : public testing::TestWithParam<HfCase> {};
 
 TEST_P(ConvertArchitectures, SameGraphAndSameLogits) {
@@ -191,9 +196,7 @@ TEST(ConvertArchitectures, EveryClassHasACase) {
 
 // The codes of a block lie in another order; nothing is rounded.
 TEST(ConvertArchitectures, PackedExpertsKeepTheirBits) {
-  const std::vector<HfCase> cases = hf_cases();
-  const auto c = std::ranges::find_if(cases, [](const HfCase& one) { return one.gguf.name == "gpt_oss"; });
-  HfModel hf(*c);
+  HfModel hf(hf_case("gpt_oss"));
   hf.config["quantization_config"] = {{"quant_method", "mxfp4"}};
   std::map<std::string, std::vector<std::byte>> want;  // rows of blocks, as the directory has the rows
   for (const char* const matrix : {"gate_up_proj", "down_proj"}) {
@@ -247,9 +250,7 @@ TEST(ConvertArchitectures, PackedExpertsKeepTheirBits) {
 }
 
 TEST(ConvertArchitectures, NumbersThatTensorsDoNotBearOut) {
-  const std::vector<HfCase> cases = hf_cases();
-  const auto c = std::ranges::find_if(cases, [](const HfCase& one) { return one.gguf.name == "qwen3moe"; });
-  HfModel hf(*c);
+  HfModel hf(hf_case("qwen3moe"));
   const auto error_with = [&](const char* key, std::uint32_t value) -> std::string {
     const nlohmann::json kept = hf.config;
     hf.config[key] = value;
@@ -274,8 +275,7 @@ TEST(ConvertArchitectures, NumbersThatTensorsDoNotBearOut) {
 
 // Newer files have keys, transposed, and values of a head in tensors of their own.
 TEST(ConvertArchitectures, NewerLatentFilesAreExported) {
-  const std::vector<HfCase> cases = hf_cases();
-  HfCase c = *std::ranges::find_if(cases, [](const HfCase& one) { return one.gguf.name == "deepseek_v2"; });
+  HfCase c = hf_case("deepseek_v2");
   c.gguf.tensors.push_back({"*.attn_k_b.weight", {16, 32, 4}});
   c.gguf.tensors.push_back({"*.attn_v_b.weight", {32, 16, 4}});
   c.names += "attn_k_b none x\nattn_v_b none x\n";
@@ -304,8 +304,7 @@ TEST(ConvertArchitectures, NewerLatentFilesAreExported) {
 
 // As version 5 of transformers writes it: a rotation for each type of layers.
 TEST(ConvertArchitectures, RotationsOfEachTypeOfLayers) {
-  const std::vector<HfCase> cases = hf_cases();
-  HfModel hf(*std::ranges::find_if(cases, [](const HfCase& one) { return one.gguf.name == "gemma3"; }));
+  HfModel hf(hf_case("gemma3"));
   for (const char* key : {"rope_theta", "rope_local_base_freq", "rope_scaling", "sliding_window_pattern"})
     hf.config.erase(key);
   hf.config["layer_types"] = {"sliding_attention", "full_attention", "sliding_attention", "full_attention"};
@@ -355,8 +354,7 @@ TEST(ConvertArchitectures, RotationsOfEachTypeOfLayers) {
 
 // Frequencies that are not rotated are a tensor in GGUF, and one number in config.json.
 TEST(ConvertArchitectures, HeadsRotatedInPartByFactors) {
-  const std::vector<HfCase> cases = hf_cases();
-  HfModel hf(*std::ranges::find_if(cases, [](const HfCase& one) { return one.gguf.name == "gemma4"; }));
+  HfModel hf(hf_case("gemma4"));
   nlohmann::json& full = hf.config["rope_parameters"]["full_attention"];
   full = {{"rope_type", "proportional"}, {"partial_rotary_factor", 0.25}, {"rope_theta", 1000000.0}};
   for (const char* part : {"k_proj", "v_proj", "k_norm"})  // of a layer that uses those of another
@@ -394,10 +392,8 @@ TEST(ConvertArchitectures, HeadsRotatedInPartByFactors) {
 
 // The text model of a model for pictures, by both kinds of names.
 TEST(ConvertArchitectures, TextModelsWithinOthers) {
-  const std::vector<HfCase> cases = hf_cases();
-  const auto c = std::ranges::find_if(cases, [](const HfCase& one) { return one.gguf.name == "gemma3"; });
   for (const bool newer : {false, true}) {
-    HfModel hf(*c);
+    HfModel hf(hf_case("gemma3"));
     nlohmann::json text = hf.config;
     for (const char* key : {"architectures", "rope_theta", "bos_token_id", "eos_token_id"}) text.erase(key);
     text["model_type"] = "gemma3_text";
@@ -428,10 +424,18 @@ TEST(ConvertArchitectures, TextModelsWithinOthers) {
   }
 }
 
+// What cria takes from the tensors, or for granted, is required elsewhere.
+TEST(ConvertArchitectures, KeysThatOtherReadersNeed) {
+  const auto number = [](std::string_view name, const std::string& key) {
+    HfModel hf(hf_case(name));
+    hf.convert(DType::F32);
+    return GgufFile::open(hf.output()).find_uint(key);
+  };
+  EXPECT_EQ(number("phi4", "phi3.attention.sliding_window"), 0U);
+}
+
 TEST(ConvertArchitectures, LayersThatPredictAreLeftOut) {
-  const std::vector<HfCase> cases = hf_cases();
-  const auto c = std::ranges::find_if(cases, [](const HfCase& one) { return one.gguf.name == "glm4moe"; });
-  HfModel hf(*c);
+  HfModel hf(hf_case("glm4moe"));
   hf.tensors["model.layers.4.enorm.weight"] = {{64}, std::vector<float>(64)};
   hf.convert(DType::F32);
   EXPECT_EQ(hf.warnings, std::vector<std::string>{"layers that predict further tokens are left out"});
