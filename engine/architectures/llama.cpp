@@ -8,12 +8,12 @@ namespace {
 
 void feed_forward_or_experts(ModelBuilder& m, const std::string& norm) {
   const ValueId g = m.norm(norm);
-  m.has_experts() ? m.experts(g, {}) : m.feed_forward(g, {});
+  m.has_experts() ? m.experts(g, {}) : m.feed_forward(g, {.biases = true});
 }
 
 }  // namespace
 
-// With experts: Mixtral.
+// With experts: Mixtral; with biases: Granite Code.
 void build_llama(ModelBuilder& m) {
   m.embed();
   m.layers([&](std::uint32_t) {
@@ -36,7 +36,7 @@ void build_mistral3(ModelBuilder& m) {
 
 void hf_llama(HfForms& forms) {
   const std::vector<HfTensor> tensors = join({kHfEnds, kHfNorms, kHfPairedAttention, kHfMlp});
-  forms.push_back({{.name = "LlamaForCausalLM", .model_type = "llama"}, tensors});
+  forms.push_back({{.name = "LlamaForCausalLM", .model_type = "llama", .mlp_bias = true}, tensors});
   forms.push_back(
       {{.name = "MistralForCausalLM", .model_type = "mistral", .window_by_default = true}, tensors});
   forms.push_back(

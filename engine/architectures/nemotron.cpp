@@ -1,6 +1,5 @@
 // Nemotron: LayerNorm, the square of a ReLU, no gate.
 #include "engine/architectures/families.h"
-#include "engine/architectures/hf_keys.h"
 #include "engine/architectures/model_builder.h"
 
 namespace cria {
@@ -33,10 +32,7 @@ void hf_nemotron(HfForms& forms) {
                     .eps = "norm_eps",
                     .usual_eps = 1e-5F,
                     .activations = "relu2"},
-                   join({kTensors, kHfAttention, kHfMlp}),
-                   [](HfKeys& k) {
-                     if (k.exporting()) k.say("mlp_bias", k.has_tensor("blk.0.ffn_up.bias"));
-                   }});
+                   join({kTensors, kHfAttention, kHfMlp})});
 }
 
 }  // namespace cria

@@ -165,6 +165,7 @@ struct Conversion::State {
     if (config.attention_bias && sources.shape_of("blk.0.attn_q.weight") &&
         !sources.shape_of("blk.0.attn_q.bias"))
       throw missing("blk.0.attn_q.bias");
+    if (config.mlp_bias && !sources.shape_of("blk.0.ffn_up.bias")) throw missing("blk.0.ffn_up.bias");
     const auto known = [&](std::string_view name) -> std::optional<std::vector<std::uint64_t>> {
       if (name == "output.weight" && config.tied_embeddings) return std::nullopt;
       const auto found = computed.find(std::string(name));

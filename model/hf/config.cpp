@@ -220,7 +220,8 @@ class ConfigReader {
     const HfClass& own = *out_.model_class;
     out_.tied_embeddings = has("tie_word_embeddings") ? flag("tie_word_embeddings") : own.tied;
     out_.attention_bias = own.attention_bias || flag("attention_bias");
-    if (!own.mlp_bias && flag("mlp_bias"))
+    out_.mlp_bias = flag("mlp_bias");
+    if (out_.mlp_bias && !own.mlp_bias)
       fail("mlp_bias", "biases in the feed-forward part are not supported: expected false");
     const char* const key = has("hidden_activation")     ? "hidden_activation"
                             : has("activation_function") ? "activation_function"
@@ -467,6 +468,8 @@ HfConfig HfConfig::from_gguf(const GgufFile& file, const LlamaConfig& from, cons
   config.tied_embeddings = file.tensor("output.weight") == nullptr;
   config.attention_bias =
       file.tensor("blk.0.attn_q.bias") != nullptr || file.tensor("blk.0.attn_qkv.bias") != nullptr;
+  config.mlp_bias = file.tensor("blk.0.ffn_up.bias") != nullptr;
+  if (config.mlp_bias && !model_class.mlp_bias) refuse("biases in the feed-forward part");
   config.rope_scaling = scaling_of(file, from, config);
   return config;
 }

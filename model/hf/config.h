@@ -22,7 +22,7 @@ struct HfClass {
   bool attention_bias = false;       ///< q, k and v always have biases; else as "attention_bias" says
   bool window_by_default = false;    ///< "sliding_window" counts without "use_sliding_window"
   bool tied = false;                 ///< what it means that there is no "tie_word_embeddings"
-  bool mlp_bias = false;             ///< biases in the feed-forward part are used
+  bool mlp_bias = false;             ///< biases in the feed-forward part, as "mlp_bias" says
   bool partial_rotation = false;     ///< heads may be rotated in part
   bool longrope = false;
   bool latent = false;          ///< latent attention: sizes of heads are keys of its own
@@ -69,7 +69,7 @@ struct HfConfig {
   double rope_base = 10000;
   HfRopeScaling rope_scaling;
   std::optional<std::uint32_t> sliding_window;
-  bool tied_embeddings = false, attention_bias = false;
+  bool tied_embeddings = false, attention_bias = false, mlp_bias = false;
   std::optional<std::uint32_t> bos;
   std::vector<std::uint32_t> eos;  ///< one or several
   std::optional<MlxPacking> packing;

@@ -86,6 +86,7 @@ OrderedJson HfConfig::to_json(std::string_view dtype) const {
     json["original_max_position_embeddings"] = rope_scaling.original_context;
   if (model_class->partial_rotation) json["partial_rotary_factor"] = part_of(n_rot, head_dim);
   if (!model_class->attention_bias) json["attention_bias"] = attention_bias;
+  if (model_class->mlp_bias) json["mlp_bias"] = mlp_bias;
   if (sliding_window) json["sliding_window"] = *sliding_window;
   if (sliding_window && !model_class->window_by_default) json["use_sliding_window"] = true;
   if (bos) json["bos_token_id"] = *bos;

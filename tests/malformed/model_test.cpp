@@ -103,8 +103,10 @@ TEST(MalformedModel, Case071Bias) {
        added("blk.0.attn_q.bias", floats(63, 0))},
       {"wrong shape: expected [32], got [64] (tensor blk.1.attn_k.bias)",
        added("blk.1.attn_k.bias", floats(64, 0))},
-      {"a bias that this architecture does not have (tensor blk.0.ffn_up.bias)",
-       added("blk.0.ffn_up.bias", floats(256, 0))},
+      {"wrong shape: expected [256], got [64] (tensor blk.0.ffn_up.bias)",
+       added("blk.0.ffn_up.bias", floats(64, 0))},
+      {"a bias that this architecture does not have (tensor blk.0.ffn_norm.bias)",
+       added("blk.0.ffn_norm.bias", floats(64, 0))},
   });
   Image zero = valid_model();
   added("blk.0.attn_q.bias", floats(64, 0))(zero);

@@ -47,6 +47,7 @@ inline std::vector<ArchitectureCase> architecture_cases() {
       {"embedding_scale", 2.0F}, {"residual_scale", 0.5F}, {"logit_scale", 3.0F}, {"attention.scale", 0.2F}};
   const Shapes longrope = {{"rope_factors_long.weight", {8}}};
   const Shapes biases = {{"*.attn_q.bias", {64}}, {"*.attn_k.bias", {32}}, {"*.attn_v.bias", {32}}};
+  const Shapes gated_biases = {{"*.attn_q.bias", {64}}, {"*.ffn_gate.bias", {96}}, {"*.ffn_up.bias", {96}}};
   const Shapes selection = {{"*.exp_probs_b.bias", {6}}, {"*.ffn_up_shexp.weight", {64, 96}}};
   return {
 #include "tests/engine/architectures/cases.inc"

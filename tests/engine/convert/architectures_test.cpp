@@ -6,6 +6,7 @@
 
 #include "engine/architectures/hf_form.h"
 #include "tests/engine/convert/hf_model.h"
+#include "tests/engine/demo.h"
 
 namespace cria::test {
 namespace {
@@ -271,6 +272,18 @@ TEST(ConvertArchitectures, NumbersThatTensorsDoNotBearOut) {
       error_with("moe_intermediate_size", 64).find("wrong number or width of experts: expected 6 of 64"),
       std::string::npos);
   EXPECT_NE(error_with("num_experts_per_tok", 7).find("expert_used_count"), std::string::npos);
+}
+
+TEST(ConvertArchitectures, BiasesOfFeedForwardParts) {
+  HfModel said(hf_case("llama"));
+  said.config["mlp_bias"] = true;
+  EXPECT_NE(error_of([&] {
+              said.convert(DType::F32);
+            }).find("a tensor is missing (tensor model.layers.0.mlp.up_proj.bias)"),
+            std::string::npos);
+  HfCase c = hf_case("mistral");  // Mistral's class has none
+  c.gguf.tensors = {{"*.ffn_up.bias", {96}}};
+  EXPECT_THROW((void)HfModel(c).exported(), Error);
 }
 
 // Newer files have keys, transposed, and values of a head in tensors of their own.
