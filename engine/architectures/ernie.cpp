@@ -26,16 +26,18 @@ void hf_ernie4_5(HfForms& forms) {
 void hf_ernie4_5_moe(HfForms& forms) {
   static constexpr HfTensor kBias[] = {
       {"blk.#.exp_probs_b.bias", "model.layers.#.mlp.moe_statics.e_score_correction_bias"}};
-  forms.push_back(
-      {{.name = "Ernie4_5_MoeForCausalLM", .model_type = "ernie4_5_moe", .tied = true, .usual_eps = 1e-5F},
-       join({kHfEnds, kHfNorms, kHfAttention, kHfMlp, kHfExperts, kBias, kHfSharedExperts}),
-       [](HfKeys& k) {
-         k.only("use_bias", false);
-         k.copy_experts("moe_num_experts", "moe_k", "moe_intermediate_size");
-         k.copy_shared_experts("moe_num_shared_experts");
-         k.copy_uint_or("leading_dense_block_count", "moe_layer_start_index", 0, limits::kLayers);
-         k.copy_uint_or("interleave_moe_layer_step", "moe_layer_interval", 1, limits::kLayers);
-       }});
+  HfForm form{
+      {.name = "Ernie4_5_MoeForCausalLM", .model_type = "ernie4_5_moe", .tied = true, .usual_eps = 1e-5F},
+      join({kHfEnds, kHfNorms, kHfAttention, kHfMlp, kHfExperts, kBias, kHfSharedExperts}),
+      [](HfKeys& k) {
+        k.only("use_bias", false);
+        k.copy_experts("moe_num_experts", "moe_k", "moe_intermediate_size");
+        k.copy_shared_experts("moe_num_shared_experts");
+        k.copy_uint_or("leading_dense_block_count", "moe_layer_start_index", 0, limits::kLayers);
+        k.copy_uint_or("interleave_moe_layer_step", "moe_layer_interval", 1, limits::kLayers);
+      }};
+  form.predicting = "model.mtp_";
+  forms.push_back(form);
 }
 
 }  // namespace cria

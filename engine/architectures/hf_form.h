@@ -59,6 +59,7 @@ struct HfForm {
   std::vector<HfTensor> tensors;
   void (*keys)(HfKeys& keys) = nullptr;  ///< what this class has beyond the common keys
   bool predicting_layers = false;        ///< layers behind the last are not used and left out
+  std::string_view predicting = {};      ///< how names of tensors begin that are left out likewise
   std::vector<HfNumber> numbers = {};
   std::vector<std::string_view> unused = {};  ///< ends of names of tensors that not all layers use
 };

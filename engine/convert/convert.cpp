@@ -215,7 +215,8 @@ struct Conversion::State {
     std::vector<std::string_view> odd;
     for (const std::string_view name : left) {
       if (name.ends_with("rotary_emb.inv_freq")) continue;  // a table that is computed
-      if (form.predicting_layers && is_behind_the_last_layer(name))
+      if ((form.predicting_layers && is_behind_the_last_layer(name)) ||
+          (!form.predicting.empty() && name.starts_with(form.predicting)))
         predicting = true;
       else if (wrapped && is_of_another_sense(name))
         other_senses = true;

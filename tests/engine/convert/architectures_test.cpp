@@ -448,10 +448,13 @@ TEST(ConvertArchitectures, KeysThatOtherReadersNeed) {
 }
 
 TEST(ConvertArchitectures, LayersThatPredictAreLeftOut) {
-  HfModel hf(hf_case("glm4moe"));
-  hf.tensors["model.layers.4.enorm.weight"] = {{64}, std::vector<float>(64)};
-  hf.convert(DType::F32);
-  EXPECT_EQ(hf.warnings, std::vector<std::string>{"layers that predict further tokens are left out"});
+  for (const auto& [name, tensor] : {std::pair("glm4moe", "model.layers.4.enorm.weight"),
+                                     std::pair("ernie4_5_moe", "model.mtp_block.0.mlp.up_proj.weight")}) {
+    HfModel hf(hf_case(name));
+    hf.tensors[tensor] = {{64}, std::vector<float>(64)};
+    hf.convert(DType::F32);
+    EXPECT_EQ(hf.warnings, std::vector<std::string>{"layers that predict further tokens are left out"});
+  }
 }
 
 }  // namespace
