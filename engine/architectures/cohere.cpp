@@ -41,7 +41,10 @@ void hf_command_r(HfForms& forms) {
   forms.push_back({cohere_class("CohereForCausalLM", "cohere"),
                    join({kHfEnds, kNorm, kHfAttention, kHfQkNorms, kHfMlp}), [](HfKeys& k) {
                      k.copy_number("logit_scale", "logit_scale", 1);
-                     if (k.exporting()) k.say("use_qk_norm", k.has_tensor("blk.0.attn_q_norm.weight"));
+                     if (k.exporting()) return k.say("use_qk_norm", k.has_tensor("blk.0.attn_q_norm.weight"));
+                     // "max_position_embeddings" is less than they were trained on.
+                     constexpr std::string_view kContext = "model_max_length";
+                     if (k.has(kContext)) k.set("context_length", k.uint(kContext, limits::kContext));
                    }});
 }
 

@@ -1,4 +1,6 @@
 // ERNIE 4.5 with experts: chosen with a bias, weighted without.
+#include <algorithm>
+
 #include "engine/architectures/families.h"
 #include "engine/architectures/hf_keys.h"
 #include "engine/architectures/model_builder.h"
@@ -35,6 +37,11 @@ void hf_ernie4_5_moe(HfForms& forms) {
         k.copy_shared_experts("moe_num_shared_experts");
         k.copy_uint_or("leading_dense_block_count", "moe_layer_start_index", 0, limits::kLayers);
         k.copy_uint_or("interleave_moe_layer_step", "moe_layer_interval", 1, limits::kLayers);
+        if (k.exporting()) return;
+        // Other readers look for shared experts only where this is said.
+        const std::uint32_t width = k.uint("moe_intermediate_size", limits::kFeedForward);
+        const std::uint64_t most = limits::kFeedForward / std::max(1U, width);
+        k.set("expert_shared_feed_forward_length", width * k.uint_or("moe_num_shared_experts", 0, most));
       }};
   form.predicting = "model.mtp_";
   forms.push_back(form);

@@ -90,14 +90,16 @@ double HfKeys::number_within(const Json& object, std::string_view name, std::str
   return found->get<double>();
 }
 
-std::vector<std::uint32_t> HfKeys::list(std::string_view key) const {
+std::vector<std::uint32_t> HfKeys::list(std::string_view key, std::uint64_t high) const {
   const Json* const value = find(key);
+  if (value == nullptr) return {};
+  if (value->is_number()) return std::vector(config.n_layers, uint(key, high));
   std::vector<std::uint32_t> out;
-  if (value == nullptr) return out;
   if (!value->is_array() || value->size() != config.n_layers)
     fail(key, "expected a list of a number for each of " + std::to_string(config.n_layers) + " layers");
   for (const Json& item : *value) {
-    if (!item.is_number_unsigned()) fail(key, "wrong type: expected numbers, got " + item.dump());
+    if (!item.is_number_unsigned() || item.get<std::uint64_t>() > high)
+      fail(key, "expected numbers from 0 to " + std::to_string(high) + ", got " + item.dump());
     out.push_back(item.get<std::uint32_t>());
   }
   return out;

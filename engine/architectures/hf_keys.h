@@ -85,8 +85,8 @@ class HfKeys {
   [[nodiscard]] double rope_number_or(std::string_view key, double fallback) const;
   /// "rope_theta" of the layers with a window, within rope_parameters of each type of layers.
   [[nodiscard]] double windowed_rope_base_or(double fallback) const;
-  /// "no_rope_layers": 1 or 0 for each layer; empty if missing.
-  [[nodiscard]] std::vector<std::uint32_t> list(std::string_view key) const;
+  /// A number for each layer, 0 to high, or one for all; empty if missing.
+  [[nodiscard]] std::vector<std::uint32_t> list(std::string_view key, std::uint64_t high) const;
   /// Sets ARCH.suffix in the GGUF file.
   void set(std::string_view suffix, GgufData value);
 

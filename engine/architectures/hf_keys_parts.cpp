@@ -119,7 +119,7 @@ void HfKeys::copy_unrotated(std::uint32_t period) {
   for (std::uint32_t i = 1; i <= config.n_layers; ++i) usual.push_back(i % period == 0 ? 0 : 1);
   constexpr std::string_view kKey = "no_rope_layers";
   if (exporting()) return say(kKey, usual);
-  if (has(kKey) && !find(kKey)->empty() && list(kKey) != usual)
+  if (has(kKey) && !find(kKey)->empty() && list(kKey, 1) != usual)
     fail(kKey, "expected a 0 for every " + std::to_string(period) + "th layer alone");
 }
 

@@ -1,5 +1,7 @@
 // Hunyuan: queries and keys are normed after the rotation.
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "engine/architectures/families.h"
 #include "engine/architectures/hf_keys.h"
@@ -18,6 +20,24 @@ void stretched_base(HfKeys& k) {
   if (alpha <= 0) return;
   k.config.warnings.clear();  // that dynamic scaling is left out
   k.set("rope.freq_base", static_cast<float>(k.config.rope_base * std::pow(alpha, dim / (dim - 2))));
+}
+
+std::uint32_t of_all_layers(const HfKeys& k, std::string_view key, std::uint64_t high) {
+  const std::vector<std::uint32_t> numbers = k.list(key, high);
+  if (numbers.empty()) k.fail(key, "missing key");
+  if (std::ranges::adjacent_find(numbers, std::not_equal_to<>()) != numbers.end())
+    k.fail(key, "layers differ");
+  return numbers.front();
+}
+
+void read_experts(HfKeys& k) {
+  k.copy_uint("expert_count", "num_experts", limits::kExperts);
+  k.set("expert_used_count", of_all_layers(k, "moe_topk", limits::kExperts));
+  k.set("expert_feed_forward_length", of_all_layers(k, "moe_intermediate_size", limits::kFeedForward));
+  constexpr std::string_view kShared = "num_shared_expert";
+  const std::uint32_t width = k.config.n_ff;
+  k.set("expert_shared_feed_forward_length",
+        width * (k.has(kShared) ? of_all_layers(k, kShared, limits::kFeedForward / width) : 1));
 }
 
 // Lists of a number for each layer, all alike.
@@ -62,17 +82,8 @@ void hf_hunyuan_moe(HfForms& forms) {
   forms.push_back({{.name = "HunYuanMoEV1ForCausalLM", .model_type = "hunyuan_v1_moe", .usual_eps = 1e-5F},
                    join({kHfEnds, kHfNorms, kHfAttention, kHeadNorms, kExperts}),
                    [](HfKeys& k) {
-                     if (k.exporting()) return say_experts(k);
                      stretched_base(k);
-                     k.set("expert_count", k.uint("num_experts", limits::kExperts));
-                     const std::vector<std::uint32_t> used = k.list("moe_topk"),
-                                                      width = k.list("moe_intermediate_size");
-                     if (used.empty() || width.empty())
-                       k.fail("moe_topk", "missing key, or moe_intermediate_size");
-                     k.set("expert_used_count", used.front());
-                     k.set("expert_feed_forward_length", width.front());
-                     for (std::size_t i = 0; i < used.size(); ++i)
-                       if (used[i] != used[0] || width[i] != width[0]) k.fail("moe_topk", "layers differ");
+                     k.exporting() ? say_experts(k) : read_experts(k);
                    }});
 }
 

@@ -445,6 +445,9 @@ TEST(ConvertArchitectures, KeysThatOtherReadersNeed) {
     return GgufFile::open(hf.output()).find_uint(key);
   };
   EXPECT_EQ(number("phi4", "phi3.attention.sliding_window"), 0U);
+  EXPECT_EQ(number("ernie4_5_moe", "ernie4_5-moe.expert_shared_feed_forward_length"), 64U);
+  EXPECT_EQ(number("hunyuan_moe", "hunyuan-moe.expert_shared_feed_forward_length"), 96U);
+  EXPECT_EQ(number("command_r", "command-r.context_length"), 256U);
 }
 
 TEST(ConvertArchitectures, LayersThatPredictAreLeftOut) {
