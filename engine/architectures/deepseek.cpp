@@ -28,6 +28,24 @@ void build_deepseek2(ModelBuilder& m) {
   m.output();
 }
 
+namespace {
+
+// "topk_method" of version 2.
+bool is_grouped(HfKeys& k) {
+  constexpr const char *kKey = "topk_method", *kGreedy = "greedy", *kGrouped = "group_limited_greedy";
+  if (k.exporting()) {
+    const bool grouped = k.gguf().get_or("expert_group_count", 1, 0, limits::kExperts) > 1;
+    k.say(kKey, grouped ? kGrouped : kGreedy);
+    return grouped;
+  }
+  const std::string method = k.text_or(kKey, kGreedy);
+  if (method != kGreedy && method != kGrouped)
+    k.fail(kKey, "not supported here: expected greedy or group_limited_greedy, got '" + method + "'");
+  return method == kGrouped;
+}
+
+}  // namespace
+
 void hf_deepseek2(HfForms& forms) {
   static constexpr HfTensor kLatent[] = {
       {"blk.#.attn_q", "model.layers.#.self_attn.q_proj"},
@@ -44,11 +62,7 @@ void hf_deepseek2(HfForms& forms) {
               join({kHfEnds, kHfNorms, kLatent, kHfMlp, kHfExperts, kHfSharedExperts}),
               [](HfKeys& k) {
                 k.copy_latent_attention();
-                if (k.exporting())
-                  k.say("topk_method", "greedy");
-                else if (k.text_or("topk_method", "greedy") != "greedy")
-                  k.fail("topk_method", "not supported here: expected greedy");
-                k.copy_routed_experts(1);
+                k.copy_routed_experts(1, is_grouped(k));
               }};
   forms.push_back(form);
   form.model_class.name = "DeepseekV3ForCausalLM";

@@ -96,6 +96,8 @@ ValueId ModelBuilder::experts_value(ValueId in, ValueId router_in, const Experts
                    {}, e.weight_at_input};
   if (e.selection_bias && weights.has(prefix() + "exp_probs_b.bias"))
     spec.selection_bias = vector("exp_probs_b.bias", n);
+  // DeepSeek 2's group_limited_greedy, which GGUF has no key for; with a bias it is DeepSeek 3's noaux_tc.
+  spec.groups_by_best = e.groups > 1 && e.gating == Gating::Softmax && !spec.selection_bias;
   if (e.biases) (void)vector("ffn_gate_inp.bias", n);
   const Matrix router = unscaled_matrix("ffn_gate_inp", n_embd, n, e.biases);
 

@@ -44,8 +44,8 @@ class HfKeys {
   void copy_experts(std::string_view count, std::string_view used, std::string_view width);
   /// How many of an expert's width the shared one is as wide as.
   void copy_shared_experts(std::string_view key);
-  /// DeepSeek's: groups, scale, norm, shared experts.
-  void copy_routed_experts(std::uint32_t gating);
+  /// DeepSeek's: scale, norm, shared experts, groups.
+  void copy_routed_experts(std::uint32_t gating, bool grouped = true);
   /// attention.sliding_window if there is one (or `usual`), and which layers have it if that is not all but the
   /// last of every `period`, or always.
   void copy_windows(std::uint32_t period, std::uint32_t usual = 0, bool always = false);

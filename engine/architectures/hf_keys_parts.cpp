@@ -45,7 +45,7 @@ void HfKeys::copy_shared_experts(std::string_view key) {
   say(key, width == 0 ? 0 : cols_of("ffn_down_shexp") / width);
 }
 
-void HfKeys::copy_routed_experts(std::uint32_t gating) {
+void HfKeys::copy_routed_experts(std::uint32_t gating, bool grouped) {
   copy_experts("n_routed_experts", "num_experts_per_tok", "moe_intermediate_size");
   if (exporting()) {
     const std::uint32_t got = keys_->get_or("expert_gating_func", 0, 0, 16);
@@ -62,6 +62,7 @@ void HfKeys::copy_routed_experts(std::uint32_t gating) {
     say("first_k_dense_replace", leading_dense_layers());
   else
     set("leading_dense_block_count", uint_or("first_k_dense_replace", 0, limits::kLayers));
+  if (!grouped) return;
   if ((exporting() ? keys_->get_or("expert_group_count", 1, 0, limits::kExperts)
                    : uint_or("n_group", 1, limits::kExperts)) <= 1)
     return;

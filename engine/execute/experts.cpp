@@ -16,7 +16,7 @@ std::size_t best(const float* scores, std::size_t n) {
   return static_cast<std::size_t>(std::max_element(scores, scores + n) - scores);
 }
 
-// Takes all groups but the best out of the choice: a group counts as its two best experts.
+// Takes all groups but the best out of the choice.
 void keep_best_groups(const ExpertsSpec& spec, float* scores) {
   const std::size_t size = spec.n / spec.groups;
   const auto worth = [&](std::size_t group) {
@@ -24,7 +24,7 @@ void keep_best_groups(const ExpertsSpec& spec, float* scores) {
     float second = kTaken;
     for (const float* s = begin; s < end; ++s)
       if (s != first) second = std::max(second, *s);
-    return *first + second;
+    return spec.groups_by_best ? *first : *first + second;
   };
   for (std::size_t left = spec.groups; left > spec.groups_used; --left) {
     std::size_t worst = spec.groups;

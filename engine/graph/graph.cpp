@@ -188,7 +188,9 @@ class Details {
     add(std::to_string(e.used) + " of " + std::to_string(e.n) + " experts by " + std::string(name(e.gating)));
     if (e.normalized) add("normalized");
     if (e.scale != 1) add("weights times " + number_text(e.scale));
-    if (e.groups > 1) add(std::to_string(e.groups_used) + " of " + std::to_string(e.groups) + " groups");
+    if (e.groups > 1)
+      add(std::to_string(e.groups_used) + " of " + std::to_string(e.groups) + " groups" +
+          (e.groups_by_best ? " by their best" : ""));
     if (e.selection_bias) add(describe(*e.selection_bias));
   }
 

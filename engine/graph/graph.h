@@ -157,6 +157,7 @@ struct ExpertsSpec {
   float scale = 1;                           ///< of every weight
   std::optional<TensorView> selection_bias;  ///< F32 [n]: added when experts are chosen
   bool weight_at_input = false;              ///< gate and up are multiplied, the output is not
+  bool groups_by_best = false;               ///< a group counts as its best expert, not as its two best
 };
 
 /// Keys and values of one layer, or of several that share them.

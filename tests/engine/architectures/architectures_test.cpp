@@ -188,6 +188,25 @@ TEST(Experts, TiesGoToTheLowerId) {
   EXPECT_NE(text.find("2 of 6 experts by softmax, normalized"), std::string::npos) << text;
 }
 
+// The best experts lie in the groups of the best, so that groups change nothing where as many of them are used.
+TEST(Experts, GroupsWithoutABiasCountAsTheirBest) {
+  const auto logits_with = [](std::map<std::string, GgufData> keys) {
+    return architecture_logits(
+        *TinyArchitecture({"groups", "deepseek2", expert_keys(std::move(keys)), expert_tensors(), 0}).load(),
+        {.n_ctx = 64, .threads = 1}, 24);
+  };
+  std::map<std::string, GgufData> keys = {{"attention.kv_lora_rank", 32U},
+                                          {"attention.key_length", 40U},
+                                          {"rope.dimension_count", 8U},
+                                          {"expert_gating_func", 1U}};
+  const std::vector<float> want = logits_with(keys);
+  keys["expert_group_count"] = 3U;
+  keys["expert_group_used_count"] = 2U;
+  EXPECT_EQ(logits_with(keys), want);
+  keys["expert_group_used_count"] = 1U;
+  EXPECT_NE(logits_with(keys), want);
+}
+
 TEST(Windows, KeepNoMoreThanTheyNeed) {
   const auto model = TinyArchitecture({"w", "cohere2", {{"attention.sliding_window", 8U}}, {}, 0}).load();
   const SessionMemory wide = session_memory(*model, {.n_ctx = 256, .n_batch = 256});
