@@ -50,20 +50,22 @@ void hf_phi3(HfForms& forms) {
   forms.push_back({{.name = "Phi3ForCausalLM",
                     .model_type = "phi3",
                     .partial_rotation = true,
-                    .longrope = true,
+                    .longrope = HfLongRope::Factors,
                     .usual_eps = 1e-5F},
                    join({kHfEnds, kHfNorms, kFused, kHfFusedMlp}),
                    copy_window});
 }
 
 void hf_phimoe(HfForms& forms) {
-  forms.push_back(
-      {{.name = "PhiMoEForCausalLM", .model_type = "phimoe", .longrope = true, .usual_eps = 1e-5F},
-       join({kHfEnds, kHfNorms, kHfAttention, kHfMixtralExperts}),
-       [](HfKeys& k) {
-         copy_window(k);
-         k.copy_experts("num_local_experts", "num_experts_per_tok", "intermediate_size");
-       }});
+  forms.push_back({{.name = "PhiMoEForCausalLM",
+                    .model_type = "phimoe",
+                    .longrope = HfLongRope::Factors,
+                    .usual_eps = 1e-5F},
+                   join({kHfEnds, kHfNorms, kHfAttention, kHfMixtralExperts}),
+                   [](HfKeys& k) {
+                     copy_window(k);
+                     k.copy_experts("num_local_experts", "num_experts_per_tok", "intermediate_size");
+                   }});
 }
 
 }  // namespace cria

@@ -177,7 +177,8 @@ class ConfigReader {
     const std::string kind = text(from, "rope_type").value_or(text(from, "type").value_or("default"));
     if (kind == "default") return;
     if (is_proportional(&from)) return proportional(from);
-    if (out_.model_class->longrope && (kind == "longrope" || kind == "su")) return longrope(from);
+    if (out_.model_class->longrope != HfLongRope::None && (kind == "longrope" || kind == "su"))
+      return longrope(from);
     if (kind == "dynamic") {
       out_.warnings.emplace_back(
           "rope_scaling \"dynamic\" is left out: it matters only beyond the trained context");
@@ -408,7 +409,8 @@ HfRopeScaling scaling_of(const GgufFile& file, const LlamaConfig& from, HfConfig
   scaling.long_factors = floats_of(file, "rope_factors_long.weight");
   if (!scaling.long_factors.empty()) {
     scaling.kind = Kind::LongRope;
-    if (!config.model_class->longrope || scaling.short_factors.size() != scaling.long_factors.size())
+    if (config.model_class->longrope == HfLongRope::None ||
+        scaling.short_factors.size() != scaling.long_factors.size())
       refuse("RoPE factors");
     if (static_cast<float>(config.longrope_magnitude()) != from.rope_attn_factor)
       scaling.attention_factor = from.rope_attn_factor;

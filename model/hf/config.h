@@ -15,6 +15,13 @@
 
 namespace cria {
 
+/// What "rope_scaling" says of longrope beside the factors.
+enum class HfLongRope : std::uint8_t {
+  None,     ///< the class has no longrope
+  Factors,  ///< nothing: no other key is what their makers' code takes
+  Context,  ///< the original context
+};
+
 /// What distinguishes one class of models from another in the keys that nearly all have.
 struct HfClass {
   std::string_view name = {};        ///< "LlamaForCausalLM": in "architectures"
@@ -24,7 +31,7 @@ struct HfClass {
   bool tied = false;                 ///< what it means that there is no "tie_word_embeddings"
   bool mlp_bias = false;             ///< biases in the feed-forward part, as "mlp_bias" says
   bool partial_rotation = false;     ///< heads may be rotated in part
-  bool longrope = false;
+  HfLongRope longrope = HfLongRope::None;
   bool latent = false;          ///< latent attention: sizes of heads are keys of its own
   bool mscale = false;          ///< "mscale_all_dim" is a key of its own in GGUF
   bool ropes_by_type = false;   ///< "rope_parameters" may have one for each of "layer_types"

@@ -18,17 +18,20 @@ OrderedJson list(const std::vector<float>& values) {
   return out;
 }
 
-// Exactly these three keys are what their makers' code takes; more only where they are needed.
-OrderedJson longrope_json(const HfRopeScaling& scaling) {
+OrderedJson longrope_json(const HfConfig& config) {
+  const HfRopeScaling& scaling = config.rope_scaling;
   OrderedJson json = {{"type", "longrope"},
                       {"short_factor", list(scaling.short_factors)},
                       {"long_factor", list(scaling.long_factors)}};
+  if (config.model_class->longrope == HfLongRope::Context)
+    json["original_max_position_embeddings"] = scaling.original_context;
   if (scaling.attention_factor) json["attention_factor"] = shortest(*scaling.attention_factor);
   return json;
 }
 
-OrderedJson scaling_json(const HfRopeScaling& scaling) {
-  if (scaling.kind == Kind::LongRope) return longrope_json(scaling);
+OrderedJson scaling_json(const HfConfig& config) {
+  const HfRopeScaling& scaling = config.rope_scaling;
+  if (scaling.kind == Kind::LongRope) return longrope_json(config);
   OrderedJson json = {{"rope_type", scaling.kind == Kind::Linear ? "linear"
                                     : scaling.kind == Kind::Yarn ? "yarn"
                                                                  : "llama3"}};
@@ -81,7 +84,7 @@ OrderedJson HfConfig::to_json(std::string_view dtype) const {
                       {"tie_word_embeddings", tied_embeddings},
                       {"torch_dtype", dtype}};
   if (rope_scaling.kind != Kind::None && rope_scaling.kind != Kind::Proportional)
-    json["rope_scaling"] = scaling_json(rope_scaling);
+    json["rope_scaling"] = scaling_json(*this);
   if (rope_scaling.kind == Kind::LongRope)
     json["original_max_position_embeddings"] = rope_scaling.original_context;
   if (model_class->partial_rotation) json["partial_rotary_factor"] = part_of(n_rot, head_dim);

@@ -448,6 +448,17 @@ TEST(ConvertArchitectures, KeysThatOtherReadersNeed) {
   EXPECT_EQ(number("ernie4_5_moe", "ernie4_5-moe.expert_shared_feed_forward_length"), 64U);
   EXPECT_EQ(number("hunyuan_moe", "hunyuan-moe.expert_shared_feed_forward_length"), 96U);
   EXPECT_EQ(number("command_r", "command-r.context_length"), 256U);
+  HfModel hf(hf_case("minicpm_longrope"));
+  hf.convert(DType::F32);
+  EXPECT_EQ(GgufFile::open(hf.output()).find_string("minicpm.rope.scaling.type"), "longrope");
+}
+
+TEST(ConvertArchitectures, EmbeddingsThatAreTheOutputUnlessItIsSaid) {
+  HfModel hf(hf_case("minicpm"));
+  hf.config.erase("tie_word_embeddings");
+  hf.tensors.erase("lm_head.weight");
+  hf.convert(DType::F32);
+  EXPECT_EQ(GgufFile::open(hf.output()).tensor("output.weight"), nullptr);
 }
 
 TEST(ConvertArchitectures, LayersThatPredictAreLeftOut) {
