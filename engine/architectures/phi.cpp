@@ -59,7 +59,7 @@ void hf_phi3(HfForms& forms) {
 void hf_phimoe(HfForms& forms) {
   forms.push_back({{.name = "PhiMoEForCausalLM",
                     .model_type = "phimoe",
-                    .longrope = HfLongRope::Factors,
+                    .longrope = HfLongRope::Magnitudes,
                     .usual_eps = 1e-5F},
                    join({kHfEnds, kHfNorms, kHfAttention, kHfMixtralExperts}),
                    [](HfKeys& k) {

@@ -150,6 +150,7 @@ class ConfigReader {
 
   // Phi keeps the original context outside.
   void longrope(const Json& from) {
+    constexpr const char *kShortMagnitude = "short_mscale", *kLongMagnitude = "long_mscale";
     HfRopeScaling& to = out_.rope_scaling;
     to.kind = Kind::LongRope;
     const char* const original = "original_max_position_embeddings";
@@ -160,6 +161,11 @@ class ConfigReader {
     to.long_factors = factors(from, "long_factor");
     if (from.contains("attention_factor") && !from["attention_factor"].is_null())
       to.attention_factor = positive(from, "attention_factor");
+    if (out_.model_class->longrope == HfLongRope::Magnitudes && from.contains(kLongMagnitude)) {
+      to.attention_factor = positive(from, kLongMagnitude);
+      if (positive(from, kShortMagnitude) != *to.attention_factor)
+        fail("rope_scaling", "short_mscale: expected the same as long_mscale");
+    }
   }
 
   void proportional(const Json& from) {

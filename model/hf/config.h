@@ -17,9 +17,10 @@ namespace cria {
 
 /// What "rope_scaling" says of longrope beside the factors.
 enum class HfLongRope : std::uint8_t {
-  None,     ///< the class has no longrope
-  Factors,  ///< nothing: no other key is what their makers' code takes
-  Context,  ///< the original context
+  None,        ///< the class has no longrope
+  Factors,     ///< nothing: no other key is what their makers' code takes
+  Context,     ///< the original context
+  Magnitudes,  ///< that, and by how much queries and keys are multiplied in short and in long contexts
 };
 
 /// What distinguishes one class of models from another in the keys that nearly all have.

@@ -23,9 +23,12 @@ OrderedJson longrope_json(const HfConfig& config) {
   OrderedJson json = {{"type", "longrope"},
                       {"short_factor", list(scaling.short_factors)},
                       {"long_factor", list(scaling.long_factors)}};
-  if (config.model_class->longrope == HfLongRope::Context)
-    json["original_max_position_embeddings"] = scaling.original_context;
-  if (scaling.attention_factor) json["attention_factor"] = shortest(*scaling.attention_factor);
+  const HfLongRope form = config.model_class->longrope;
+  if (form != HfLongRope::Factors) json["original_max_position_embeddings"] = scaling.original_context;
+  if (form == HfLongRope::Magnitudes)
+    json["short_mscale"] = json["long_mscale"] = shortest(config.longrope_magnitude());
+  else if (scaling.attention_factor)
+    json["attention_factor"] = shortest(*scaling.attention_factor);
   return json;
 }
 

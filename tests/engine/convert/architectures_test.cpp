@@ -453,6 +453,16 @@ TEST(ConvertArchitectures, KeysThatOtherReadersNeed) {
   EXPECT_EQ(GgufFile::open(hf.output()).find_string("minicpm.rope.scaling.type"), "longrope");
 }
 
+// There is one key in GGUF.
+TEST(ConvertArchitectures, MagnitudesOfShortAndLongContexts) {
+  HfModel hf(hf_case("phimoe"));
+  hf.config["rope_scaling"]["short_mscale"] = 1.25;
+  EXPECT_NE(error_of([&] {
+              hf.convert(DType::F32);
+            }).find("short_mscale: expected the same as long_mscale (key rope_scaling)"),
+            std::string::npos);
+}
+
 TEST(ConvertArchitectures, EmbeddingsThatAreTheOutputUnlessItIsSaid) {
   HfModel hf(hf_case("minicpm"));
   hf.config.erase("tie_word_embeddings");
