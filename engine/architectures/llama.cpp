@@ -34,11 +34,23 @@ void build_mistral3(ModelBuilder& m) {
   m.output();
 }
 
+// Within a model for pictures (LLaVA) only what differs from the usual is said.
 void hf_llama(HfForms& forms) {
   const std::vector<HfTensor> tensors = join({kHfEnds, kHfNorms, kHfPairedAttention, kHfMlp});
-  forms.push_back({{.name = "LlamaForCausalLM", .model_type = "llama", .mlp_bias = true}, tensors});
-  forms.push_back(
-      {{.name = "MistralForCausalLM", .model_type = "mistral", .window_by_default = true}, tensors});
+  forms.push_back({{.name = "LlamaForCausalLM",
+                    .model_type = "llama",
+                    .mlp_bias = true,
+                    .usual = R"({"vocab_size": 32000, "hidden_size": 4096, "intermediate_size": 11008,
+                                 "num_hidden_layers": 32, "num_attention_heads": 32,
+                                 "max_position_embeddings": 2048})"},
+                   tensors});
+  forms.push_back({{.name = "MistralForCausalLM",
+                    .model_type = "mistral",
+                    .window_by_default = true,
+                    .usual = R"({"vocab_size": 32000, "hidden_size": 4096, "intermediate_size": 14336,
+                                 "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
+                                 "max_position_embeddings": 131072, "sliding_window": 4096})"},
+                   tensors});
   forms.push_back(
       {{.name = "MixtralForCausalLM", .model_type = "mixtral"},
        join({kHfEnds, kHfNorms, kHfPairedAttention, kHfMixtralExperts}),

@@ -438,6 +438,33 @@ TEST(ConvertArchitectures, TextModelsWithinOthers) {
 }
 
 // What cria takes from the tensors, or for granted, is required elsewhere.
+// LLaVA's text model says only what differs from transformers' LlamaConfig.
+TEST(ConvertArchitectures, SizesThatATextModelLeavesOut) {
+  HfCase c = hf_case("llama");
+  for (const char* key : {"head_count", "head_count_kv"}) c.gguf.keys["attention." + std::string(key)] = 32U;
+  for (const char* key : {"attention.key_length", "attention.value_length", "rope.dimension_count"})
+    c.gguf.keys[key] = 2U;
+  c.names = kEnds + kNorms + kAttention + kMlp;  // rows of a head of one pair stand as they are
+  HfModel hf(c);
+  nlohmann::json text = hf.config;
+  for (const char* key : {"architectures", "num_attention_heads", "num_key_value_heads", "head_dim"})
+    text.erase(key);
+  text["model_type"] = "llama";
+  hf.config = {{"architectures", {"LlavaForConditionalGeneration"}}, {"text_config", text}};
+  hf.convert(DType::F32);
+  EXPECT_EQ(architecture_logits(*Model::load(hf.output()), {.n_ctx = 64, .threads = 1}, 24),
+            architecture_logits(*Model::load(hf.reference()), {.n_ctx = 64, .threads = 1}, 24));
+  const auto error_without = [&](const char* key) {
+    hf.config["text_config"] = text;
+    hf.config["text_config"].erase(key);
+    return error_of([&] { hf.convert(DType::F32); });
+  };
+  EXPECT_NE(error_without("num_hidden_layers").find("a tensor is missing (tensor model.layers.4."),
+            std::string::npos);
+  EXPECT_NE(error_without("hidden_size").find("expected [40, 4096], got [40, 64]"), std::string::npos);
+  EXPECT_NE(error_without("intermediate_size").find("expected [11008, 64], got [96, 64]"), std::string::npos);
+}
+
 TEST(ConvertArchitectures, KeysThatOtherReadersNeed) {
   const auto number = [](std::string_view name, const std::string& key) {
     HfModel hf(hf_case(name));
