@@ -72,7 +72,7 @@ bool holds(Models models, const ModelFacts& facts) {
     case Models::GroupedOrExperts:
       return facts.group >= 4 || facts.experts >= 4;
     case Models::Large:
-      return facts.n_layers >= 80 && facts.group > 1;
+      return facts.n_layers == 80 && facts.group > 1;
     case Models::Experts:
       return facts.experts != 0;
     case Models::EightExperts:
@@ -108,6 +108,15 @@ bool is_float(DType type) { return dtype_info(type).is_float(); }
 bool is_product(const TensorView& tensor) {
   return tensor.shape.size() >= 2 && dtype_info(tensor.dtype).dot != DotClass::None &&
          is_quantizable(tensor.name);
+}
+
+bool divides(const TensorView& tensor, DType type) {
+  return tensor.cols() % dtype_info(type).block_values == 0;
+}
+
+std::string does_not_divide(const TensorView& tensor, DType type) {
+  return "rows of " + std::to_string(tensor.cols()) + " do not divide into " +
+         std::to_string(dtype_info(type).block_values) + ": not " + std::string(name(type));
 }
 
 class Planner {
@@ -156,7 +165,10 @@ class Planner {
     if (embedding && options_.token_embedding_type)
       return {&tensor, *options_.token_embedding_type, "as asked for"};
     if (options_.pure || is_float(mix.type)) return {&tensor, mix.type, ""};
-    if (output) role.role = "output";
+    if (output) {
+      role.role = "output";
+      if (!divides(tensor, mix.type)) return {&tensor, DType::Q8_0, does_not_divide(tensor, mix.type)};
+    }
     for (const MixRule& rule : mix_rules()) {
       if (fits(rule, mix, role, facts_)) return {&tensor, rule.type, rule.type == mix.type ? "" : "rule"};
     }
@@ -164,16 +176,14 @@ class Planner {
   }
 
   static void fall_back(PlannedTensor& planned) {
-    const std::uint64_t cols = planned.source->cols();
+    const TensorView& tensor = *planned.source;
     const DType wanted = planned.type;
-    const auto divides = [&] { return cols % dtype_info(planned.type).block_values == 0; };
-    if (divides()) return;
+    if (divides(tensor, wanted)) return;
     for (const Fallback& fallback : fallbacks()) {
       if (fallback.from == wanted) planned.type = fallback.to;
     }
-    if (!divides()) planned.type = DType::F16;
-    planned.note = "rows of " + std::to_string(cols) + " do not divide into " +
-                   std::to_string(dtype_info(wanted).block_values) + ": not " + std::string(name(wanted));
+    if (!divides(tensor, planned.type)) planned.type = DType::F16;
+    planned.note = does_not_divide(tensor, wanted);
   }
 
   void require_lossless(const PlannedTensor& planned) const {

@@ -45,7 +45,7 @@ enum class Models : std::uint8_t {
   All,
   Grouped,           ///< at least 4 query heads share a key head: attn_k and attn_v are small
   GroupedOrExperts,  ///< or there are at least 4 experts
-  Large,             ///< at least 80 layers, key heads shared
+  Large,             ///< 80 layers, as 70B has, key heads shared
   Experts,           ///< any number of them
   EightExperts,
   Weighted,    ///< with an importance matrix

@@ -60,6 +60,14 @@ TEST(QuantizePlan, SpreadsMoreBitsOverTheLayers) {
   EXPECT_EQ(type_in(plan, "token_embd.weight"), DType::Q4_K);
 }
 
+TEST(QuantizePlan, MoreForValuesOfModelsAsLargeAs70B) {
+  for (const std::uint32_t layers : {79U, 80U, 81U}) {
+    const PlanModel model({.n_layers = layers, .n_embd = 32, .n_ff = 32, .group = 8});
+    EXPECT_EQ(type_in(model.plan("Q4_K_S"), "blk.40.attn_v.weight"), layers == 80 ? DType::Q5_1 : DType::Q5_0)
+        << layers;
+  }
+}
+
 TEST(QuantizePlan, TiedEmbeddingIsAnOutput) {
   const PlanModel model({.n_layers = 2, .tied = true});
   EXPECT_EQ(type_in(model.plan("Q4_K_M"), "token_embd.weight"), DType::Q6_K);
@@ -99,6 +107,7 @@ TEST(QuantizePlan, ExpertsAreQuantizedAndTheirRouterIsNot) {
   EXPECT_EQ(type_in(plan, "blk.1.attn_v.weight"), DType::Q8_0) << "with eight experts";
   EXPECT_EQ(type_in(plan, "blk.1.attn_k.weight"), DType::Q8_0);
   EXPECT_EQ(type_in(plan, "blk.1.attn_output.weight"), DType::Q5_K);
+  EXPECT_EQ(type_in(model.plan("Q3_K_L"), "blk.1.attn_output.weight"), DType::Q3_K);
   const PlanModel many({.n_layers = 4, .experts = 16});
   EXPECT_EQ(type_in(many.plan("Q4_K_M"), "blk.1.attn_k.weight"), DType::Q4_K);
   QuantizeOptions options;
@@ -126,6 +135,7 @@ TEST(QuantizePlan, RowsThatDoNotDivideFallBackAndSaySo) {
   EXPECT_EQ(type_in(plan, "output.weight"), DType::Q8_0);
   EXPECT_EQ(type_in(plan, "blk.0.ffn_down.weight"), DType::F16) << "100 does not divide into 32 either";
   EXPECT_EQ(type_in(model.plan("IQ2_XXS"), "blk.0.attn_q.weight"), DType::IQ4_NL);
+  EXPECT_EQ(type_in(model.plan("IQ2_XXS"), "output.weight"), DType::Q8_0);
   const auto found = std::ranges::find_if(plan.tensors, [](const PlannedTensor& tensor) {
     return tensor.source->name == "blk.0.ffn_down.weight";
   });
