@@ -4,6 +4,7 @@
 
 #include "engine/architectures/families.h"
 #include "engine/architectures/model_builder.h"
+#include "engine/lora/adapters.h"
 
 namespace cria {
 namespace {
@@ -118,7 +119,10 @@ BuiltGraph build_graph(const GgufFile& file, const LlamaConfig& config, const Ke
       built.warnings.push_back("sliding window of " + std::to_string(window) +
                                " is not used: all positions are attended to");
   }
-  if (adapters != nullptr) graph.adapt(*adapters, file);
+  if (adapters != nullptr) {
+    graph.adapt(*adapters, file);
+    built.warnings.insert(built.warnings.end(), adapters->warnings().begin(), adapters->warnings().end());
+  }
   built.graph = graph.finish();
   return built;
 }

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "model/limits.h"
+#include "model/plural.h"
 
 namespace cria {
 namespace {
@@ -33,6 +35,14 @@ Half read_half(const GgufFile& file, const TensorView& tensor) {
   if (!std::ranges::all_of(half.values, [](float value) { return std::isfinite(value); }))
     throw file.error("holds NaN or infinity", where(tensor.name));
   return half;
+}
+
+// The embedding's halves as those of other matrices.
+void turn_round(Half& a, Half& b) {
+  Half turned{b.rows, b.cols, 1, std::vector<float>(b.values.size())};
+  for (std::uint64_t row = 0; row < b.rows; ++row)
+    for (std::uint64_t r = 0; r < b.cols; ++r) turned.values[r * b.rows + row] = b.values[row * b.cols + r];
+  b = std::exchange(a, std::move(turned));
 }
 
 void require_lora(const GgufFile& file, const GgufFile& base) {
@@ -107,7 +117,12 @@ void Adapters::add(const LoraFile& lora, const GgufFile& base) {
   require_lora(file, base);
   const float alpha = alpha_of(file);
   if (file.tensors().empty()) throw file.error("an adapter without tensors");
+  std::size_t norms = 0;
   for (const TensorView& tensor : file.tensors()) {
+    if (tensor.name.ends_with("_norm.weight")) {  // whole ones, that some programs put beside the additions
+      ++norms;
+      continue;
+    }
     const bool first = tensor.name.ends_with(kA);
     if (!first && !tensor.name.ends_with(kB))
       throw file.error("unknown tensor: expected NAME.lora_a or NAME.lora_b", where(tensor.name));
@@ -117,21 +132,25 @@ void Adapters::add(const LoraFile& lora, const GgufFile& base) {
       throw file.error("half of an addition: the other one is missing", where(tensor.name));
     if (!first) continue;
     const TensorView* const matrix = base.tensor(target);
-    if (matrix == nullptr || matrix->shape.size() < 2)
-      throw file.error("the model has no such matrix", where(tensor.name));
-    const Half a = read_half(file, tensor), b = read_half(file, *other);
-    const std::uint64_t n = matrix->shape.size() > 2 ? matrix->shape[2] : 1;
-    if (a.cols != matrix->cols() || b.rows != matrix->shape[1] || a.n != n || b.n != n)
+    if (matrix == nullptr) throw file.error("the model has no such matrix", where(tensor.name));
+    Half a = read_half(file, tensor), b = read_half(file, *other);
+    const std::uint64_t n = matrix->shape.size() > 2 ? matrix->shape[2] : 1, rows = matrix->rows() / n;
+    if (target == "token_embd.weight" && a.cols != matrix->cols() && a.rows == rows && a.n * b.n == 1)
+      turn_round(a, b);
+    if (a.cols != matrix->cols() || b.rows != rows || a.n != n || b.n != n)
       throw file.error("wrong shape for the model's " + matrix->shape_string() + ": got " +
                            tensor.shape_string() + " and " + other->shape_string(),
                        where(tensor.name));
-    if (a.rows != b.cols || a.rows > std::min(a.cols, b.rows))
+    if (a.rows != b.cols)
       throw file.error(
           "the halves do not fit together: got " + tensor.shape_string() + " and " + other->shape_string(),
           where(tensor.name));
     const float scale = alpha == 0 ? lora.scale : lora.scale * alpha / static_cast<float>(a.rows);
     append(tensors_[target], a, b, scale);
   }
+  if (norms != 0)
+    warnings_.push_back(lora.path + ": " + counted(norms, "norm") +
+                        " passed over: only matrices are added to");
 }
 
 const LowRank* Adapters::find(std::string_view tensor) const {

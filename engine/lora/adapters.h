@@ -1,6 +1,7 @@
 // Adapters (LoRA): low-rank additions to the matrices of a model, W + scale·B·A, each in a GGUF file of its own:
 // general.type "adapter", adapter.type "lora", adapter.lora.alpha; for a tensor T the tensors T.lora_a [cols, rank]
-// and T.lora_b [rank, rows]; for stacked experts both have a third dimension.
+// and T.lora_b [rank, rows]; for stacked experts both have a third dimension. Of the embedding, whose rows are looked
+// up, llama.cpp's converter writes the halves the other way round: T.lora_a [rank, rows], T.lora_b [rank, cols].
 #pragma once
 
 #include <cstdint>
@@ -36,10 +37,13 @@ class Adapters {
   [[nodiscard]] const LowRank* find(std::string_view tensor) const;
   [[nodiscard]] const std::map<std::string, LowRank, std::less<>>& all() const { return tensors_; }
   [[nodiscard]] bool empty() const { return tensors_.empty(); }
+  /// What was passed over: a line for each file.
+  [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
   void add(const LoraFile& file, const GgufFile& base);
   std::map<std::string, LowRank, std::less<>> tensors_;
+  std::vector<std::string> warnings_;
 };
 
 }  // namespace cria

@@ -84,6 +84,7 @@ int split(const SplitCommand& options) {
 
 bool merge_loras(const GgufFile& file, const SplitCommand& options) {
   const Adapters adapters = Adapters::load(parse_loras(options.loras), file);
+  for (const std::string& warning : adapters.warnings()) print_warning(warning);
   MergeOptions how{.output = options.output,
                    .threads = options.threads == 0 ? usable_cores() : options.threads,
                    .kernels = &kernels_in_use()};

@@ -65,7 +65,9 @@ class LoraTest : public testing::Test {
     keys["general.architecture"] = std::string(file.get_string("general.architecture"));
     std::vector<LoraTensor> tensors;
     for (const std::string& matrix : matrices) {
-      std::vector<std::uint64_t> a = file.tensor(matrix)->shape, b = a;
+      std::vector<std::uint64_t> a = file.tensor(matrix)->shape;
+      if (a.size() == 1) a.push_back(1);
+      std::vector<std::uint64_t> b = a;
       a[1] = b[0] = rank;
       tensors.push_back({matrix + ".lora_a", a});
       tensors.push_back({matrix + ".lora_b", b});
@@ -126,7 +128,15 @@ std::vector<LoraCase> lora_cases() {
         {{"expert_count", 6U}, {"expert_used_count", 2U}},
         {{"*.ffn_gate_inp.weight", {64, 6}}, {"*.ffn_down_exps.weight", {32, 64, 6}}},
         0},
-       {"attn_q", "ffn_gate_inp"}}};
+       {"attn_q", "ffn_gate_inp"}},
+      {{"a_rank_above_the_rows",
+        "qwen2moe",
+        {{"expert_count", 6U}, {"expert_used_count", 2U}},
+        {{"*.ffn_gate_inp.weight", {64, 6}},
+         {"*.ffn_down_exps.weight", {32, 64, 6}},
+         {"*.ffn_gate_inp_shexp.weight", {64}}},
+        0},
+       {"attn_q", "ffn_gate_inp_shexp"}}};
 }
 
 std::vector<std::string> names_of(const LoraCase& c) {
@@ -198,6 +208,45 @@ TEST_F(LoraTest, MergedExpertsAreThoseOfTheirNumber) {
   }
 }
 
+// llama.cpp's converter writes A and B of the embedding the other way round.
+TEST_F(LoraTest, EmbeddingsAreTurnedRound) {
+  const std::string model = base({"llama", "llama", {}, {}, 0}, DType::F32), name = "token_embd.weight";
+  const LoraFile lora{write("one.gguf", {{name + ".lora_a", {3, 40}}, {name + ".lora_b", {3, 64}}}, 1), 0.5F};
+  const GgufFile before = GgufFile::open(model), after = GgufFile::open(merged({lora}, {})),
+                 halves = GgufFile::open(lora.path);
+  const auto row_of = [](const GgufFile& file, const std::string& tensor, std::uint64_t row) {
+    const TensorView& view = *file.tensor(tensor);
+    std::vector<float> values(view.cols());
+    std::memcpy(values.data(), view.data + row * view.row_bytes(), view.row_bytes());
+    return values;
+  };
+  for (const std::uint64_t token : {0, 7, 39}) {
+    const std::vector<float> a = row_of(halves, name + ".lora_a", token), x = row_of(before, name, token);
+    for (std::uint64_t i = 0; i < 64; ++i) {
+      const std::vector<float> b = row_of(halves, name + ".lora_b", i);
+      double want = x[i];
+      for (std::size_t r = 0; r < 3; ++r) want += 0.5 * 8 / 3 * double{a[r]} * double{b[r]};
+      EXPECT_NEAR(row_of(after, name, token)[i], want, 1e-6);
+    }
+  }
+  try {
+    (void)Model::load(model, {.loras = {lora}});
+    ADD_FAILURE() << "looked up, not multiplied by";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("cria merge writes it into a model (tensor " + name),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+TEST_F(LoraTest, NormsArePassedOver) {
+  const std::string model = base({"llama", "llama", {}, {}, 0}), q = "blk.0.attn_q.weight";
+  const std::string file = write(
+      "norm.gguf", {{q + ".lora_a", {64, 4}}, {q + ".lora_b", {4, 64}}, {"blk.0.attn_norm.weight", {64}}}, 1);
+  EXPECT_EQ(Model::load(model, {.loras = {{file, 1}}})->warnings().back(),
+            file + ": 1 norm passed over: only matrices are added to");
+}
+
 // Each row of IQ4_KS begins with a scale of its own.
 TEST_F(LoraTest, RowsWithHeadersAreRead) {
   const DTypeInfo& type = dtype_info(DType::IQ4_KS);
@@ -263,15 +312,13 @@ TEST_F(LoraTest, HostileFilesAreRefused) {
   refused(write("bad.gguf", {{a, {64, 4, 2}}, {b, {4, 64, 2}}}, 1), "wrong shape for the model's");
   refused(write("bad.gguf", {{a, {64, 4, 1, 2}}, {b, {4, 64}}}, 1), "expected 2 or 3 dimensions");
   refused(write("bad.gguf", {{a, {64, 5}}, {b, {4, 64}}}, 1), "the halves do not fit together");
-  refused(write("bad.gguf", {{a, {64, 65}}, {b, {65, 64}}}, 1), "the halves do not fit together");
+  const std::string norm = "blk.0.attn_norm.weight";
+  const std::string to_a_vector =
+      write("bad.gguf", {{norm + ".lora_a", {64, 1}}, {norm + ".lora_b", {1, 1}}}, 1);
+  EXPECT_THROW((void)Model::load(model, {.loras = {{to_a_vector, 1}}}), Error);
   refused(write("bad.gguf", {{"blk.9.x.lora_a", {64, 4}}, {"blk.9.x.lora_b", {4, 64}}}, 1), "no such matrix");
   refused(write("bad.gguf", good, 1, std::numeric_limits<float>::infinity()), "holds NaN or infinity");
   refused(path("none.gguf"), "");
-  for (const char* table : {"token_embd.weight"}) {  // looked up, not multiplied by
-    const std::string name = table;
-    const std::string file = write("bad.gguf", {{name + ".lora_a", {64, 4}}, {name + ".lora_b", {4, 40}}}, 1);
-    EXPECT_THROW((void)Model::load(model, {.loras = {{file, 1}}}), Error);
-  }
 }
 
 }  // namespace
