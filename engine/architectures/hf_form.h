@@ -106,10 +106,15 @@ inline constexpr HfTensor kHfMlp[] = {{"blk.#.ffn_gate", "model.layers.#.mlp.gat
                                       {"blk.#.ffn_down", "model.layers.#.mlp.down_proj"}};
 inline constexpr HfTensor kHfFusedMlp[] = {{"blk.#.ffn_up", "model.layers.#.mlp.gate_up_proj"},
                                            {"blk.#.ffn_down", "model.layers.#.mlp.down_proj"}};
-inline constexpr HfTensor kHfExperts[] = {{"blk.#.ffn_gate_inp", "model.layers.#.mlp.gate"},
-                                          {"blk.#.ffn_gate_exps", "model.layers.#.mlp.experts.%.gate_proj"},
-                                          {"blk.#.ffn_up_exps", "model.layers.#.mlp.experts.%.up_proj"},
-                                          {"blk.#.ffn_down_exps", "model.layers.#.mlp.experts.%.down_proj"}};
+// MLX stacks experts ("switch_mlp").
+inline constexpr HfTensor kHfExperts[] = {
+    {"blk.#.ffn_gate_inp", "model.layers.#.mlp.gate"},
+    {"blk.#.ffn_gate_exps", "model.layers.#.mlp.experts.%.gate_proj"},
+    {"blk.#.ffn_up_exps", "model.layers.#.mlp.experts.%.up_proj"},
+    {"blk.#.ffn_down_exps", "model.layers.#.mlp.experts.%.down_proj"},
+    {"blk.#.ffn_gate_exps.weight", "model.layers.#.mlp.switch_mlp.gate_proj.weight"},
+    {"blk.#.ffn_up_exps.weight", "model.layers.#.mlp.switch_mlp.up_proj.weight"},
+    {"blk.#.ffn_down_exps.weight", "model.layers.#.mlp.switch_mlp.down_proj.weight"}};
 inline constexpr HfTensor kHfSharedExperts[] = {
     {"blk.#.exp_probs_b.bias", "model.layers.#.mlp.gate.e_score_correction_bias"},
     {"blk.#.ffn_gate_shexp", "model.layers.#.mlp.shared_experts.gate_proj"},
@@ -119,6 +124,9 @@ inline constexpr HfTensor kHfMixtralExperts[] = {
     {"blk.#.ffn_gate_inp", "model.layers.#.block_sparse_moe.gate"},
     {"blk.#.ffn_gate_exps", "model.layers.#.block_sparse_moe.experts.%.w1"},
     {"blk.#.ffn_up_exps", "model.layers.#.block_sparse_moe.experts.%.w3"},
-    {"blk.#.ffn_down_exps", "model.layers.#.block_sparse_moe.experts.%.w2"}};
+    {"blk.#.ffn_down_exps", "model.layers.#.block_sparse_moe.experts.%.w2"},
+    {"blk.#.ffn_gate_exps.weight", "model.layers.#.block_sparse_moe.switch_mlp.gate_proj.weight"},
+    {"blk.#.ffn_up_exps.weight", "model.layers.#.block_sparse_moe.switch_mlp.up_proj.weight"},
+    {"blk.#.ffn_down_exps.weight", "model.layers.#.block_sparse_moe.switch_mlp.down_proj.weight"}};
 
 }  // namespace cria

@@ -71,16 +71,12 @@ void hf_hunyuan_dense(HfForms& forms) {
 }
 
 void hf_hunyuan_moe(HfForms& forms) {
-  static constexpr HfTensor kExperts[] = {
-      {"blk.#.ffn_gate_inp", "model.layers.#.mlp.gate.wg"},
-      {"blk.#.ffn_gate_exps", "model.layers.#.mlp.experts.%.gate_proj"},
-      {"blk.#.ffn_up_exps", "model.layers.#.mlp.experts.%.up_proj"},
-      {"blk.#.ffn_down_exps", "model.layers.#.mlp.experts.%.down_proj"},
-      {"blk.#.ffn_gate_shexp", "model.layers.#.mlp.shared_mlp.gate_proj"},
-      {"blk.#.ffn_up_shexp", "model.layers.#.mlp.shared_mlp.up_proj"},
-      {"blk.#.ffn_down_shexp", "model.layers.#.mlp.shared_mlp.down_proj"}};
+  static constexpr HfTensor kOwn[] = {{"blk.#.ffn_gate_inp", "model.layers.#.mlp.gate.wg"},
+                                      {"blk.#.ffn_gate_shexp", "model.layers.#.mlp.shared_mlp.gate_proj"},
+                                      {"blk.#.ffn_up_shexp", "model.layers.#.mlp.shared_mlp.up_proj"},
+                                      {"blk.#.ffn_down_shexp", "model.layers.#.mlp.shared_mlp.down_proj"}};
   forms.push_back({{.name = "HunYuanMoEV1ForCausalLM", .model_type = "hunyuan_v1_moe", .usual_eps = 1e-5F},
-                   join({kHfEnds, kHfNorms, kHfAttention, kHeadNorms, kExperts}),
+                   join({kHfEnds, kHfNorms, kHfAttention, kHeadNorms, kOwn, kHfExperts}),
                    [](HfKeys& k) {
                      stretched_base(k);
                      k.exporting() ? say_experts(k) : read_experts(k);

@@ -78,6 +78,22 @@ const SafeTensor* HfSources::find(const std::string& name) const {
   return tensor;
 }
 
+std::optional<MlxPacking> HfSources::packing_of(const SafeTensor& tensor) const {
+  const bool scaled = weights_.tensor(tensor.name.substr(0, tensor.name.rfind('.')) + ".scales") != nullptr;
+  return scaled ? config_.packing_of(tensor.name) : std::nullopt;
+}
+
+Shape HfSources::unpacked_shape(const SafeTensor& tensor) const {
+  Shape shape = tensor.shape;
+  if (tensor.name.ends_with("_blocks") && shape.size() > 1) {
+    shape.pop_back();
+    shape.back() *= 32;
+  } else if (const auto packing = packing_of(tensor); packing && !shape.empty()) {
+    shape.back() = shape.back() * 32 / packing->bits;
+  }
+  return shape;
+}
+
 std::string HfSources::name_of(std::string_view gguf) const {
   for (const HfTensor& name : form_.tensors) {
     for (const std::string_view ending : endings_of(name))
@@ -92,12 +108,8 @@ std::optional<Shape> HfSources::shape_of(std::string_view gguf) const {
   const auto found = sources_.find(gguf);
   if (found == sources_.end()) return std::nullopt;
   const Source& source = found->second;
-  Shape shape = source.parts.front()->shape;
-  if (config_.packing_of(source.parts.front()->name) || shape.empty()) return Shape{};
-  if (source.fp4()) {
-    shape.pop_back();
-    if (!shape.empty()) shape.back() *= 32;
-  }
+  Shape shape = unpacked_shape(*source.parts.front());
+  if (shape.empty()) return shape;
   if (source.stacked) shape.insert(shape.begin(), source.parts.size());
   std::ranges::reverse(shape);
   if (transposes(source.rows) && shape.size() > 1) std::swap(shape[0], shape[1]);
@@ -116,9 +128,10 @@ void HfSources::expect_shape(const Source& source, const WantedTensors::Wanted& 
   if (transposes(source.rows)) std::swap(shape[0], shape[1]);
   std::ranges::reverse(shape);
   const auto fail = [&](const SafeTensor& tensor) {
-    SafeTensor expected;
+    SafeTensor expected, got;
     expected.shape = shape;
-    throw Error("", "wrong shape: expected " + expected.shape_string() + ", got " + tensor.shape_string(),
+    got.shape = unpacked_shape(tensor);
+    throw Error("", "wrong shape: expected " + expected.shape_string() + ", got " + got.shape_string(),
                 "tensor " + tensor.name);
   };
   if (source.stacked) {
@@ -130,15 +143,8 @@ void HfSources::expect_shape(const Source& source, const WantedTensors::Wanted& 
     shape.erase(shape.begin());
   }
   for (const SafeTensor* const part : source.parts) {
-    if (config_.packing_of(part->name) &&
-        weights_.tensor(part->name.substr(0, part->name.rfind('.')) + ".scales") != nullptr)
-      continue;  // checked where it is unpacked
-    Shape got = part->shape;
-    if (source.fp4() && got.size() > 1) {
-      got.pop_back();
-      got.back() *= 32;
-    }
-    if (without_ones(got) != without_ones(shape)) fail(*part);
+    if (packing_of(*part) && part->shape.size() < 3) continue;  // checked where it is unpacked
+    if (without_ones(unpacked_shape(*part)) != without_ones(shape)) fail(*part);
   }
 }
 
@@ -157,9 +163,8 @@ std::unique_ptr<WeightRows> HfSources::part_rows(const SafeTensor& tensor, std::
   left_.erase(tensor.name);
   if (tensor.name.ends_with("_blocks"))
     return fp4_rows(tensor, beside(tensor, "_blocks", "_scales"), rows, cols);
-  const auto packing = config_.packing_of(tensor.name);
-  const std::string base = tensor.name.substr(0, tensor.name.rfind('.'));
-  if (!packing || weights_.tensor(base + ".scales") == nullptr) return float_rows(tensor, rows, cols);
+  const auto packing = packing_of(tensor);
+  if (!packing) return float_rows(tensor, rows, cols);
   const SafeTensor& scales = beside(tensor, ".weight", ".scales");
   return mlx_rows(tensor, scales, beside(tensor, ".weight", ".biases"), *packing, rows, cols);
 }

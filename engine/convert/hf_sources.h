@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -20,8 +21,8 @@ class HfSources {
  public:
   HfSources(const HfForm& form, const HfConfig& config, const SafetensorsDirectory& weights);
 
-  /// The shape that the GGUF tensor would have, or nothing if the directory has no such tensor; empty where
-  /// packing hides it.
+  /// The shape that the GGUF tensor would have, or nothing if the directory has no such tensor; empty of a
+  /// single number.
   [[nodiscard]] std::optional<std::vector<std::uint64_t>> shape_of(std::string_view gguf) const;
   /// The rows of a tensor. Those of a vector that are reordered have one value each. Throws Error naming the
   /// directory's tensor: missing, of a wrong shape or type.
@@ -39,9 +40,12 @@ class HfSources {
     HfRows rows = HfRows::Same;
     std::vector<const SafeTensor*> parts;  ///< one, or those that are stacked
     bool stacked = false;
-    [[nodiscard]] bool fp4() const { return parts.front()->name.ends_with("_blocks"); }
   };
   [[nodiscard]] const SafeTensor* find(const std::string& name) const;
+  /// How MLX packed the tensor; nothing where it did not.
+  [[nodiscard]] std::optional<MlxPacking> packing_of(const SafeTensor& tensor) const;
+  /// Of the values, rows first.
+  [[nodiscard]] std::vector<std::uint64_t> unpacked_shape(const SafeTensor& tensor) const;
   void resolve(const HfTensor& name);
   void resolve(const HfTensor& name, std::string_view ending, std::uint32_t layer);
   std::unique_ptr<WeightRows> part_rows(const SafeTensor& tensor, std::uint64_t rows, std::uint64_t cols);

@@ -105,12 +105,14 @@ class MlxRows : public WeightRows {
   std::unique_ptr<WeightRows> scales_, biases_;
 };
 
-void expect_shape(const SafeTensor& tensor, std::uint64_t rows, std::uint64_t cols) {
-  if (tensor.shape == std::vector{rows, cols}) return;
-  throw Error("",
-              "shape does not fit MLX's form: expected [" + std::to_string(rows) + ", " +
-                  std::to_string(cols) + "], got " + tensor.shape_string(),
-              "tensor " + tensor.name);
+void expect_shape(const SafeTensor& tensor, const std::vector<std::uint64_t>& shape) {
+  if (tensor.shape == shape) return;
+  SafeTensor expected;
+  expected.shape = shape;
+  throw Error(
+      "",
+      "shape does not fit MLX's form: expected " + expected.shape_string() + ", got " + tensor.shape_string(),
+      "tensor " + tensor.name);
 }
 
 }  // namespace
@@ -127,9 +129,14 @@ std::unique_ptr<WeightRows> mlx_rows(const SafeTensor& codes, const SafeTensor& 
                 "rows of " + counted(cols, "value") + " do not divide into groups of " +
                     std::to_string(packing.group_size) + " and words of 32 bits",
                 where);
-  expect_shape(codes, rows, cols * packing.bits / 32);
-  expect_shape(scales, rows, cols / packing.group_size);
-  expect_shape(biases, rows, cols / packing.group_size);
+  const std::uint64_t words = cols * packing.bits / 32;
+  std::vector<std::uint64_t> shape = {rows, words};
+  if (codes.shape.size() > 2 && codes.shape.back() == words && codes.values() == rows * words)
+    shape = codes.shape;  // stacked matrices
+  expect_shape(codes, shape);
+  shape.back() = cols / packing.group_size;
+  expect_shape(scales, shape);
+  expect_shape(biases, shape);
   return std::make_unique<MlxRows>(codes, scales, biases, packing, rows, cols);
 }
 

@@ -42,7 +42,7 @@ class WeightRows {
 std::unique_ptr<WeightRows> float_rows(const SafeTensor& tensor, std::uint64_t rows, std::uint64_t cols);
 /// A tensor of a GGUF file, dequantized; rows·cols are its values.
 std::unique_ptr<WeightRows> gguf_rows(const TensorView& tensor, std::uint64_t rows, std::uint64_t cols);
-/// A matrix that MLX packed: rows of codes of `bits` bits each, one after the other from the lowest bit of
+/// A matrix that MLX packed, or stacked ones: rows of codes of `bits` bits each, one after the other from the lowest bit of
 /// the first byte, and w = scale·code + bias for each group of a row (https://ml-explore.github.io/mlx,
 /// mlx.core.quantize). Throws Error for shapes and types that do not fit.
 std::unique_ptr<WeightRows> mlx_rows(const SafeTensor& codes, const SafeTensor& scales,

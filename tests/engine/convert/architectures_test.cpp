@@ -250,6 +250,64 @@ TEST(ConvertArchitectures, PackedExpertsKeepTheirBits) {
   }
 }
 
+// Packed, alone or as MLX stacks them, they are the values that their codes stand for.
+TEST(ConvertArchitectures, ExpertsThatMlxPacked) {
+  for (const char* model : {"qwen3moe", "mixtral"}) {
+    HfModel plain(hf_case(model));
+    std::map<std::string, HfModel::Bytes> alone, stacked;
+    std::set<std::string> packed;
+    for (auto& [name, tensor] : plain.tensors) {
+      const std::size_t number = name.find(".experts.");
+      if (number == std::string::npos) continue;
+      packed.insert(name);
+      const std::uint64_t rows = tensor.shape[0], cols = tensor.shape[1];
+      std::string codes;
+      std::vector<float> scales(rows * cols / 32, 1.0F / 64), biases(scales.size(), -2);
+      for (float& value : tensor.values) {
+        const double code = std::clamp(std::round((double{value} + 2) * 64), 0.0, 255.0);
+        codes += static_cast<char>(static_cast<unsigned char>(code));
+        value = static_cast<float>(code / 64 - 2);
+      }
+      const std::string base = name.substr(0, name.rfind('.'));
+      const std::map<std::string, std::string> matrices = {
+          {"w1", "gate_proj"}, {"w2", "down_proj"}, {"w3", "up_proj"}};
+      std::string matrix = base.substr(base.rfind('.') + 1);
+      if (const auto other = matrices.find(matrix); other != matrices.end()) matrix = other->second;
+      const std::string all = name.substr(0, number) + ".switch_mlp." + matrix;
+      const auto put = [&](const std::string& ending, const std::string& values, std::uint64_t length,
+                           const char* type) {
+        alone[base + ending] = {{rows, length}, values, type};
+        HfModel::Bytes& to = stacked[all + ending];
+        to.shape = {to.shape.empty() ? 1 : to.shape[0] + 1, rows, length};
+        to.values += values;
+        to.type = type;
+      };
+      put(".weight", codes, cols / 4, "U32");
+      put(".scales", bytes_of(scales), cols / 32, "F32");
+      put(".biases", bytes_of(biases), cols / 32, "F32");
+    }
+    plain.convert(DType::F32);
+    std::ifstream file(plain.output(), std::ios::binary);
+    const std::string want{std::istreambuf_iterator<char>(file), {}};
+    for (const std::string& name : packed) plain.tensors.erase(name);
+    plain.config["quantization"] = {{"group_size", 32}, {"bits", 8}};
+    for (const auto& bytes : {alone, stacked}) {
+      plain.bytes = bytes;
+      plain.convert(DType::F32);
+      std::ifstream again(plain.output(), std::ios::binary);
+      EXPECT_TRUE(std::string(std::istreambuf_iterator<char>(again), {}) == want) << model;
+    }
+    for (const char* ending : {"weight", "scales", "biases"}) {
+      plain.bytes = stacked;
+      HfModel::Bytes& part = std::ranges::find_if(plain.bytes, [&](const auto& bytes) {
+                               return bytes.first.ends_with(ending);
+                             })->second;
+      std::swap(part.shape[0], part.shape[1]);
+      EXPECT_NE(error_of([&] { plain.convert(DType::F32); }), "") << ending;
+    }
+  }
+}
+
 TEST(ConvertArchitectures, NumbersThatTensorsDoNotBearOut) {
   HfModel hf(hf_case("qwen3moe"));
   const auto error_with = [&](const char* key, std::uint32_t value) -> std::string {

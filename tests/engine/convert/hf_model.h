@@ -196,7 +196,11 @@ class HfModel {
 
   nlohmann::json config;
   HfTensors tensors;
-  std::map<std::string, std::pair<std::vector<std::uint64_t>, std::string>> bytes;  ///< tensors of U8
+  struct Bytes {
+    std::vector<std::uint64_t> shape;
+    std::string values, type = "U8";
+  };
+  std::map<std::string, Bytes> bytes;  ///< tensors of other types
 
   /// Throws Error where the directory is refused.
   void convert(std::optional<DType> type) {
@@ -205,7 +209,7 @@ class HfModel {
         "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}})");
     SafetensorsBytes file;
     for (const auto& [name, tensor] : tensors) file.add(name, "F32", tensor.shape, bytes_of(tensor.values));
-    for (const auto& [name, tensor] : bytes) file.add(name, "U8", tensor.first, tensor.second);
+    for (const auto& [name, tensor] : bytes) file.add(name, tensor.type, tensor.shape, tensor.values);
     write("model.safetensors", file.file());
     convert(directory_.string(), type);
   }
