@@ -12,7 +12,8 @@ namespace {
 
 // YaRN (arXiv 2309.00071, section 3.2): dimensions that turn more than beta_fast times over the original
 // context keep their frequency, those that turn less than beta_slow times are interpolated, with a ramp
-// between.
+// between. Its bounds are whole dimensions, as in the authors' code and in llama.cpp. The makers of gpt-oss do not
+// round theirs ("truncate": false in config.json), which no key of GGUF says: its files are run as others run them.
 class YarnRamp {
  public:
   explicit YarnRamp(const RopeSpec& spec) {
