@@ -40,6 +40,10 @@ enum class HfRows : std::uint8_t {
   OddColumns,
 };
 
+/// Of every expert's rows or columns this is one of two matrices.
+constexpr bool is_half(HfRows rows) { return rows >= HfRows::FirstHalf && rows != HfRows::Columns; }
+constexpr bool has_columns(HfRows rows) { return rows >= HfRows::Columns; }
+
 /// One name in both files. "#" stands for the number of a layer, "%" for that of a part (an expert, a head) which
 /// GGUF has stacked. Names without an ending stand for NAME.weight and, where it is there, NAME.bias.
 struct HfTensor {

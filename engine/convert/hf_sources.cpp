@@ -9,8 +9,6 @@ namespace {
 
 using Shape = std::vector<std::uint64_t>;
 
-bool doubles(HfRows rows) { return rows >= HfRows::FirstHalf && rows != HfRows::Columns; }
-bool transposes(HfRows rows) { return rows >= HfRows::Columns; }
 bool reorders(HfRows rows) { return rows == HfRows::Pairs || rows >= HfRows::GroupQueries; }
 
 /// How many rows of the other tensor (whole) make how many of this (part).
@@ -21,7 +19,7 @@ Share share_of(HfRows rows, const HfConfig& config) {
   const std::uint64_t all = std::uint64_t{config.n_heads} + 2 * std::uint64_t{config.n_kv_heads};
   if (rows == HfRows::GroupQueries) return {config.n_heads, all};
   if (rows == HfRows::GroupKeys || rows == HfRows::GroupValues) return {config.n_kv_heads, all};
-  return {1, doubles(rows) ? std::uint64_t{2} : 1};
+  return {1, is_half(rows) ? std::uint64_t{2} : 1};
 }
 
 /// Where the row of a query, key or value stands in a tensor of groups.
@@ -112,7 +110,7 @@ std::optional<Shape> HfSources::shape_of(std::string_view gguf) const {
   if (shape.empty()) return shape;
   if (source.stacked) shape.insert(shape.begin(), source.parts.size());
   std::ranges::reverse(shape);
-  if (transposes(source.rows) && shape.size() > 1) std::swap(shape[0], shape[1]);
+  if (has_columns(source.rows) && shape.size() > 1) std::swap(shape[0], shape[1]);
   const Share share = share_of(source.rows, config_);
   std::uint64_t& rows = shape[shape.size() > 1 && gguf.ends_with(".weight") ? 1 : 0];
   rows = rows / share.whole * share.part;
@@ -125,7 +123,7 @@ void HfSources::expect_shape(const Source& source, const WantedTensors::Wanted& 
   const Share share = share_of(source.rows, config_);
   std::uint64_t& rows = shape[wanted.matrix && shape.size() > 1 ? 1 : 0];
   rows = rows / share.part * share.whole;
-  if (transposes(source.rows)) std::swap(shape[0], shape[1]);
+  if (has_columns(source.rows)) std::swap(shape[0], shape[1]);
   std::ranges::reverse(shape);
   const auto fail = [&](const SafeTensor& tensor) {
     SafeTensor expected, got;
@@ -196,10 +194,10 @@ std::unique_ptr<WeightRows> HfSources::rows_of(const WantedTensors::Wanted& want
   const bool single = !wanted.matrix && reorders(source.rows);  // values are the rows
   const std::uint64_t cols = single ? 1 : wanted.shape[0], rows = values / cols;
   const std::uint64_t of_expert = single ? wanted.shape[0] : wanted.shape.size() > 1 ? wanted.shape[1] : 1;
-  if (transposes(source.rows)) {
+  if (has_columns(source.rows)) {
     left_.erase(source.parts.front()->name);
     const bool in_turn = source.rows == HfRows::EvenColumns || source.rows == HfRows::OddColumns;
-    ColumnChoice choice{.step = in_turn ? 2U : 1U, .of = doubles(source.rows) ? 2 * of_expert : of_expert};
+    ColumnChoice choice{.step = in_turn ? 2U : 1U, .of = is_half(source.rows) ? 2 * of_expert : of_expert};
     if (source.rows == HfRows::OddColumns) choice.offset = 1;
     if (source.rows == HfRows::SecondColumns) choice.offset = of_expert;
     return column_rows(*source.parts.front(), rows, cols, of_expert, choice);

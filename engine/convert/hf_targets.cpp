@@ -10,8 +10,6 @@
 namespace cria {
 namespace {
 
-bool has_columns(HfRows rows) { return rows >= HfRows::Columns; }
-bool is_half(HfRows rows) { return rows >= HfRows::FirstHalf && rows != HfRows::Columns; }
 bool is_group(HfRows rows) { return rows >= HfRows::GroupQueries && rows <= HfRows::GroupValues; }
 bool alternates(HfRows rows) {
   return rows == HfRows::EvenRows || rows == HfRows::OddRows || rows == HfRows::EvenColumns ||
