@@ -289,6 +289,32 @@ TEST(ServeAnswers, AConversationThatATemplateRefuses) {
   EXPECT_NE(longer->json()["error"]["message"].get<std::string>().find("511"), std::string::npos);
 }
 
+TEST(ServeAnswers, ANameThatIsNoText) {
+  ServedDemo demo({}, {}, "caf\xE9");
+  EXPECT_EQ(demo.answer("/v1/embeddings", {{"input", "cat"}})->json()["model"], "caf\xEF\xBF\xBD");
+  EXPECT_EQ(demo.answer(kChatPath, question(kCount, {{"max_tokens", 1}}))->json()["model"],
+            "caf\xEF\xBF\xBD");
+}
+
+// Whatever an answer meets on the thread that writes it is the end of that request alone.
+TEST(ServeAnswers, AnAnswerThatCannotBeWritten) {
+  struct NoRoom final : FakeExchange {
+    using FakeExchange::FakeExchange;
+    void answer(int, std::string_view, std::string, const Headers&) override { throw std::bad_alloc(); }
+  };
+  ServedDemo demo;
+  for (const auto& [path, body] : {std::pair(kChatPath, question(kCount, {{"max_tokens", 1}})),
+                                   std::pair("/v1/embeddings", Json{{"input", "cat"}}),
+                                   std::pair("/tokenize", Json{{"content", "cat"}})}) {
+    const auto exchange = std::make_shared<NoRoom>(path, body.dump());
+    demo.hand_in(exchange);
+    exchange->wait();
+    EXPECT_EQ(exchange->status(), 500) << path;
+    EXPECT_EQ(exchange->json()["error"]["code"], "internal_error");
+    EXPECT_NE(exchange->record().error, "");
+  }
+}
+
 TEST(ServeAnswers, WhatWentWrongWithinIsForTheLog) {
   FakeExchange broken("/v1/completions", ""), refused("/v1/completions", "");
   fail(broken, {500, "internal_error", "no room"});

@@ -11,7 +11,7 @@
 
 namespace cria::serve::test {
 
-class FakeExchange final : public Exchange {
+class FakeExchange : public Exchange {
  public:
   FakeExchange(std::string path, std::string body) {
     request_.method = "POST";

@@ -16,18 +16,23 @@ inline std::shared_ptr<const Model> demo_model() {
 
 class ServedDemo {
  public:
-  explicit ServedDemo(const ServiceOptions& options = {}, const ApiOptions& api = {})
+  /// alias: the model's name, or "" for that of its file.
+  explicit ServedDemo(const ServiceOptions& options = {}, const ApiOptions& api = {},
+                      const std::string& alias = "")
       : service_(*demo_model(), with_demo(options), metrics_),
-        api_(ServedModel::of(demo_model(), chat_template(), std::nullopt, ""), service_, api),
+        api_(ServedModel::of(demo_model(), chat_template(), std::nullopt, alias), service_, api),
         routes_(api_.routes()) {}
   ~ServedDemo() { service_.stop(); }
 
   /// Hands a request in.
   std::shared_ptr<FakeExchange> ask(const std::string& path, const std::string& body) {
     auto exchange = std::make_shared<FakeExchange>(path, body);
-    for (const Route& route : routes_)
-      if (route.path == path && route.method == "POST") route.handler(exchange);
+    hand_in(exchange);
     return exchange;
+  }
+  void hand_in(const std::shared_ptr<FakeExchange>& exchange) {
+    for (const Route& route : routes_)
+      if (route.path == exchange->request().path && route.method == "POST") route.handler(exchange);
   }
   std::shared_ptr<FakeExchange> ask(const std::string& path, const nlohmann::ordered_json& body) {
     return ask(path, body.dump());

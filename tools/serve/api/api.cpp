@@ -8,15 +8,12 @@
 
 #include "model/plural.h"
 #include "tools/serve/api/embeddings.h"
+#include "tools/serve/api/json_text.h"
 #include "tools/serve/api/prompts.h"
 #include "tools/serve/http/error_body.h"
 
 namespace cria::serve {
 namespace {
-
-std::string json_body(const RequestJson& json) {
-  return json.dump(-1, ' ', false, RequestJson::error_handler_t::replace);
-}
 
 constexpr std::size_t kThreads = 2, kLongThreads = 2;
 constexpr std::size_t kLongBody = 64 << 10;  // bytes whose reading may take more than some milliseconds
@@ -53,32 +50,31 @@ Api::~Api() {
   workers_->join();
 }
 
-void Api::post(std::function<void()> work) { boost::asio::post(*workers_, std::move(work)); }
-
-void Api::post_long(std::function<void()> work) {
-  boost::asio::post(*long_workers_, [work = std::move(work)] {
-    thread_local const int niceness = nice(5);  // of this thread alone, as Linux has it
-    static_cast<void>(niceness);
-    work();
-  });
+void Api::post(const std::shared_ptr<Exchange>& exchange, std::function<void()> work) {
+  boost::asio::post(*workers_, [exchange, work = std::move(work)] { guarded(*exchange, work); });
 }
 
-void Api::read_and_answer(Answerer answerer, const std::shared_ptr<Exchange>& exchange) {
-  guarded(*exchange,
-          [&] { (this->*answerer)(exchange, tools::parse_request_json(exchange->request().body)); });
+void Api::post_long(const std::shared_ptr<Exchange>& exchange, std::function<void()> work) {
+  boost::asio::post(*long_workers_, [exchange, work = std::move(work)] {
+    thread_local const int niceness = nice(5);  // of this thread alone, as Linux has it
+    static_cast<void>(niceness);
+    guarded(*exchange, work);
+  });
 }
 
 Route Api::post_route(const char* path, Answerer answerer) {
   Route route;
   route.method = "POST";
   route.path = path;
-  route.handler = [this, answerer](std::shared_ptr<Exchange> exchange) {
+  route.handler = [this, answerer](const std::shared_ptr<Exchange>& exchange) {
     const bool is_long = exchange->request().body.size() > kLongBody;
-    auto work = [this, answerer, exchange = std::move(exchange)] { read_and_answer(answerer, exchange); };
+    auto work = [this, answerer, exchange] {
+      (this->*answerer)(exchange, tools::parse_request_json(exchange->request().body));
+    };
     if (is_long)
-      post_long(std::move(work));
+      post_long(exchange, std::move(work));
     else
-      post(std::move(work));
+      post(exchange, std::move(work));
   };
   return route;
 }
@@ -117,12 +113,12 @@ std::vector<Route> Api::routes() {
 void Api::models(const std::shared_ptr<Exchange>& exchange) const {
   const RequestJson json = {{"object", "list"},
                             {"data", RequestJson::array({model_.json(service_.n_ctx())})}};
-  exchange->answer(200, kJsonType, json_body(json));
+  exchange->answer(200, kJsonType, json_text(json));
 }
 
 void Api::model(const std::shared_ptr<Exchange>& exchange) const {
   const std::string& wanted = exchange->request().parameter;
-  if (wanted == model_.id) return exchange->answer(200, kJsonType, json_body(model_.json(service_.n_ctx())));
+  if (wanted == model_.id) return exchange->answer(200, kJsonType, json_text(model_.json(service_.n_ctx())));
   refuse(*exchange, unknown_model(wanted, model_.id));
 }
 
@@ -139,11 +135,9 @@ void Api::with_constraint(const std::shared_ptr<Exchange>& exchange, CompletionR
     request.generate.constraint = constraints_.of(request, form);
     return (this->*then)(exchange, std::move(request));
   }
-  post_long([this, exchange, form, then, request = std::move(request)]() mutable {
-    guarded(*exchange, [&] {
-      request.generate.constraint = constraints_.of(request, form);
-      (this->*then)(exchange, std::move(request));
-    });
+  post_long(exchange, [this, exchange, form, then, request = std::move(request)]() mutable {
+    request.generate.constraint = constraints_.of(request, form);
+    (this->*then)(exchange, std::move(request));
   });
 }
 
@@ -183,7 +177,8 @@ void Api::submit(const std::shared_ptr<Exchange>& exchange, CompletionRequest re
   const bool stream = request.stream;
   const auto reply = std::make_shared<Reply>(
       exchange, model_, std::move(request), std::move(prompts),
-      [this](std::function<void()> work) { post(std::move(work)); }, options_.log_prompts);
+      [this, exchange](std::function<void()> work) { post(exchange, std::move(work)); },
+      options_.log_prompts);
   if (stream) exchange->begin_events();
   submit(exchange, reply->job());
 }
@@ -202,7 +197,8 @@ void Api::embed(const std::shared_ptr<Exchange>& exchange, const RequestJson& bo
   check_model(request.model);
   auto prompts = embedding_prompts(request, tokenizer(), service_.n_ctx());
   const auto reply = std::make_shared<EmbeddingReply>(
-      exchange, model_, request.base64, [this](std::function<void()> work) { post(std::move(work)); });
+      exchange, model_, request.base64,
+      [this, exchange](std::function<void()> work) { post(exchange, std::move(work)); });
   submit(exchange, reply->job(std::move(prompts), options_.pooling, exchange->request().scope));
 }
 
@@ -218,7 +214,7 @@ void Api::tokenize(const std::shared_ptr<Exchange>& exchange, const RequestJson&
   for (const TokenId id : tokenizer().encode(content, add_special, parse_special))
     tokens.push_back(with_pieces ? RequestJson{{"id", id}, {"piece", piece_json(tokenizer().piece(id, true))}}
                                  : RequestJson(id));
-  exchange->answer(200, kJsonType, json_body({{"tokens", std::move(tokens)}}));
+  exchange->answer(200, kJsonType, json_text({{"tokens", std::move(tokens)}}));
 }
 
 void Api::detokenize(const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {
@@ -226,7 +222,7 @@ void Api::detokenize(const std::shared_ptr<Exchange>& exchange, const RequestJso
   (void)fields.require("tokens", "an array of token ids");
   const std::vector<TokenId> ids =
       read_ids(*fields.array("tokens"), "tokens", model_.model->vocabulary_size());
-  exchange->answer(200, kJsonType, json_body({{"content", tokenizer().decode(ids, true)}}));
+  exchange->answer(200, kJsonType, json_text({{"content", tokenizer().decode(ids, true)}}));
 }
 
 void Api::apply_template(const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {
@@ -234,7 +230,7 @@ void Api::apply_template(const std::shared_ptr<Exchange>& exchange, const Reques
   const bool generation = fields.flag("add_generation_prompt").value_or(true);
   const CompletionRequest request =
       read_chat_request(body, options_.defaults, model_.model->vocabulary_size());
-  exchange->answer(200, kJsonType, json_body({{"prompt", rendered_prompt(model_, request, generation)}}));
+  exchange->answer(200, kJsonType, json_text({{"prompt", rendered_prompt(model_, request, generation)}}));
 }
 
 }  // namespace cria::serve

@@ -42,10 +42,10 @@ class Api {
 
   /// A route whose requests have a body of JSON: it is read, and answered, on a thread for such work.
   Route post_route(const char* path, Answerer answerer);
-  void post(std::function<void()> work);
+  /// Work for an exchange: what it throws is the answer.
+  void post(const std::shared_ptr<Exchange>& exchange, std::function<void()> work);
   /// For what may take long: threads of their own, after which no other request has to wait, and of low priority.
-  void post_long(std::function<void()> work);
-  void read_and_answer(Answerer answerer, const std::shared_ptr<Exchange>& exchange);
+  void post_long(const std::shared_ptr<Exchange>& exchange, std::function<void()> work);
   /// What chat() and complete() do when their constraint is there; it is compiled where long work is done.
   void with_constraint(const std::shared_ptr<Exchange>& exchange, CompletionRequest request,
                        void (Api::*then)(const std::shared_ptr<Exchange>&, CompletionRequest));

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "engine/model_parts.h"
+#include "tools/serve/api/json_text.h"
 #include "tools/serve/api/prompts.h"
 #include "tools/serve/http/error_body.h"
 
@@ -125,7 +126,7 @@ void EmbeddingReply::answer() {
                             {"data", std::move(data)},
                             {"model", model_.id},
                             {"usage", {{"prompt_tokens", tokens_}, {"total_tokens", tokens_}}}};
-  exchange_->answer(200, kJsonType, json.dump());
+  exchange_->answer(200, kJsonType, json_text(json));
 }
 
 }  // namespace cria::serve

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tools/serve/api/embeddings.h"
+#include "tools/serve/api/json_text.h"
 #include "tools/serve/http/error_body.h"
 
 namespace cria::serve {
@@ -16,10 +17,6 @@ std::string fresh_id(const char* prefix) {
   std::string id = prefix;
   for (int i = 0; i < 24; ++i) id += kLetters[random() % kLetters.size()];
   return id;
-}
-
-std::string body_text(const RequestJson& json) {
-  return json.dump(-1, ' ', false, RequestJson::error_handler_t::replace);
 }
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
@@ -204,7 +201,7 @@ void Reply::send(RequestJson choice) {
   RequestJson chunk = head(true);
   chunk["choices"] = RequestJson::array({std::move(choice)});
   if (request_.include_usage) chunk["usage"] = nullptr;
-  exchange_->event(body_text(chunk));
+  exchange_->event(json_text(chunk));
 }
 
 void Reply::end_stream() {
@@ -212,7 +209,7 @@ void Reply::end_stream() {
     RequestJson chunk = head(true);
     chunk["choices"] = RequestJson::array();
     chunk["usage"] = tools::usage_json(usage());
-    exchange_->event(body_text(chunk));
+    exchange_->event(json_text(chunk));
   }
   exchange_->event("[DONE]");
   exchange_->end_events();
@@ -224,7 +221,7 @@ void Reply::answer_whole() {
   RequestJson json = head(false);
   for (std::size_t i = 0; i < choices_.size(); ++i) json["choices"].push_back(whole_choice(i));
   json["usage"] = tools::usage_json(usage());
-  exchange_->answer(200, kJsonType, body_text(json));
+  exchange_->answer(200, kJsonType, json_text(json));
 }
 
 RequestJson Reply::whole_choice(std::size_t index) {

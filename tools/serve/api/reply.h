@@ -17,7 +17,7 @@
 
 namespace cria::serve {
 
-/// Runs a function soon, on another thread.
+/// Runs a function soon, on another thread. What it throws fails the exchange.
 using Post = std::function<void(std::function<void()>)>;
 
 /// A prompt as the model gets it.
