@@ -145,8 +145,18 @@ def grammars(port, _):
     post(port, {**USUAL, "temperature": 1, "max_tokens": 40, "ignore_eos": True, "grammar": f"root ::= {rule}\n# {salt}"})
 
 
+def many_answers(port, _):
+    """Sixteen answers to each of 2048 prompts, with all that each may carry, by clients that leave."""
+    body = json.dumps({"prompt": [[1]] * 2048, "n": 16, "max_tokens": 1, "stop": [f"{i}" + "x" * 1000 for i in range(16)],
+                       "logit_bias": {str(i): -1 for i in range(1000)}}).encode()
+    with connect(port) as connection:
+        connection.sendall(POST.replace(CHAT.encode(), b"/v1/completions") + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        time.sleep(0.1)
+
+
 KINDS = {kind.__name__.replace("_", "-"): kind
-         for kind in (neighbours, half_open, connects, gigabytes, slow_bytes, heads, deep_json, long_texts, schemas, grammars)}
+         for kind in (neighbours, half_open, connects, gigabytes, slow_bytes, heads, deep_json, long_texts, schemas, grammars,
+                      many_answers)}
 
 
 def abuse(kind, port, end):

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <thread>
 
+#include "tests/tools/serve/event.h"
 #include "tests/tools/serve/served_demo.h"
 #include "tools/serve/api/embeddings.h"
 
@@ -367,6 +368,54 @@ TEST(ServeQueue, OneMoreThanMayWaitIsRefused) {
   waiting->wait();
   EXPECT_EQ(content(*waiting), "The capital of Norway is Oslo.");
   wait_until_idle(demo);
+}
+
+// However many answers a request has: what one takes in memory, it takes while it has a slot.
+TEST(ServeQueue, AnswersAreMadeAsTheyBegin) {
+  ServiceOptions options;
+  options.engine.sequences = 2;
+  ServedDemo demo(options);
+  Event over;
+  std::size_t made = 0, ended = 0, most = 0;  // of the thread that computes, until it is over
+  Job job;
+  job.count = 100;
+  job.answer = [&](std::size_t index) {
+    EXPECT_EQ(index, made);
+    most = std::max(most, ++made - ended);
+    AnswerRequest request;
+    request.prompt = {TokenId(index)};
+    request.options.max_tokens = 1;
+    request.on_end = [&](const GenerateResult&, const std::optional<Error>&) {
+      if (++ended == 100) over.tell();
+    };
+    return request;
+  };
+  demo.service().submit(std::move(job));
+  EXPECT_TRUE(over.wait());
+  EXPECT_EQ(most, 2U);
+}
+
+TEST(ServeQueue, AnAnswerThatCannotBeMade) {
+  ServedDemo demo;
+  Event over;
+  Failure told{};
+  Job job;
+  job.count = 2;
+  job.answer = [](std::size_t index) -> AnswerRequest {
+    if (index == 1) throw std::bad_alloc();
+    AnswerRequest request;
+    request.prompt = {1};
+    return request;
+  };
+  job.on_failure = [&](const Failure& failure) {
+    told = failure;
+    over.tell();
+  };
+  demo.service().submit(std::move(job));
+  EXPECT_TRUE(over.wait());
+  EXPECT_EQ(told.code, "internal_error");
+  EXPECT_EQ(content(*demo.answer(kChatPath, question("What is the capital of Norway?"))),
+            "The capital of Norway is Oslo.");
 }
 
 TEST(ServeQueue, ClosedConnectionsFreeTheirSlots) {

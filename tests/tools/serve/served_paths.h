@@ -6,16 +6,13 @@
 #include <mutex>
 #include <thread>
 
+#include "tests/tools/serve/event.h"
 #include "tests/tools/serve/raw_client.h"
 #include "tools/serve/http/server.h"
 
 namespace cria::serve::test {
 
 using cria::test::RawClient;
-using std::chrono::milliseconds;
-
-inline constexpr milliseconds kSoon{
-    60'000};  // for what has to happen; a test that holds does not wait so long
 
 /// Exchanges that a test answers itself.
 class Inbox {
@@ -40,25 +37,6 @@ class Inbox {
   std::mutex mutex_;
   std::condition_variable came_;
   std::deque<std::shared_ptr<Exchange>> waiting_;
-};
-
-/// What a thread waits for and another tells.
-class Event {
- public:
-  void tell() {
-    const std::lock_guard lock(mutex_);
-    told_ = true;
-    changed_.notify_all();
-  }
-  bool wait(milliseconds most = kSoon) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, most, [this] { return told_; });
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool told_ = false;
 };
 
 /// A server with a few paths: /echo answers with what it got, /hold waits for the test, /drop and /throw fail.

@@ -148,8 +148,7 @@ void Api::chat(const std::shared_ptr<Exchange>& exchange, const RequestJson& bod
 }
 
 void Api::answer_chat(const std::shared_ptr<Exchange>& exchange, CompletionRequest request) {
-  std::vector<Prompt> prompts;
-  prompts.push_back(chat_prompt(model_, service_.n_ctx(), request));
+  Prompts prompts = chat_prompt(model_, service_.n_ctx(), request);
   submit(exchange, std::move(request), std::move(prompts));
 }
 
@@ -161,18 +160,19 @@ void Api::complete(const std::shared_ptr<Exchange>& exchange, const RequestJson&
 }
 
 void Api::answer_completion(const std::shared_ptr<Exchange>& exchange, CompletionRequest request) {
-  std::vector<Prompt> prompts;
-  for (std::size_t i = 0; i < request.prompts.size(); ++i)
-    prompts.push_back(text_prompt(model_, service_.n_ctx(), request, i));
+  Prompts prompts = text_prompts(model_, service_.n_ctx(), request);
   submit(exchange, std::move(request), std::move(prompts));
 }
 
-void Api::submit(const std::shared_ptr<Exchange>& exchange, CompletionRequest request,
-                 std::vector<Prompt> prompts) {
-  for (Prompt& prompt : prompts) {
-    prompt.request.scope = exchange->request().scope;
-    prompt.request.cache_prompt = request.reuse;
-  }
+void Api::submit(const std::shared_ptr<Exchange>& exchange, CompletionRequest request, Prompts prompts) {
+  prompts.request.scope = exchange->request().scope;
+  prompts.request.cache_prompt = request.reuse;
+  // What the prompts were made of does not wait with the answer.
+  request.messages = {};
+  request.variables = {};
+  request.prompts = {};
+  request.tools = {};
+  request.constraint = {};
   if (options_.log_prompts) exchange->record().prompt_text = exchange->request().body;
   const bool stream = request.stream;
   const auto reply = std::make_shared<Reply>(

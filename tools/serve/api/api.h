@@ -63,8 +63,7 @@ class Api {
 
   void check_model(const std::string& wanted) const;
   void submit(const std::shared_ptr<Exchange>& exchange, Job job);
-  void submit(const std::shared_ptr<Exchange>& exchange, CompletionRequest request,
-              std::vector<Prompt> prompts);
+  void submit(const std::shared_ptr<Exchange>& exchange, CompletionRequest request, Prompts prompts);
   [[nodiscard]] const Tokenizer& tokenizer() const { return model_.model->tokenizer(); }
 
   const ServedModel model_;

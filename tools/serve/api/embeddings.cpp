@@ -85,20 +85,21 @@ EmbeddingReply::EmbeddingReply(std::shared_ptr<Exchange> exchange, const ServedM
 
 Job EmbeddingReply::job(std::vector<std::vector<TokenId>> prompts, Pooling pooling, std::uint64_t scope) {
   const auto self = shared_from_this();
+  for (const std::vector<TokenId>& prompt : prompts) tokens_ += prompt.size();
   left_ = prompts.size();
   vectors_.resize(left_);
   Job job;
-  for (std::size_t i = 0; i < left_; ++i) {
-    tokens_ += prompts[i].size();
+  job.count = prompts.size();
+  job.answer = [self, prompts = std::move(prompts), pooling, scope](std::size_t index) mutable {
     AnswerRequest request;
-    request.prompt = std::move(prompts[i]);
+    request.prompt = std::move(prompts[index]);
     request.embedding = pooling;
     request.scope = scope;
-    request.on_end = [self, i](GenerateResult result, const std::optional<Error>&) {
-      self->on_end(i, std::move(result.embedding));
+    request.on_end = [self, index](GenerateResult result, const std::optional<Error>&) {
+      self->on_end(index, std::move(result.embedding));
     };
-    job.answers.push_back(std::move(request));
-  }
+    return request;
+  };
   job.on_begin = [self] {
     self->exchange_->record().waited =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - self->exchange_->request().arrived)

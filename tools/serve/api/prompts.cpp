@@ -1,5 +1,7 @@
 #include "tools/serve/api/prompts.h"
 
+#include <utility>
+
 #include "model/plural.h"
 #include "model/vocabulary.h"
 #include "tokenizer/jinja/values/text.h"
@@ -10,7 +12,7 @@ namespace {
 using tools::element_path;
 
 /// Pieces of the text, one for each token. A BOS in front is no part of it.
-std::vector<std::string> echo_pieces(const Tokenizer& tokenizer, std::span<const TokenId> ids) {
+std::vector<std::string> pieces_of(const Tokenizer& tokenizer, std::span<const TokenId> ids) {
   const bool has_bos = !ids.empty() && tokenizer.vocabulary().bos == ids.front();
   std::vector<std::string> pieces;
   std::string joined;
@@ -24,13 +26,23 @@ std::vector<std::string> echo_pieces(const Tokenizer& tokenizer, std::span<const
   return pieces;
 }
 
-std::vector<std::string> echo_pieces(std::string_view text, std::span<const std::size_t> ends) {
-  std::vector<std::string> pieces;
-  for (std::size_t begin = 0; const std::size_t end : ends) {
-    pieces.emplace_back(text.substr(begin, end - begin));
-    begin = end;
+Prompt text_prompt(const Tokenizer& tokenizer, std::size_t n_ctx, const PromptText& said,
+                   const std::string& path, bool echo) {
+  Prompt prompt;
+  if (const auto* ids = std::get_if<std::vector<TokenId>>(&said)) {
+    prompt.tokens = *ids;
+  } else {
+    const auto& text = std::get<std::string>(said);
+    prompt.tokens = tokenizer.encode(text, true, true);
+    if (echo) prompt.text = text;
   }
-  return pieces;
+  const std::size_t n = prompt.tokens.size();
+  if (n >= n_ctx) throw too_long(path, n, n_ctx);
+  if (n == 0)
+    throw RequestError(
+        "invalid_value", path,
+        "\"" + path + "\": expected a text, as this model has no token to begin with, got an empty one");
+  return prompt;
 }
 
 }  // namespace
@@ -65,13 +77,15 @@ RequestJson piece_json(const std::string& piece) {
   return bytes;
 }
 
-Prompt chat_prompt(const ServedModel& model, std::size_t n_ctx, const CompletionRequest& request) {
+Prompts chat_prompt(const ServedModel& model, std::size_t n_ctx, const CompletionRequest& request) {
   ChatOptions how;
   how.chat_template = model.chat_template;
   how.variables = request.variables;
   if (request.tools.offered()) how.calls = call_form(model, request);
   try {
-    return {chat_request(*model.model, n_ctx, request.messages, request.generate, how), {}};
+    Prompts out{chat_request(*model.model, n_ctx, request.messages, request.generate, how), {}};
+    out.all.push_back({std::exchange(out.request.prompt, {}), std::nullopt});
+    return out;
   } catch (const ContextOverflow& overflow) {
     throw too_long("messages", overflow.tokens, n_ctx);
   } catch (const Error& error) {
@@ -79,29 +93,26 @@ Prompt chat_prompt(const ServedModel& model, std::size_t n_ctx, const Completion
   }
 }
 
-Prompt text_prompt(const ServedModel& model, std::size_t n_ctx, const CompletionRequest& request,
-                   std::size_t index) {
-  const std::string path = request.one_prompt ? "prompt" : element_path("prompt", index);
-  const Tokenizer& tokenizer = model.model->tokenizer();
-  const PromptText& said = request.prompts[index];
-  Prompt prompt;
-  prompt.request.options = request.generate;
-  if (const auto* ids = std::get_if<std::vector<TokenId>>(&said)) {
-    prompt.request.prompt = *ids;
-    if (request.echo) prompt.echo = echo_pieces(tokenizer, *ids);
-  } else {
-    const auto& text = std::get<std::string>(said);
-    std::vector<std::size_t> ends;
-    prompt.request.prompt = tokenizer.encode(text, true, true, &ends);
-    if (request.echo) prompt.echo = echo_pieces(text, ends);
+Prompts text_prompts(const ServedModel& model, std::size_t n_ctx, const CompletionRequest& request) {
+  Prompts out;
+  out.request.options = request.generate;
+  for (std::size_t i = 0; i < request.prompts.size(); ++i)
+    out.all.push_back(text_prompt(model.model->tokenizer(), n_ctx, request.prompts[i],
+                                  request.one_prompt ? "prompt" : element_path("prompt", i), request.echo));
+  return out;
+}
+
+// Found again when it is told, as it would take much more memory than the prompt while an answer waits.
+std::vector<std::string> echo_pieces(const Tokenizer& tokenizer, const Prompt& prompt) {
+  if (!prompt.text) return pieces_of(tokenizer, prompt.tokens);
+  std::vector<std::size_t> ends;
+  (void)tokenizer.encode(*prompt.text, true, true, &ends);
+  std::vector<std::string> pieces;
+  for (std::size_t begin = 0; const std::size_t end : ends) {
+    pieces.push_back(prompt.text->substr(begin, end - begin));
+    begin = end;
   }
-  const std::size_t n = prompt.request.prompt.size();
-  if (n >= n_ctx) throw too_long(path, n, n_ctx);
-  if (n == 0)
-    throw RequestError(
-        "invalid_value", path,
-        "\"" + path + "\": expected a text, as this model has no token to begin with, got an empty one");
-  return prompt;
+  return pieces;
 }
 
 std::string rendered_prompt(const ServedModel& model, const CompletionRequest& request,

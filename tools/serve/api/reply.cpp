@@ -6,6 +6,7 @@
 
 #include "tools/serve/api/embeddings.h"
 #include "tools/serve/api/json_text.h"
+#include "tools/serve/api/prompts.h"
 #include "tools/serve/http/error_body.h"
 
 namespace cria::serve {
@@ -19,6 +20,12 @@ std::string fresh_id(const char* prefix) {
   return id;
 }
 
+std::string joined(std::span<const TextToken> tokens) {
+  std::string text;
+  for (const TextToken& token : tokens) text += token.text;
+  return text;
+}
+
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
@@ -26,7 +33,7 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 }  // namespace
 
 Reply::Reply(std::shared_ptr<Exchange> exchange, const ServedModel& model, CompletionRequest request,
-             std::vector<Prompt> prompts, Post post, bool keep_texts)
+             Prompts prompts, Post post, bool keep_texts)
     : exchange_(std::move(exchange)),
       model_(model),
       request_(std::move(request)),
@@ -35,16 +42,13 @@ Reply::Reply(std::shared_ptr<Exchange> exchange, const ServedModel& model, Compl
       keep_texts_(keep_texts),
       id_(fresh_id(request_.chat ? "chatcmpl-" : "cmpl-")),
       created_(static_cast<std::int64_t>(std::time(nullptr))),
-      left_(prompts_.size() * request_.choices) {
-  for (const Prompt& prompt : prompts_) prompt_tokens_.push_back(prompt.request.prompt.size());
-  for (std::size_t i = 0; i < left_; ++i)
-    choices_.push_back({i / request_.choices, {}, 0, 0, 0, false, AnswerTokens(tokenizer()), {}});
-}
+      left_(prompts_.all.size() * request_.choices) {}
 
 Job Reply::job() {
   Job job;
-  for (std::size_t i = 0; i < choices_.size(); ++i) job.answers.push_back(answer(i));
+  job.count = left_;
   const auto self = shared_from_this();
+  job.answer = [self](std::size_t index) { return self->answer(index); };
   job.on_begin = [self] {
     self->exchange_->record().waited = seconds_since(self->exchange_->request().arrived);
   };
@@ -57,9 +61,10 @@ Job Reply::job() {
 
 AnswerRequest Reply::answer(std::size_t index) {
   const auto self = shared_from_this();
-  const std::size_t number = index % request_.choices;
-  Prompt& prompt = prompts_[choices_[index].prompt];
-  AnswerRequest request = cria::choice(prompt.request, number);
+  const Prompt& prompt = prompts_.all[index / request_.choices];
+  choices_.push_back({prompt, AnswerTokens(tokenizer())});
+  AnswerRequest request = cria::choice(prompts_.request, index % request_.choices);
+  request.prompt = prompt.tokens;
   request.sink = [self, index](std::string_view piece) { return self->on_text(index, piece), true; };
   request.options.on_thinking = [self, index](std::string_view piece) {
     return self->on_thinking(index, piece), true;
@@ -167,8 +172,9 @@ void Reply::begin_choice(std::size_t index) {
     first["delta"] = {{"role", "assistant"}, {"content", ""}};
     first["logprobs"] = nullptr;
   } else if (request_.echo) {
-    first["text"] = echo_text(choice);
-    first["logprobs"] = wants_logprobs() ? logprobs(choice, echo_tokens(choice)) : RequestJson(nullptr);
+    const std::vector<TextToken> echo = echo_tokens(choice);
+    first["text"] = joined(echo);
+    first["logprobs"] = wants_logprobs() ? logprobs(choice, echo) : RequestJson(nullptr);
   } else {
     return;
   }
@@ -227,13 +233,14 @@ void Reply::answer_whole() {
 RequestJson Reply::whole_choice(std::size_t index) {
   Choice& choice = choices_[index];
   RequestJson json = {{"index", index}};
+  std::vector<TextToken> tokens;
+  if (request_.echo) tokens = echo_tokens(choice);
   if (request_.chat)
     json["message"] = tools::answered_message(choice.result);
   else
-    json["text"] = (request_.echo ? echo_text(choice) : "") + choice.result.text;
+    json["text"] = joined(tokens) + choice.result.text;
   json["logprobs"] = nullptr;
   if (wants_logprobs()) {
-    std::vector<TextToken> tokens = request_.echo ? echo_tokens(choice) : std::vector<TextToken>{};
     for (TokenLogprobs& token : choice.result.logprobs) choice.tokens.add(std::move(token));
     std::ranges::move(choice.tokens.take(choice.result.text.size()), std::back_inserter(tokens));
     json["logprobs"] = logprobs(choice, tokens);
@@ -262,17 +269,12 @@ RequestJson Reply::logprobs(Choice& choice, std::span<const TextToken> tokens) c
                        : completion_logprobs(tokenizer(), tokens, choice.offset);
 }
 
-std::string Reply::echo_text(const Choice& choice) const {
-  std::string text;
-  for (const std::string& piece : prompts_[choice.prompt].echo) text += piece;
-  return text;
-}
-
+// The prompt's.
 std::vector<TextToken> Reply::echo_tokens(Choice& choice) const {
   std::vector<TextToken> tokens;
-  for (const std::string& piece : prompts_[choice.prompt].echo) {
+  for (std::string& piece : echo_pieces(tokenizer(), choice.prompt)) {
     const std::size_t i = tokens.size();
-    tokens.push_back({piece, std::nullopt});
+    tokens.push_back({std::move(piece), std::nullopt});
     if (i > 0 && i <= choice.result.prompt_logprobs.size())
       tokens.back().logprobs = std::move(choice.result.prompt_logprobs[i - 1]);
   }
@@ -286,7 +288,7 @@ tools::AnswerUsage Reply::usage() const {
     all.completion += one.completion;
     all.reasoning += one.reasoning;
     if (i % request_.choices != 0) continue;  // a prompt is read once
-    all.prompt += prompt_tokens_[choices_[i].prompt];
+    all.prompt += choices_[i].prompt.tokens.size();
     all.cached += one.cached;
   }
   return all;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -22,16 +23,21 @@ using Post = std::function<void(std::function<void()>)>;
 
 /// A prompt as the model gets it.
 struct Prompt {
-  AnswerRequest request;  ///< the first choice's
-  /// Where it is to be told again: its text, a piece for each of its tokens.
-  std::vector<std::string> echo;
+  std::vector<TokenId> tokens;
+  std::optional<std::string> text;  ///< that these were made of; nothing where it need not be told again
+};
+
+/// The prompts of a request, and what all answers to them have in common: all but prompt and seed.
+struct Prompts {
+  AnswerRequest request;  ///< the first choice's, without its prompt
+  std::vector<Prompt> all;
 };
 
 class Reply : public std::enable_shared_from_this<Reply> {
  public:
   /// The model outlives it. post: long answers are written elsewhere than on the thread that computes.
   Reply(std::shared_ptr<Exchange> exchange, const ServedModel& model, CompletionRequest request,
-        std::vector<Prompt> prompts, Post post, bool keep_texts);
+        Prompts prompts, Post post, bool keep_texts);
 
   /// The choices of all prompts; their calls tell this reply, which lives as long as they do.
   Job job();
@@ -40,13 +46,13 @@ class Reply : public std::enable_shared_from_this<Reply> {
 
  private:
   struct Choice {
-    std::size_t prompt = 0;  // whose it is
-    std::string held;        // text that waits for its log-probabilities
-    std::size_t sent = 0;    // bytes of the answer
+    const Prompt& prompt;
+    AnswerTokens tokens;
+    std::string held{};    // text that waits for its log-probabilities
+    std::size_t sent = 0;  // bytes of the answer
     std::size_t calls = 0, offset = 0;
     bool begun = false;
-    AnswerTokens tokens;
-    GenerateResult result;
+    GenerateResult result{};
   };
 
   AnswerRequest answer(std::size_t index);
@@ -71,20 +77,18 @@ class Reply : public std::enable_shared_from_this<Reply> {
   [[nodiscard]] RequestJson whole_choice(std::size_t index);
   [[nodiscard]] RequestJson logprobs(Choice& choice, std::span<const TextToken> tokens) const;
   [[nodiscard]] std::vector<TextToken> echo_tokens(Choice& choice) const;
-  [[nodiscard]] std::string echo_text(const Choice& choice) const;
   [[nodiscard]] tools::AnswerUsage usage() const;
   [[nodiscard]] const Tokenizer& tokenizer() const { return model_.model->tokenizer(); }
 
   const std::shared_ptr<Exchange> exchange_;
   const ServedModel& model_;
   const CompletionRequest request_;
-  std::vector<Prompt> prompts_;
+  const Prompts prompts_;
   const Post post_;
   const bool keep_texts_;
   const std::string id_;
   const std::int64_t created_;
-  std::vector<Choice> choices_;
-  std::vector<std::size_t> prompt_tokens_;
+  std::deque<Choice> choices_;  // that have begun
   std::size_t left_;
   bool failed_ = false;
 };

@@ -55,7 +55,7 @@ void Service::stop() {
 
 Service::Id Service::submit(Job job) {
   const auto active = std::make_shared<Active>();
-  active->left = job.answers.size();
+  active->left = job.count;
   active->job = std::move(job);
   active->since = Clock::now();
   {
@@ -175,7 +175,7 @@ void Service::end_late() {
 // As many answers as there are slots, in the order of arrival.
 void Service::feed() {
   for (const ActivePointer& job : jobs_) {
-    while (!job->ended && job->next < job->job.answers.size()) {
+    while (!job->ended && job->next < job->job.count) {
       if (scheduler_->active() + scheduler_->waiting() >= slots()) return;
       begin_answer(job);
     }
@@ -188,23 +188,26 @@ void Service::begin_answer(const ActivePointer& job) {
     if (job->job.on_begin) job->job.on_begin();
   }
   const std::size_t index = job->next++;
-  AnswerRequest request = std::move(job->job.answers[index]);
-  job->job.answers[index].on_end = std::move(request.on_end);
-  request.on_end = [this, job, index](GenerateResult result, const std::optional<Error>& error) {
-    answer_ended(job, index, std::move(result), error);
-  };
-  job->running.push_back(scheduler_->add(std::move(request)));
+  try {
+    AnswerRequest request = job->job.answer(index);
+    request.on_end = [this, job, index, told = std::move(request.on_end)](GenerateResult result,
+                                                                          const std::optional<Error>& error) {
+      answer_ended(job, index, std::move(result), error, told);
+    };
+    job->running.push_back(scheduler_->add(std::move(request)));
+  } catch (const std::exception& error) {
+    fail(*job, {500, "internal_error", error.what()});
+  }
 }
 
-void Service::answer_ended(const ActivePointer& job, std::size_t index, GenerateResult result,
-                           const std::optional<Error>& error) {
+void Service::answer_ended(const ActivePointer& job, std::size_t index, GenerateResult&& result,
+                           const std::optional<Error>& error, const AnswerEnd& told) {
   if (job->cancelled && job->job.on_cancelled) job->job.on_cancelled(index, std::move(result));
   if (job->ended) return;
   if (error) return fail(*job, {500, "internal_error", error->what()});
   if (result.embedding.empty()) slot_wait_.ended(result.tokens.size());
   job->ended = --job->left == 0;
-  const auto call = std::exchange(job->job.answers[index].on_end, {});
-  if (call) call(std::move(result), std::nullopt);
+  if (told) told(std::move(result), std::nullopt);
 }
 
 void Service::step() {
@@ -230,7 +233,7 @@ int Service::seconds_to_a_place() const {
   if (scheduler_->active() < slots()) return 1;
   std::size_t earlier = 0;
   for (const ActivePointer& job : jobs_)
-    if (job->begun()) earlier += job->job.answers.size() - job->next;
+    if (job->begun()) earlier += job->job.count - job->next;
   return slot_wait_.seconds(scheduler_->progress(), earlier);
 }
 

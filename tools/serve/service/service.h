@@ -34,8 +34,10 @@ struct Failure {
 
 /// The answers that one request asks for. Its calls are made by the thread that computes, and return at once.
 struct Job {
-  /// They begin in this order, as slots get free. An answer that ends with an error is a failure of the job.
-  std::vector<AnswerRequest> answers;
+  std::size_t count = 0;  ///< answers
+  /// Makes one of them: from the first to the last, each once, when a slot is free for it. What it throws, and an answer
+  /// that ends with an error, is a failure of the job.
+  std::function<AnswerRequest(std::size_t index)> answer;
   /// A step is about to work on it for the first time.
   std::function<void()> on_begin;
   /// In place of the ends of answers that have not ended. Sinks may still be called after it.
@@ -77,6 +79,7 @@ class Service {
   using Clock = std::chrono::steady_clock;
   struct Active;
   using ActivePointer = std::shared_ptr<Active>;
+  using AnswerEnd = decltype(AnswerRequest::on_end);
 
   void run();
   bool take_orders();
@@ -85,8 +88,8 @@ class Service {
   void feed();
   void begin_answer(const ActivePointer& job);
   void step();
-  void answer_ended(const ActivePointer& job, std::size_t index, GenerateResult result,
-                    const std::optional<Error>& error);
+  void answer_ended(const ActivePointer& job, std::size_t index, GenerateResult&& result,
+                    const std::optional<Error>& error, const AnswerEnd& told);
   void drop(Active& job);
   void fail(Active& job, const Failure& failure);
   void forget_ended();
