@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "tests/tools/serve/event.h"
+#include "tests/tools/serve/memory_limit.h"
 #include "tests/tools/serve/served_demo.h"
 #include "tools/serve/api/embeddings.h"
 
@@ -280,6 +281,41 @@ TEST(ServeAnswers, TokensTemplatesAndEmbeddings) {
   EXPECT_EQ(alone["data"][0]["embedding"], numbers["data"][1]["embedding"]);
   const Json text = demo.answer("/v1/embeddings", {{"input", "x"}, {"encoding_format", "base64"}})->json();
   EXPECT_EQ(text["data"][0]["embedding"].get<std::string>().size(), (256 * 4 + 2) / 3 * 4U);
+}
+
+TEST(ServeAnswers, PiecesOfTokens) {
+  ServedDemo demo;
+  const Json ids = demo.answer("/tokenize", {{"content", "cat 水¤"}})->json()["tokens"];
+  const Json tokens =
+      demo.answer("/tokenize", {{"content", "cat 水¤"}, {"with_pieces", true}})->json()["tokens"];
+  ASSERT_EQ(tokens.size(), ids.size());
+  std::string joined;
+  bool broken = false;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    EXPECT_EQ(tokens[i]["id"], ids[i]);
+    const Json& piece = tokens[i]["piece"];
+    broken = broken || piece.is_array();
+    if (piece.is_string()) joined += piece.get<std::string>();
+    if (piece.is_array())
+      for (const Json& byte : piece) joined += static_cast<char>(byte.get<int>());
+  }
+  EXPECT_EQ(joined, " cat 水¤");  // with the blank that a text is given in front
+  EXPECT_TRUE(broken) << "no piece of this text is half a character";
+  EXPECT_EQ(demo.answer("/tokenize", {{"content", ""}})->body(), R"({"tokens":[]})");
+}
+
+// Half a million tokens, a byte each: 25 bytes of text, and ten times that as a tree of JSON.
+TEST(ServeAnswers, VeryManyTokensTakeTheMemoryOfTheirText) {
+  constexpr std::size_t kCharacters = 240'000;
+  ServedDemo demo;
+  std::string text;
+  for (std::size_t i = 0; i < kCharacters; ++i) text += "¤";
+  const std::string body = Json{{"content", text}, {"with_pieces", true}}.dump();
+  const cria::test::MemoryLimit limit(rlim_t{80} << 20);
+  const auto got = demo.ask("/tokenize", body);
+  got->wait();
+  ASSERT_EQ(got->status(), 200) << got->body();
+  EXPECT_GT(got->body().size(), 2 * kCharacters * 20);
 }
 
 TEST(ServeAnswers, AConversationThatATemplateRefuses) {

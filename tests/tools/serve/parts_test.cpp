@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "tools/serve/api/constraints.h"
+#include "tools/serve/api/json_text.h"
 #include "tools/serve/http/access.h"
 #include "tools/serve/http/error_body.h"
 #include "tools/serve/http/head_scanner.h"
@@ -278,6 +279,14 @@ TEST(ServeErrors, OneLineWhateverIsTold) {
       "\"code\":\"invalid_value\"}}");
   EXPECT_EQ(error_body(503, "m", "c"),
             R"({"error":{"message":"m","type":"server_error","param":null,"code":"c"}})");
+}
+
+TEST(ServeJson, ObjectsMemberByMember) {
+  ObjectText json;
+  json.add("a", {{"b", "\xFF"}});
+  json.add_list("none", 0, [](std::string&, std::size_t) { FAIL(); });
+  json.add_list("two", 2, [](std::string& text, std::size_t item) { text += std::to_string(item); });
+  EXPECT_EQ(json.take(), "{\"a\":{\"b\":\"\xEF\xBF\xBD\"},\"none\":[],\"two\":[0,1]}");
 }
 
 TEST(ServeMetrics, HistogramsAddUp) {

@@ -210,11 +210,18 @@ void Api::tokenize(const std::shared_ptr<Exchange>& exchange, const RequestJson&
   const bool add_special = fields.flag("add_special").value_or(false),
              parse_special = fields.flag("parse_special").value_or(true),
              with_pieces = fields.flag("with_pieces").value_or(false);
-  RequestJson tokens = RequestJson::array();
-  for (const TokenId id : tokenizer().encode(content, add_special, parse_special))
-    tokens.push_back(with_pieces ? RequestJson{{"id", id}, {"piece", piece_json(tokenizer().piece(id, true))}}
-                                 : RequestJson(id));
-  exchange->answer(200, kJsonType, json_text({{"tokens", std::move(tokens)}}));
+  const std::vector<TokenId> ids = tokenizer().encode(content, add_special, parse_special);
+  ObjectText json;
+  json.add_list("tokens", ids.size(), [&](std::string& text, std::size_t i) {
+    const std::string id = std::to_string(ids[i]);
+    if (!with_pieces) {
+      text += id;
+      return;
+    }
+    text.append("{\"id\":").append(id).append(",\"piece\":");
+    text.append(json_text(piece_json(tokenizer().piece(ids[i], true)))).append("}");
+  });
+  exchange->answer(200, kJsonType, json.take());
 }
 
 void Api::detokenize(const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {

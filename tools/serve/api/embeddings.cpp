@@ -117,17 +117,18 @@ void EmbeddingReply::on_end(std::size_t index, std::vector<float> vector) {
 }
 
 void EmbeddingReply::answer() {
-  RequestJson data = RequestJson::array();
-  for (const std::vector<float>& vector : vectors_)
-    data.push_back(
+  ObjectText json;
+  json.add("object", "list");
+  json.add_list("data", vectors_.size(), [this](std::string& text, std::size_t index) {
+    const std::vector<float> vector = std::move(vectors_[index]);
+    text += json_text(
         {{"object", "embedding"},
-         {"index", data.size()},
+         {"index", index},
          {"embedding", base64_ ? RequestJson(base64_of(little_endian(vector))) : RequestJson(vector)}});
-  const RequestJson json = {{"object", "list"},
-                            {"data", std::move(data)},
-                            {"model", model_.id},
-                            {"usage", {{"prompt_tokens", tokens_}, {"total_tokens", tokens_}}}};
-  exchange_->answer(200, kJsonType, json_text(json));
+  });
+  json.add("model", model_.id);
+  json.add("usage", {{"prompt_tokens", tokens_}, {"total_tokens", tokens_}});
+  exchange_->answer(200, kJsonType, json.take());
 }
 
 }  // namespace cria::serve

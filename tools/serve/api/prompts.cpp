@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "model/file/utf8.h"
 #include "model/plural.h"
 #include "model/vocabulary.h"
 #include "tokenizer/jinja/values/text.h"
@@ -69,9 +70,7 @@ RequestError unknown_model(const std::string& wanted, const std::string& there) 
 }
 
 RequestJson piece_json(const std::string& piece) {
-  const RequestJson text = piece;
-  using Invalid = RequestJson::error_handler_t;
-  if (text.dump(-1, ' ', false, Invalid::ignore) == text.dump(-1, ' ', false, Invalid::replace)) return text;
+  if (is_utf8(piece)) return piece;
   RequestJson bytes = RequestJson::array();
   for (const char byte : piece) bytes.push_back(static_cast<unsigned char>(byte));
   return bytes;

@@ -224,10 +224,13 @@ void Reply::end_stream() {
 // ------------------------------------------------------------ whole answers
 
 void Reply::answer_whole() {
-  RequestJson json = head(false);
-  for (std::size_t i = 0; i < choices_.size(); ++i) json["choices"].push_back(whole_choice(i));
-  json["usage"] = tools::usage_json(usage());
-  exchange_->answer(200, kJsonType, json_text(json));
+  const RequestJson first = head(false);
+  ObjectText json;
+  for (const auto& [name, value] : first.items()) json.add(name, value);
+  json.add_list("choices", choices_.size(),
+                [this](std::string& text, std::size_t index) { text += json_text(whole_choice(index)); });
+  json.add("usage", tools::usage_json(usage()));
+  exchange_->answer(200, kJsonType, json.take());
 }
 
 RequestJson Reply::whole_choice(std::size_t index) {
@@ -260,8 +263,7 @@ RequestJson Reply::head(bool chunk) const {
           {"created", created_},
           {"model", model_.id},
           {"system_fingerprint", model_.fingerprint},
-          {"seed", request_.seed()},
-          {"choices", RequestJson::array()}};
+          {"seed", request_.seed()}};
 }
 
 RequestJson Reply::logprobs(Choice& choice, std::span<const TextToken> tokens) const {
