@@ -5,6 +5,7 @@
 
 #include "tests/tools/serve/served_paths.h"
 #include "tools/serve/http/error_body.h"
+#include "tools/serve/http/exchange_state.h"
 
 namespace cria::serve::test {
 namespace {
@@ -195,6 +196,19 @@ TEST(ServeHttpLimits, ReadersThatDoNotRead) {
   large->answer(200, "text/plain", std::string(32 << 20, 'x'));
   for (int i = 0; i < 1000 && !served.server->wait_until_idle(milliseconds(10)); ++i) continue;
   EXPECT_TRUE(served.server->wait_until_idle(milliseconds(0)));  // given up: nothing is left to send
+}
+
+TEST(ServeHttpLimits, AnEventMayBeLargerThanWhatMayBeUnread) {
+  Served served;
+  RawClient client = served.client();
+  client.send(post("/hold", "x"));
+  const auto exchange = served.inbox.next();
+  const std::string large(ExchangeState::kMostUnsent, 'x');  // and its frame
+  exchange->event(large);
+  EXPECT_TRUE(has(client.read_until("x\n\n"), "data: " + large + "\n\n"));
+  exchange->event("last");
+  exchange->end_events();
+  EXPECT_TRUE(client.read_all().ends_with("data: last\n\n\r\n0\r\n\r\n"));
 }
 
 TEST(ServeHttpLimits, MoreConnectionsThanAllowed) {

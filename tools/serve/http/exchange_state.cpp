@@ -62,11 +62,13 @@ void ExchangeState::event(std::string_view data) {
   const std::lock_guard lock(mutex_);
   if (ended_ || closed_) return;
   stream_ = true;
-  events_.append("data: ").append(data).append("\n\n");
+  if (events_.size() + unsent_ > kMostUnsent) {
+    events_.clear();
+    closed_ = true;
+  } else {
+    events_.append("data: ").append(data).append("\n\n");
+  }
   wake_locked();
-  if (events_.size() + unsent_ <= kMostUnsent) return;
-  events_.clear();
-  closed_ = true;
 }
 
 void ExchangeState::end_events() {

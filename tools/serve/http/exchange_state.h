@@ -15,7 +15,8 @@ namespace cria::serve {
 
 class ExchangeState : public std::enable_shared_from_this<ExchangeState> {
  public:
-  /// Unread events of a stream beyond which its client counts as one that does not read.
+  /// Bytes of unread events at which one more shows that the client does not read. That one may be of any size itself, as
+  /// the log-probabilities of a long prompt are.
   static constexpr std::size_t kMostUnsent = 4 << 20;
 
   /// What there is to send. Taken by the network thread.
