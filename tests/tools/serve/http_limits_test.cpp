@@ -44,6 +44,25 @@ TEST(ServeHttpLimits, RefusedAtOnce) {
   }
 }
 
+// To skip them costs the thread that serves all.
+TEST(ServeHttpLimits, EmptyLinesBeforeARequest) {
+  const Served served;
+  std::string lines;
+  for (int i = 0; i < 32; ++i) lines += "\r\n";
+  RawClient few = served.client();
+  for (int i = 0; i < 2; ++i) {
+    few.send(lines + get("/echo", ""));
+    EXPECT_EQ(status_of(few.read_until("]")), 200);
+  }
+  EXPECT_EQ(status_of(served.ask(lines + "\r\n")), 400);
+  RawClient slow = served.client();
+  for (int i = 0; i < 33; ++i) {
+    slow.send("\r\n");
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  EXPECT_EQ(status_of(slow.read_all()), 400);
+}
+
 TEST(ServeHttpLimits, ALargeBodyIsReadPastItsRefusal) {
   const Served served;
   // Closed at once, the answer would be lost to the reset that unread bytes cause.

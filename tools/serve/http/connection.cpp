@@ -18,6 +18,8 @@ using ErrorCode = boost::system::error_code;
 
 // Bytes of further requests that are kept while one is answered, and of a body that nobody wants.
 constexpr std::size_t kMostAhead = 128 << 10, kMostDrained = 32 << 20;
+// Bytes of empty lines in front of a request, which old clients send behind their bodies.
+constexpr std::size_t kMostBlank = 64;
 
 std::string address_text(const tcp::socket& socket) {
   ErrorCode error;
@@ -26,6 +28,13 @@ std::string address_text(const tcp::socket& socket) {
   if (address.is_v6() && address.to_v6().is_v4_mapped())
     return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).to_string();
   return address.to_string();
+}
+
+/// Bytes of the empty lines that come first, counted as far as they matter.
+std::size_t blank(std::string_view bytes) {
+  std::size_t n = 0;
+  while (n <= kMostBlank && bytes.substr(n).starts_with("\r\n")) n += 2;
+  return n;
 }
 
 }  // namespace
@@ -59,6 +68,7 @@ void Connection::expect_request() {
   parser_.reset();
   head_only_ = keep_alive_said_ = stream_head_out_ = begun_ = false;
   body_left_ = true;  // until a head says that there is none
+  blank_ = 0;
   began_ = Clock::now();
   state_ = State::Head;
 }
@@ -124,7 +134,10 @@ bool Connection::proceed_head() {
     began_ = Clock::now();
   }
   if (!parser_) {
-    while (in_.starts_with("\r\n")) in_.erase(0, 2);
+    const std::size_t n = blank(in_);
+    blank_ += n;
+    if (blank_ > kMostBlank) return refuse({400, "there are too many empty lines before a request"}), true;
+    in_.erase(0, n);
     if (in_.empty() || in_ == "\r") return false;
     parser_ = std::make_unique<MessageParser>();
     scanner_ = {};

@@ -129,7 +129,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool turned_away_ = false, waits_for_input_ = false, waits_for_output_ = false, no_more_input_ = false;
   bool close_after_ = false, begun_ = false, counted_sending_ = false, counted_lingering_ = false;
 
-  std::string in_;  // what has come and was not taken yet
+  std::string in_;         // what has come and was not taken yet
+  std::size_t blank_ = 0;  // bytes of empty lines that came before the request
   HeadScanner scanner_;
   std::unique_ptr<MessageParser> parser_;
   Request request_;
