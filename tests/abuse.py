@@ -108,6 +108,11 @@ def heads(port, _):
     time.sleep(0.005)
 
 
+def empty_lines(port, _):
+    """Nothing but ends of lines."""
+    send(port, b"\r\n" * 32768)
+
+
 def deep_json(port, _):
     """Nesting, and objects of very many members."""
     members = ",".join(f'"{i}":0' for i in range(100000))
@@ -154,9 +159,18 @@ def many_answers(port, _):
         time.sleep(0.1)
 
 
+def unread(port, held):
+    """Long answers that nobody reads."""
+    if len(held) >= 200:
+        return time.sleep(0.05)
+    body = json.dumps({"content": "¤" * 100000, "with_pieces": True}, ensure_ascii=False).encode()
+    held.append(connect(port))
+    held[-1].sendall(POST.replace(CHAT.encode(), b"/tokenize") + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+
+
 KINDS = {kind.__name__.replace("_", "-"): kind
-         for kind in (neighbours, half_open, connects, gigabytes, slow_bytes, heads, deep_json, long_texts, schemas, grammars,
-                      many_answers)}
+         for kind in (neighbours, half_open, connects, gigabytes, slow_bytes, heads, empty_lines, deep_json, long_texts, schemas, grammars,
+                      many_answers, unread)}
 
 
 def abuse(kind, port, end):

@@ -217,6 +217,29 @@ TEST(ServeHttpLimits, ReadersThatDoNotRead) {
   EXPECT_TRUE(served.server->wait_until_idle(milliseconds(0)));  // given up: nothing is left to send
 }
 
+TEST(ServeHttpLimits, WhatAllTogetherLeaveUnreadIsLimited) {
+  Served served;  // to 64 MiB, and the largest
+  const std::string large(40 << 20, 'x');
+  std::deque<RawClient> clients;
+  for (int i = 0; i < 3; ++i) {
+    clients.emplace_back(served.server->port(), 2048);
+    clients.back().send(post("/hold", "x"));
+    served.inbox.next()->answer(200, "text/plain", large);
+  }
+  std::size_t closed = clients.size();
+  for (int i = 0; i < 1000 && closed == clients.size(); ++i) {
+    std::this_thread::sleep_for(milliseconds(10));
+    for (std::size_t k = 0; k < clients.size(); ++k)
+      if (!clients[k].send("x")) closed = k;
+  }
+  ASSERT_LT(closed, clients.size());
+  for (std::size_t k = 0; k < clients.size(); ++k) {
+    if (k != closed) {
+      EXPECT_TRUE(content_of(clients[k].read_all()) == large);
+    }
+  }
+}
+
 TEST(ServeHttpLimits, AnEventMayBeLargerThanWhatMayBeUnread) {
   Served served;
   RawClient client = served.client();

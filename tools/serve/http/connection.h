@@ -61,7 +61,8 @@ struct ServerCore {
   std::condition_variable idle;
 };
 
-/// Bodies of all requests together, beyond which further ones are refused: no client can take the machine's memory.
+/// Bodies of all requests together, beyond which further ones are refused: no client can take the machine's memory. As
+/// much may be left unread of all answers together, but for the largest of them.
 inline std::uint64_t most_body_bytes(const ServerOptions& options) {
   return std::max<std::uint64_t>(32 * options.max_body, 64 << 20);
 }
@@ -82,6 +83,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// At once.
   void close();
   [[nodiscard]] bool turned_away() const noexcept { return turned_away_; }
+  /// Bytes of answers that the client has not taken.
+  [[nodiscard]] std::size_t unread() const noexcept { return out_bytes_; }
 
  private:
   enum class State { Head, Body, Busy, Linger, Closed };

@@ -6,6 +6,7 @@
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <functional>
 #include <thread>
 
 #include "model/error.h"
@@ -231,8 +232,22 @@ class Server::Impl {
       const auto now = Clock::now();
       for (const auto& connection : std::vector(core_->connections.begin(), core_->connections.end()))
         connection->tick(now);
+      give_up_unread();
       tick();
     });
+  }
+
+  /// Closes those that leave most unread, while they are too much together. One alone may be as large as it is.
+  void give_up_unread() {
+    std::vector all(core_->connections.begin(), core_->connections.end());
+    std::ranges::sort(all, std::greater(), &Connection::unread);
+    std::uint64_t bytes = 0;
+    for (const auto& connection : all) bytes += connection->unread();
+    for (const auto& connection : all) {
+      if (bytes - connection->unread() <= most_body_bytes(core_->options)) return;
+      bytes -= connection->unread();
+      connection->close();
+    }
   }
 
   void close_acceptor() {
