@@ -245,6 +245,52 @@ TEST(ServeAnswers, CallsThatAreNotEnforced) {
   EXPECT_EQ(demo.answer(kChatPath, body)->json()["error"]["param"], "tools[0].function.parameters");
 }
 
+// Where answers cannot be held to calls of the model's form, what cannot be promised is refused, or only one call counts.
+TEST(ServeAnswers, CallsOfAFormThatCannotBeHeldTo) {
+  ServedDemo demo({}, {}, "", CallForm::Glm);
+  const Json tool = {{"type", "function"}, {"function", {{"name", "light"}, {"strict", false}}}};
+  Json body = question("Light, please.", {{"tools", {tool, tool}}, {"max_tokens", 4}});
+  body["tools"][1]["function"]["name"] = "dark";
+  body["parallel_tool_calls"] = false;
+  EXPECT_EQ(demo.answer(kChatPath, body)->status(), 200);
+  body["tools"][1]["function"]["strict"] = true;
+  Json error = demo.answer(kChatPath, body)->json()["error"];
+  EXPECT_EQ(error["code"], "unsupported_parameter");
+  EXPECT_EQ(error["param"], "tools[1].function.strict");
+  body["tool_choice"] = "required";
+  error = demo.answer(kChatPath, body)->json()["error"];
+  EXPECT_EQ(error["code"], "unsupported_parameter");
+  EXPECT_EQ(error["param"], "tool_choice");
+}
+
+TEST(ServeAnswers, OneCallWhereNoMoreAreWanted) {
+  const ServedModel model = ServedModel::of(demo_model(), ServedDemo::chat_template(), CallForm::Glm, "");
+  const std::vector<ToolCall> calls = {{"1", "light", "{}"}, {"2", "dark", "{}"}};
+  for (const bool parallel : {false, true}) {
+    for (const bool stream : {false, true}) {
+      CompletionRequest request;
+      request.generate.sampler.seed = 1;
+      request.tools.parallel = parallel;
+      request.stream = stream;
+      const auto exchange = std::make_shared<FakeExchange>(kChatPath, "");
+      const auto reply = std::make_shared<Reply>(
+          exchange, model, request, Prompts{{}, {{{1}, std::nullopt}}},
+          [](const std::function<void()>& work) { work(); }, false);
+      AnswerRequest answer = reply->job().answer(0);
+      for (const ToolCall& call : calls) answer.options.on_call(call);
+      GenerateResult result;
+      result.tool_calls = calls;
+      answer.on_end(result, std::nullopt);
+      std::size_t told = 0;
+      if (!stream) told = exchange->json()["choices"][0]["message"]["tool_calls"].size();
+      for (const std::string& event : exchange->events())
+        told += event.find("\"id\":\"1\"") != std::string::npos ||
+                event.find("\"id\":\"2\"") != std::string::npos;
+      EXPECT_EQ(told, parallel ? 2U : 1U) << stream;
+    }
+  }
+}
+
 // A call that is cut shows nothing of itself.
 TEST(ServeAnswers, CallsThatAreCut) {
   ServedDemo demo;

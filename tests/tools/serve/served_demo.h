@@ -16,11 +16,11 @@ inline std::shared_ptr<const Model> demo_model() {
 
 class ServedDemo {
  public:
-  /// alias: the model's name, or "" for that of its file.
+  /// alias: the model's name, or "" for that of its file. calls: how it calls tools, by default as its template says.
   explicit ServedDemo(const ServiceOptions& options = {}, const ApiOptions& api = {},
-                      const std::string& alias = "")
+                      const std::string& alias = "", std::optional<CallForm> calls = std::nullopt)
       : service_(*demo_model(), with_demo(options), metrics_),
-        api_(ServedModel::of(demo_model(), chat_template(), std::nullopt, alias), service_, api),
+        api_(ServedModel::of(demo_model(), chat_template(), calls, alias), service_, api),
         routes_(api_.routes()) {}
   ~ServedDemo() { service_.stop(); }
 

@@ -171,7 +171,7 @@ void Api::submit(const std::shared_ptr<Exchange>& exchange, CompletionRequest re
   request.messages = {};
   request.variables = {};
   request.prompts = {};
-  request.tools = {};
+  request.tools.tools = nullptr;
   request.constraint = {};
   if (options_.log_prompts) exchange->record().prompt_text = exchange->request().body;
   const bool stream = request.stream;

@@ -20,6 +20,17 @@ std::string key_of(const ConstraintFields& wanted) {
   return "text " + std::to_string(static_cast<int>(wanted.kind)) + " " + wanted.text;
 }
 
+/// Calls of a form that answers cannot be held to.
+void refuse_what_binds(const ToolFields& tools) {
+  if (tools.demanded())
+    tools::refuse_unsupported("tool_choice",
+                              "calls of this model's form cannot be required; \"auto\" leaves them to it");
+  for (std::size_t i = 0; i < tools.tools.size(); ++i)
+    if (tools.tools[i]["function"].value("strict", RequestJson()) == true)
+      tools::refuse_unsupported(tools::element_path("tools", i) + ".function.strict",
+                                "arguments in this model's form of calls cannot be held to a schema");
+}
+
 }  // namespace
 
 Constraints::Pointer Constraints::find(const std::string& key, const std::function<Pointer()>& compile) {
@@ -51,9 +62,8 @@ void Constraints::drop_oldest() {
 
 Constraints::Pointer Constraints::of_tools(const ToolFields& tools, CallForm form) {
   if (!can_require_calls(form)) {
-    if (!tools.demanded()) return nullptr;
-    tools::refuse_unsupported("tool_choice",
-                              "calls of this model's form cannot be required; \"auto\" leaves them to it");
+    refuse_what_binds(tools);
+    return nullptr;
   }
   const ToolChoice choice = tool_choice(tools, form);
   return find(key_of(choice), [&] {

@@ -22,7 +22,8 @@ class Constraints {
                        std::size_t most_bytes = std::size_t{128} << 20)
       : note_(std::move(note)), most_bytes_(most_bytes) {}
 
-  /// Null: anything. form: how tools are called. Throws RequestError "invalid_schema" or "invalid_grammar" with the field.
+  /// Null: anything. form: how tools are called. Throws RequestError "invalid_schema" or "invalid_grammar" with the field, and
+  /// "unsupported_parameter" where calls of this form cannot be held to what it demands.
   Pointer of(const CompletionRequest& request, CallForm form);
   /// Whether of() has nothing to compile.
   [[nodiscard]] bool has(const CompletionRequest& request, CallForm form);

@@ -114,7 +114,7 @@ void Reply::on_thinking(std::size_t index, std::string_view piece) {
 
 void Reply::on_call(std::size_t index, const ToolCall& call) {
   if (failed_) return;
-  if (!request_.stream) return;
+  if (!request_.stream || (!request_.tools.parallel && choices_[index].calls > 0)) return;
   send_rest(index);
   const std::size_t number = choices_[index].calls++;
   RequestJson opening = {{"index", number}};
@@ -128,6 +128,8 @@ void Reply::on_end(std::size_t index, GenerateResult result) {
   if (failed_) return;
   Choice& choice = choices_[index];
   choice.result = std::move(result);
+  // Of a form that answers cannot be held to, the model may have written more.
+  if (!request_.tools.parallel && choice.result.tool_calls.size() > 1) choice.result.tool_calls.resize(1);
   --left_;
   if (request_.stream) {
     send_rest(index);

@@ -12,8 +12,8 @@ struct ToolFields {
   enum class Choice : std::uint8_t { None, Auto, Required, Named };
   RequestJson tools;  ///< the array as it was sent, or null
   Choice choice = Choice::Auto;
-  std::string name;  ///< of the one that is Named
-  bool parallel = true;
+  std::string name;      ///< of the one that is Named
+  bool parallel = true;  ///< several calls in an answer; else the first one counts
 
   /// Whether the model gets to see them.
   [[nodiscard]] bool offered() const { return !tools.is_null() && choice != Choice::None; }
