@@ -1,5 +1,5 @@
 // Where messages are written: the box grows with its text; Enter sends.
-import { announce, byId, element, icon } from './dom.mjs';
+import { announce, byId, element, icon, isComposing } from './dom.mjs';
 
 const touch = matchMedia('(pointer: coarse)');
 
@@ -14,7 +14,7 @@ export class Composer {
     this.running = false;
     this.box.addEventListener('input', () => this.changed());
     this.box.addEventListener('keydown', (event) => {
-      if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+      if (event.key !== 'Enter' || event.shiftKey || isComposing(event)) return;
       event.preventDefault();
       this.send();
     });

@@ -50,6 +50,9 @@ export function iconButton(name, label, attributes = {}) {
 
 export const byId = (id) => document.getElementById(id);
 
+/** Whether a key belongs to an input method. Safari ends the composition before it tells of the key that ends it; 229 is what is left then. */
+export const isComposing = (event) => event.isComposing || event.keyCode === 229;
+
 /** Said to screen readers only. */
 export function announce(text) {
   byId('announcer').textContent = text;

@@ -1,7 +1,7 @@
 // The page: what its parts tell each other.
 import { Asking } from './ask.mjs';
 import { Composer } from './composer.mjs';
-import { announce, byId, element, icon, toast } from './dom.mjs';
+import { announce, byId, element, icon, isComposing, toast } from './dom.mjs';
 import { Settings } from './settings.mjs';
 import { Sidebar } from './sidebar.mjs';
 import { newId, Store, titleOf } from './store.mjs';
@@ -72,7 +72,7 @@ class ChatPage {
     byId('import-file').addEventListener('change', (event) => this.importFile(event.target));
     addEventListener('hashchange', () => this.open(location.hash.slice(1)));
     addEventListener('keydown', (event) => {
-      if (event.key === 'Escape' && !event.defaultPrevented && !byId('settings').open) this.stop();
+      if (event.key === 'Escape' && !isComposing(event) && !event.defaultPrevented && !byId('settings').open) this.stop();
     });
     // What is being written ends with the page, and is saved as far as it came.
     addEventListener('pagehide', () => {

@@ -1,5 +1,5 @@
 // One message on the screen.
-import { copyBy, element, icon, iconButton } from './dom.mjs';
+import { copyBy, element, icon, iconButton, isComposing } from './dom.mjs';
 import { AnswerText, codeBox } from './render.mjs';
 
 const endings = {
@@ -53,8 +53,9 @@ export class MessageView {
         element('button', { type: 'submit', class: 'plain strong', testid: 'edit-send', text: 'Send' }),
         element('button', { type: 'button', class: 'plain', testid: 'edit-cancel', text: 'Cancel', onclick: leave })));
     box.addEventListener('keydown', (event) => {
+      if (isComposing(event)) return;
       if (event.key === 'Escape') { event.stopPropagation(); leave(); }
-      if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) { event.preventDefault(); send(); }
+      if (event.key === 'Enter' && !event.shiftKey) { event.preventDefault(); send(); }
     });
     this.element.classList.add('editing');
     this.text.hidden = this.foot.hidden = true;

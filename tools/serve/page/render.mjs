@@ -22,7 +22,7 @@ export function codeBox(text, language, closed = true) {
   // While it grows it stays plain: one text that is appended to.
   if (closed) code.append(...highlight(text, language).map(([kind, part]) => (kind ? element('span', { class: `code-${kind}`, text: part }) : part)));
   else code.append(text);
-  const copy = element('button', { type: 'button', class: 'copy-code', testid: 'copy-code', onclick: () => copyBy(copy, code.textContent) },
+  const copy = element('button', { type: 'button', class: 'copy-code', testid: 'copy-code', onclick: () => copyBy(copy, copy.closest('figure').querySelector('code').textContent) },
     icon('copy'), icon('check'), element('span', { text: 'Copy' }));
   return element('figure', { class: 'code' },
     element('figcaption', {}, element('span', { text: language }), copy),
@@ -65,8 +65,29 @@ function drawBlock(block, streaming) {
 }
 
 /**
- * The text of an answer in a box. Each time, only what may still change is read and drawn again: the last block. What a chunk costs
- * depends neither on the answer's length nor on the conversation's.
+ * Makes an element what a freshly drawn one is, and returns the one that stands. What is the same stays in the page, so that in a list that grows a
+ * selection, the focus and a button that is being pressed stay as they are.
+ */
+function renew(old, fresh) {
+  const both = (name) => old.nodeName === name && fresh.nodeName === name;
+  if (old.isEqualNode(fresh) || both('BUTTON')) return old;
+  if (both('#text') && fresh.data.startsWith(old.data)) {
+    old.appendData(fresh.data.slice(old.length));
+    return old;
+  }
+  if (!old.cloneNode().isEqualNode(fresh.cloneNode())) {
+    old.replaceWith(fresh);
+    return fresh;
+  }
+  const parts = [...fresh.childNodes];
+  while (old.childNodes.length > parts.length) old.lastChild.remove();
+  parts.forEach((part, at) => (at < old.childNodes.length ? renew(old.childNodes[at], part) : old.append(part)));
+  return old;
+}
+
+/**
+ * The text of an answer in a box. Each time, only what may still change is read and drawn again: the last block, which may be a long list. What a chunk
+ * costs depends neither on the blocks before it nor on the conversation's length.
  */
 export class AnswerText {
   constructor(box) {
@@ -81,10 +102,14 @@ export class AnswerText {
     const blocks = parseMarkdown(text.slice(this.final));
     const last = blocks.at(-1);
     if (blocks.length === 1 && streaming && this.appendCode(last)) return;
-    this.last?.remove();
     for (const block of blocks) {
-      this.last = drawBlock(block, streaming && block === last);
-      this.box.append(this.last);
+      const drawn = drawBlock(block, streaming && block === last);
+      if (this.last && block === blocks[0]) {
+        this.last = renew(this.last, drawn);
+      } else {
+        this.box.append(drawn);
+        this.last = drawn;
+      }
     }
     this.code = last?.kind === 'code' && !last.closed ? last.text : null;
     this.final += last?.start ?? 0;

@@ -1,5 +1,5 @@
 // The list of conversations, and the drawer it is on a narrow screen.
-import { byId, element, icon, iconButton } from './dom.mjs';
+import { byId, element, icon, iconButton, isComposing } from './dom.mjs';
 
 const narrow = matchMedia('(max-width: 800px)');
 
@@ -63,7 +63,8 @@ export class Sidebar {
       this.list.querySelector(`[data-id="${conversation.id}"]`)?.focus();
     };
     input.addEventListener('keydown', (event) => {
-      if (event.key === 'Enter' && !event.isComposing) leave(input.value);
+      if (isComposing(event)) return;
+      if (event.key === 'Enter') leave(input.value);
       if (event.key === 'Escape') { event.stopPropagation(); leave(conversation.title); }
     });
     input.addEventListener('blur', () => leave(input.value));

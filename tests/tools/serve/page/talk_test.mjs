@@ -32,6 +32,20 @@ test('an example asks', async () => {
   await closePage(page);
 });
 
+test('the Enter that ends a composition sends nothing', async () => {
+  const page = await openPage(server);
+  await by(page, 'prompt').fill('今日');
+  // As Safari tells it: the composition is over by then.
+  const press = (keyCode) => by(page, 'prompt').evaluate((box, code) => box.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', keyCode: code, bubbles: true })), keyCode);
+  await press(229);
+  assert.equal(await questions(page).count(), 0);
+  assert.equal(await by(page, 'prompt').inputValue(), '今日');
+  await press(13);
+  assert.equal(await questions(page).count(), 1);
+  await ended(page);
+  await closePage(page);
+});
+
 test('an answer grows, and stops when it should', async () => {
   const page = await openPage(endless);
   for (const stop of [() => by(page, 'stop').click(), () => page.keyboard.press('Escape')]) {
