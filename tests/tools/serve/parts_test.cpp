@@ -321,13 +321,14 @@ TEST(ServeResponse, NoValueEndsItsLine) {
   EXPECT_EQ(chunk_text(std::string(26, 'x')), "1a\r\n" + std::string(26, 'x') + "\r\n");
 }
 
+CompletionRequest grammar_request(const std::string& grammar) {
+  CompletionRequest wanted;
+  wanted.constraint = {tools::ConstraintFields::Kind::Grammar, grammar, "grammar"};
+  return wanted;
+}
+
 TEST(ServeConstraints, TheLatestAreKeptAsFarAsMemoryGoes) {
-  const auto request = [](const std::string& grammar) {
-    CompletionRequest wanted;
-    wanted.constraint = {tools::ConstraintFields::Kind::Grammar, grammar, "grammar"};
-    return wanted;
-  };
-  const CompletionRequest a = request("root ::= \"a\""), b = request("root ::= \"b\"");
+  const CompletionRequest a = grammar_request("root ::= \"a\""), b = grammar_request("root ::= \"b\"");
   Constraints two([](const std::string&) {});
   const auto first = two.of(a, CallForm::None);
   EXPECT_GT(first->memory(), 0U);
@@ -345,6 +346,26 @@ TEST(ServeConstraints, TheLatestAreKeptAsFarAsMemoryGoes) {
   Constraints none([](const std::string&) {}, 0);  // the latest stays all the same
   none.of(a, CallForm::None);
   EXPECT_TRUE(none.has(a, CallForm::None));
+}
+
+// Requests that wait hold theirs, however small their text is.
+TEST(ServeConstraints, ThoseInUseAreLimited) {
+  const CompletionRequest a = grammar_request("root ::= \"a\""), b = grammar_request("root ::= \"b\""),
+                          c = grammar_request("root ::= \"c\"");
+  const std::size_t one = Constraints([](const std::string&) {}).of(a, CallForm::None)->memory();
+  Constraints two([](const std::string&) {}, 0, 3 * one - 1);
+  auto first = two.of(a, CallForm::None);
+  const auto second = two.of(b, CallForm::None);
+  try {
+    two.of(c, CallForm::None);
+    ADD_FAILURE();
+  } catch (const tools::RequestError& error) {
+    EXPECT_EQ(error.status, 503);
+    EXPECT_EQ(error.code, "queue_full");
+  }
+  EXPECT_EQ(two.of(b, CallForm::None), second);
+  first.reset();
+  EXPECT_NE(two.of(c, CallForm::None), nullptr);
 }
 
 }  // namespace

@@ -19,7 +19,9 @@ constexpr std::size_t kThreads = 2, kLongThreads = 2;
 constexpr std::size_t kLongBody = 64 << 10;  // bytes whose reading may take more than some milliseconds
 
 void refuse(Exchange& exchange, const RequestError& error) {
-  exchange.fail(error.status, error_body(error.status, error.what(), error.code, error.param));
+  Headers more;
+  if (error.status == 503) more.emplace_back("Retry-After", "1");
+  exchange.fail(error.status, error_body(error.status, error.what(), error.code, error.param), more);
 }
 
 /// Does it; what it throws is the exchange's answer.

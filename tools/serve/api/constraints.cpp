@@ -44,9 +44,22 @@ Constraints::Pointer Constraints::find(const std::string& key, const std::functi
   }
   Pointer made = compile();  // others need not wait for it
   const std::lock_guard lock(mutex_);
+  check_room(*made);
+  living_.push_back(made);
   entries_.push_front({key, made});
   drop_oldest();
   return made;
+}
+
+// Requests that wait hold theirs beside those that are kept.
+void Constraints::check_room(const Constraint& made) {
+  std::erase_if(living_, [](const auto& one) { return one.expired(); });
+  std::size_t bytes = made.memory();
+  for (const auto& one : living_)
+    if (const Pointer held = one.lock()) bytes += held->memory();
+  if (bytes > most_in_use_)
+    throw RequestError("queue_full", "",
+                       "constraints of other requests fill the memory for them; try again later", 503);
 }
 
 // All but the latest, as far as there are too many or they take too much memory.
