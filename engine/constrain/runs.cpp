@@ -57,9 +57,10 @@ Runs::State Runs::next(State state, std::string_view bytes) {
   return state;
 }
 
-int Runs::only_byte(State state) const {
+int Runs::only_byte(State state) {
   const Set& set = sets_[state];
   if (set.whole) return -1;
+  spend(set.count);
   int only = -1;
   for (std::uint32_t i = 0; i < set.count; ++i) {
     for (const Automaton::Edge& edge : automaton_.edges_of(entries_[set.first + i].node)) {
@@ -86,6 +87,7 @@ Runs::State Runs::compute(State state, std::uint16_t symbol_class) {
     sets_[state].row = static_cast<std::uint32_t>(rows_.size() / n_classes_);
     rows_.resize(rows_.size() + n_classes_, kUnknown);
   }
+  if (trial_ != nullptr) trial_->nexts_.emplace_back(state, symbol_class);
   return rows_[sets_[state].row * n_classes_ + symbol_class] = next;
 }
 
@@ -147,7 +149,9 @@ Runs::State Runs::unite(State a, State b, std::size_t depth) {
   if (a == kDead) return b;
   const std::uint64_t key = std::uint64_t{std::min(a, b)} << 32 | std::max(a, b);
   if (const auto known = united_.find(key); known != united_.end()) return known->second;
-  return united_[key] = merged(a, b, depth);
+  const State both = united_[key] = merged(a, b, depth);
+  if (trial_ != nullptr) trial_->unions_.push_back(key);
+  return both;
 }
 
 Runs::State Runs::merged(State a, State b, std::size_t depth) {
@@ -182,7 +186,10 @@ Runs::State Runs::intern(std::vector<Entry>& entries) {
     hash = (hash ^ (std::uint64_t{e.node} << 32 | e.below)) * 0x9E3779B97F4A7C15U;
     hash ^= hash >> 29;
   }
-  if (2 * sets_.size() > table_.size()) grow_table();
+  if (2 * sets_.size() > table_.size()) {
+    if (trial_ != nullptr) spend(kSteps + 1);  // its sets could not be taken out of a new table
+    grow_table();
+  }
   std::size_t at = hash & (table_.size() - 1);
   for (; table_[at] != kDead; at = (at + 1) & (table_.size() - 1)) {
     const Set& set = sets_[table_[at]];
@@ -194,6 +201,7 @@ Runs::State Runs::intern(std::vector<Entry>& entries) {
   sets_.push_back({static_cast<std::uint32_t>(entries_.size()), static_cast<std::uint32_t>(entries.size()),
                    kNoRow, entries.back().node == kBottom});
   entries_.insert(entries_.end(), entries.begin(), entries.end());
+  if (trial_ != nullptr) trial_->slots_.push_back(at);
   return table_[at] = id;
 }
 
@@ -253,6 +261,33 @@ void Runs::keep_only(std::span<State* const> states) {
   united_.clear();
   bottom_ = fresh.bottom_;
   start_ = fresh.start_;
+}
+
+Runs::Trial::Trial(Runs& runs, std::size_t steps)
+    : runs_(runs),
+      steps_(std::exchange(runs.steps_, steps)),
+      entries_(runs.entries_.size()),
+      sets_(runs.sets_.size()),
+      rows_(runs.rows_.size()) {
+  runs_.trial_ = this;
+}
+
+Runs::Trial::~Trial() {
+  for (const std::size_t slot : slots_) runs_.table_[slot] = kDead;
+  for (const std::uint64_t key : unions_) runs_.united_.erase(key);
+  for (const auto& [state, symbol_class] : nexts_) {
+    std::uint32_t& row = runs_.sets_[state].row;
+    const std::size_t begin = row * runs_.n_classes_;
+    if (begin < rows_)
+      runs_.rows_[begin + symbol_class] = kUnknown;
+    else
+      row = kNoRow;
+  }
+  runs_.entries_.resize(entries_);
+  runs_.sets_.resize(sets_);
+  runs_.rows_.resize(rows_);
+  runs_.steps_ = steps_;
+  runs_.trial_ = nullptr;
 }
 
 }  // namespace cria

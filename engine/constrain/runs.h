@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "engine/constrain/automaton.h"
@@ -36,7 +37,7 @@ class Runs {
   [[nodiscard]] bool whole(State state) const { return sets_[state].whole; }
   [[nodiscard]] bool finished(State state) const { return sets_[state].whole && sets_[state].count == 1; }
   /// The only byte that can follow, where the text is not whole and there is but one; else -1.
-  [[nodiscard]] int only_byte(State state) const;
+  [[nodiscard]] int only_byte(State state);
 
   /// Calls it with the nodes on top of its stacks.
   template <class F>
@@ -52,8 +53,26 @@ class Runs {
   /// Allows further steps, up to what it began with, which takes a fraction of a second. Whoever finds states when none are
   /// left gets a ConstraintError: a grammar that can be read in so many ways must not keep all others waiting.
   void allow_steps(std::size_t n);
-  /// Forgets all but these states, and gives them their new numbers.
+  /// Forgets all but these states, and gives them their new numbers. Not within a trial.
   void keep_only(std::span<State* const> states);
+
+  /// While it lives, states are found with steps of their own. At its end all is as it was before it: whether somebody
+  /// tries what may follow changes nothing for those who go there. One at a time.
+  class Trial {
+   public:
+    Trial(Runs& runs, std::size_t steps);
+    ~Trial();
+    Trial(const Trial&) = delete;
+    Trial& operator=(const Trial&) = delete;
+
+   private:
+    friend class Runs;
+    Runs& runs_;
+    const std::size_t steps_, entries_, sets_, rows_;  // before it
+    std::vector<std::size_t> slots_;                   // of the table
+    std::vector<std::uint64_t> unions_;
+    std::vector<std::pair<State, std::uint16_t>> nexts_;
+  };
 
  private:
   struct Entry {
@@ -95,6 +114,7 @@ class Runs {
   std::unordered_map<std::uint64_t, State> united_;  // by both sets
   State bottom_ = kDead, start_ = kDead;
   std::size_t steps_ = kSteps;
+  Trial* trial_ = nullptr;
   // Of the closure that is being built:
   std::vector<State> below_;  // by node
   std::vector<bool> member_;  // likewise

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 
+#include "engine/constrain/constraint_error.h"
+
 namespace cria {
 namespace {
 
 constexpr std::size_t kStepsPerMask = 500'000;  // on the average; most states take none
+constexpr std::size_t kStepsOfForced = 20'000;  // some 80 for each of 256 bytes
 constexpr std::size_t kMostRunBytes = std::size_t{64} << 20, kMostMaskBytes = std::size_t{32} << 20;
 
 }  // namespace
@@ -188,13 +191,17 @@ bool TokenMasks::Run::finished() const {
 
 std::string TokenMasks::Run::forced(std::size_t most) {
   const std::scoped_lock lock(masks_->mutex_);
+  Runs& runs = masks_->runs_;
+  const Runs::Trial trial(runs, kStepsOfForced);
   std::string text;
-  Runs::State state = state_;
-  while (text.size() < most) {
-    const int byte = masks_->runs_.only_byte(state);
-    if (byte < 0) break;
-    text += static_cast<char>(byte);
-    state = masks_->runs_.next(state, std::string_view(text).substr(text.size() - 1));
+  try {
+    for (Runs::State state = state_; text.size() < most;) {
+      const int byte = runs.only_byte(state);
+      if (byte < 0) break;
+      text += static_cast<char>(byte);
+      state = runs.next(state, std::string_view(text).substr(text.size() - 1));
+    }
+  } catch (const ConstraintError&) {  // no steps are left: the mask will tell whether that is too much
   }
   return text;
 }

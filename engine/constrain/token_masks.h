@@ -39,7 +39,8 @@ class TokenMasks {
     void restart();
     [[nodiscard]] bool whole() const;
     [[nodiscard]] bool finished() const;
-    /// The text that must follow, at most so many bytes.
+    /// Text that must follow, at most so many bytes: as far as it is found at little cost. Changes nothing for mask()
+    /// and accept(), nor does it fail.
     std::string forced(std::size_t most);
 
    private:

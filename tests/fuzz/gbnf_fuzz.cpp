@@ -19,6 +19,7 @@ std::vector<std::string> gbnf_seeds() {
       "# comment\nroot ::= \"a\"{2,} [^a-z]{0,3} . | x?\nx ::= \"\\u00e9\" root \"\\x41\"",
       "root ::= \"a\" root \"b\" | [é東] root | \"\"",
       "root ::= [ab]* | [a-c]* \"x\" | .*",
+      "root ::= x{256} \"b\"\nx ::= \"a\"{1,256}\n",
       "root ::= root"};
 }
 

@@ -86,6 +86,7 @@ void walk_masks(const Constraint& constraint, std::string_view input) {
     Runs::State state = runs.start();
     std::string text;
     for (int step = 0; step < 10; ++step) {
+      require(constraint.begins(text + run.forced(64)), "what must follow does not");
       const auto mask = run.mask();
       const std::vector<TokenId> allowed = check_mask(*mask, *trie, runs, state);
       require(!allowed.empty() || runs.whole(state), "a text that can neither go on nor end");

@@ -160,5 +160,59 @@ TEST(Masks, TokensThatAreNoneOfItAreRefused) {
   EXPECT_TRUE(run.finished());
 }
 
+constexpr const char* kDearGrammar = "root ::= x{256} \"b\"\nx ::= \"a\"{1,256}\n";
+
+// One "a" of 65536 at most, and always the only byte: states are found until it costs too much.
+TEST(Masks, WhatMustFollowIsFoundAtLittleCost) {
+  MaskRandom random(3);
+  const auto trie = made_vocabulary(random);
+  const auto dear = Constraint::gbnf(kDearGrammar);
+  TokenMasks::Run run(dear->state().masks(trie), trie);
+  for (int i = 0; i < 3; ++i) {
+    const std::string text = run.forced(256);
+    EXPECT_GT(text.size(), 2U);
+    EXPECT_LT(text.size(), 256U);
+    EXPECT_EQ(text, std::string(text.size(), 'a'));
+  }
+}
+
+// The same masks up to the same error, whoever asks what must follow.
+TEST(Masks, WhatMustFollowChangesNothing) {
+  MaskRandom random(4);
+  const auto trie = made_vocabulary(random);
+  const auto asked = constraints(), not_asked = constraints();
+  for (std::size_t c = 0; c < asked.size(); ++c) {
+    TokenMasks::Run one(asked[c]->state().masks(trie), trie), other(not_asked[c]->state().masks(trie), trie);
+    for (int step = 0; step < 30; ++step) {
+      (void)one.forced(256);
+      const std::vector<TokenId> allowed = tokens_of(*other.mask());
+      ASSERT_EQ(tokens_of(*one.mask()), allowed) << "constraint " << c;
+      ASSERT_EQ(asked[c]->memory(), not_asked[c]->memory()) << "constraint " << c;
+      const TokenId drawn = random.one_of(allowed);
+      if (std::ranges::count(trie->ends, drawn) != 0) break;
+      ASSERT_TRUE(one.accept(drawn) && other.accept(drawn));
+    }
+  }
+  const auto masks_of_dear = [&trie](bool ask) {
+    const auto dear = Constraint::gbnf(kDearGrammar);
+    TokenMasks::Run run(dear->state().masks(trie), trie);
+    std::vector<std::size_t> memory;
+    try {
+      while (memory.size() < 5000) {
+        if (ask) (void)run.forced(256);
+        (void)run.mask();
+        memory.push_back(dear->memory());
+        if (!run.accept('a')) break;
+      }
+    } catch (const ConstraintError&) {
+    }
+    return memory;
+  };
+  const std::vector<std::size_t> memory = masks_of_dear(false);
+  EXPECT_GT(memory.size(), 10U);
+  EXPECT_LT(memory.size(), 5000U) << "costs too much at last";
+  EXPECT_EQ(masks_of_dear(true), memory);
+}
+
 }  // namespace
 }  // namespace cria

@@ -144,6 +144,42 @@ TEST(Speculation, ForcedTextIsADraft) {
   while (scheduler.step()) continue;
 }
 
+// A guess that costs too much is none.
+TEST(Speculation, ForcedTextThatCostsTooMuchFailsNobody) {
+  const std::vector<TokenId> prompt = demo_model().tokenizer().encode("Once", true, false);
+  GenerateOptions dear = greedy(40), plain = greedy(60);
+  const char* const grammar = "root ::= x{256} \"b\"\nx ::= \"a\"{1,256}\n";
+  dear.constraint = Constraint::gbnf(grammar);
+  plain.ignore_eos = true;
+  dear.speculate = Speculate::Off;
+  const Spoken want_dear = speak_with(demo_model(), nullptr, prompt, dear);
+  const Spoken want_plain = speak_with(demo_model(), nullptr, prompt, plain);
+  for (const Speculate speculate : {Speculate::Lookup, Speculate::Auto}) {
+    dear.constraint = Constraint::gbnf(grammar);
+    dear.speculate = speculate;
+    expect_same(speak_with(demo_model(), nullptr, prompt, dear), want_dear);
+    dear.constraint = Constraint::gbnf(grammar);
+    Engine engine(demo_model(), {});
+    Scheduler scheduler(engine);
+    std::vector<TokenId> got_plain, got_dear;
+    const auto add = [&](const GenerateOptions& options, std::vector<TokenId>& got) {
+      AnswerRequest request;
+      request.prompt = prompt;
+      request.options = options;
+      request.on_end = [&got](const GenerateResult& result, const std::optional<Error>& error) {
+        EXPECT_FALSE(error.has_value());
+        got = result.tokens;
+      };
+      scheduler.add(std::move(request));
+    };
+    add(plain, got_plain);
+    add(dear, got_dear);
+    while (scheduler.step()) continue;
+    EXPECT_EQ(got_plain, want_plain.result.tokens);
+    EXPECT_EQ(got_dear, want_dear.result.tokens);
+  }
+}
+
 TEST(Speculation, AtTheEndOfTheContextAndOverAShift) {
   for (const bool shift : {false, true}) {
     for (const Speculate speculate : {Speculate::Off, Speculate::Lookup}) {
