@@ -129,7 +129,10 @@ SchemaForms::Alternatives SchemaForms::read(std::uint32_t id) {
   const SchemaJson& schema = *schemas_[id].json;
   const std::string place = schemas_[id].place;
   if (schema.is_boolean()) return Alternatives(schema.get<bool>() ? 1 : 0);
-  if (!open_.insert(id).second) refuse_malformed("refers to itself without an end", place);
+  if (open_.contains(id)) refuse_malformed("refers to itself without an end", place);
+  constexpr std::size_t kDeepest = 200;  // of schemas of one value: references nest them in any text
+  if (open_.size() == kDeepest) refuse("alternatives and references are nested too deeply", place);
+  open_.insert(id);
   Alternatives out{read_keywords(schema, place)};
   for (const auto& [key, value] : schema.items()) {
     const std::string at = place + pointer_part(key);

@@ -8,6 +8,14 @@ namespace {
 
 void run_json_schema(std::string_view input) { walk_masks(*Constraint::json_schema(input), input); }
 
+// Definitions that refer to the next one: deep without being nested.
+std::string chain_of_references() {
+  std::string out = R"({"$ref":"#/$defs/0","$defs":{)";
+  for (int i = 0; i < 250; ++i)
+    out += "\"" + std::to_string(i) + R"(":{"$ref":"#/$defs/)" + std::to_string(i + 1) + "\"},";
+  return out + R"("250":{}}})";
+}
+
 std::vector<std::string> json_schema_seeds() {
   return {
       R"({"type":"object","properties":{"name":{"type":"string","minLength":1,"maxLength":9},"ab":{"type":["integer","null"],"minimum":-5,"exclusiveMaximum":17},"c":{"type":"array","items":{"type":"number","maximum":1.5},"minItems":1,"maxItems":3}},"required":["name"],"additionalProperties":false})",
@@ -21,7 +29,8 @@ std::vector<std::string> json_schema_seeds() {
       R"({"type":"string","pattern":"a|b","minLength":2,"maxLength":40})",
       "true",
       "{}",
-      R"({"not":{}})"};
+      R"({"not":{}})",
+      chain_of_references()};
 }
 
 std::vector<std::string> json_schema_words() {

@@ -189,5 +189,30 @@ TEST(Schema, ThatCostsTooMuchIsRefused) {
     EXPECT_THROW(Constraint::json_schema(schema), ConstraintError) << schema.substr(0, 80);
 }
 
+// Definitions that refer to the next one, each out of so many alternatives: the text is nested no deeper than they are.
+std::string chain_of_references(int definitions, int alternatives) {
+  std::string out = R"({"$ref":"#/$defs/0","$defs":{)";
+  for (int i = 0; i < definitions; ++i) {
+    std::string one = R"({"$ref":"#/$defs/)" + std::to_string(i + 1) + "\"}";
+    for (int n = 0; n < alternatives; ++n) one = R"({"anyOf":[)" + one + "]}";
+    out += "\"" + std::to_string(i) + "\":" + one + ",";
+  }
+  return out + "\"" + std::to_string(definitions) + R"(":{"type":"object"}}})";
+}
+
+TEST(Schema, ReferencesThatNestTooDeeplyAreRefused) {
+  EXPECT_TRUE(Constraint::json_schema(chain_of_references(30, 3))->accepts("{}"));
+  for (const auto& [definitions, alternatives] : {std::pair{200, 55}, {8000, 0}}) {
+    const std::string schema = chain_of_references(definitions, alternatives);
+    try {
+      Constraint::json_schema(schema);
+      ADD_FAILURE() << "is taken";
+    } catch (const ConstraintError& error) {
+      EXPECT_NE(std::string(error.what()).find("nested too deeply"), std::string::npos) << error.what();
+      EXPECT_FALSE(error.malformed);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace cria

@@ -117,6 +117,24 @@ TEST(ToolCalls, LooseOnesAreTold) {
   EXPECT_THROW((void)Constraint::tool_calls({CallForm::Mistral, bounded("5.5"), ""}), ConstraintError);
 }
 
+std::string tool_of(const std::string& name, const std::string& parameters, bool strict = false) {
+  return R"({"type":"function","function":{"name":")" + name + "\"" + (strict ? R"(,"strict":true)" : "") +
+         R"(,"parameters":)" + parameters + "}}";
+}
+
+TEST(ToolCalls, ParametersThatNestTooDeeply) {
+  std::string schema = R"({"type":"object","$ref":"#/$defs/0","$defs":{)";
+  for (int i = 0; i < 5000; ++i)
+    schema += "\"" + std::to_string(i) + R"(":{"$ref":"#/$defs/)" + std::to_string(i + 1) + "\"},";
+  schema += R"("5000":{}}})";
+  std::vector<std::string> told;
+  (void)Constraint::tool_calls({CallForm::Mistral, "[" + tool_of("t", schema) + "]", ""}, &told);
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_NE(told[0].find("nested too deeply"), std::string::npos) << told[0].substr(0, 200);
+  EXPECT_THROW((void)Constraint::tool_calls({CallForm::Mistral, "[" + tool_of("t", schema, true) + "]", ""}),
+               ConstraintError);
+}
+
 // Where nothing is called, an answer has the tokens that it has without tools.
 TEST(ToolCalls, ChangeNoTextWithoutThem) {
   const std::vector<TokenId> prompt = demo_model().tokenizer().encode("Once upon a time", true, false);
