@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <utility>
 
 #include "engine/constrain/constraint_error.h"
 
@@ -21,8 +22,33 @@ class Budget {
   }
 
  private:
+  friend class HeldBytes;
   static constexpr std::size_t kSteps = 20'000'000, kBytes = std::size_t{64} << 20;
   std::size_t steps_ = 0, bytes_ = 0;
+};
+
+/// Bytes of what is kept for a while, given back with it; a copy takes as many again.
+class HeldBytes {
+ public:
+  HeldBytes() = default;
+  /// The budget must outlive it.
+  HeldBytes(Budget& budget, std::size_t n) : budget_(&budget), n_(n) { budget.bytes(n); }
+  HeldBytes(const HeldBytes& other) : budget_(other.budget_), n_(other.n_) {
+    if (budget_ != nullptr) budget_->bytes(n_);
+  }
+  HeldBytes(HeldBytes&& other) noexcept : budget_(other.budget_), n_(std::exchange(other.n_, 0)) {}
+  HeldBytes& operator=(HeldBytes other) noexcept {
+    std::swap(budget_, other.budget_);
+    std::swap(n_, other.n_);
+    return *this;
+  }
+  ~HeldBytes() {
+    if (budget_ != nullptr) budget_->bytes_ -= n_;
+  }
+
+ private:
+  Budget* budget_ = nullptr;
+  std::size_t n_ = 0;
 };
 
 }  // namespace cria

@@ -45,9 +45,9 @@ bool CharDfa::accepts(std::string_view utf8) const {
     if (!c.valid) return false;
     utf8.remove_prefix(c.bytes);
     const auto& edges = states[at].edges;
-    const auto found = std::ranges::find_if(
-        edges, [&](const Edge& e) { return e.codes.low <= c.code_point && c.code_point <= e.codes.high; });
-    if (found == edges.end()) return false;
+    const auto found =
+        std::ranges::lower_bound(edges, c.code_point, {}, [](const Edge& e) { return e.codes.high; });
+    if (found == edges.end() || found->codes.low > c.code_point) return false;
     at = found->to;
   }
   return states[at].accepts;
@@ -134,7 +134,7 @@ CharDfa with_length(const CharDfa& dfa, std::size_t least, std::size_t most, Bud
   return product(dfa, counter, budget);
 }
 
-CharDfa all_but(std::span<const std::string> texts, Budget& budget) {
+CharDfa all_but(std::span<const std::string_view> texts, Budget& budget) {
   struct Branch {
     std::map<char32_t, std::uint32_t> next;
     bool ends = false;

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <limits>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -36,7 +35,7 @@ CharDfa product(const CharDfa& a, const CharDfa& b, Budget& budget);
 /// Texts of [least, most] code points.
 CharDfa with_length(const CharDfa& dfa, std::size_t least, std::size_t most, Budget& budget);
 /// All texts but these.
-CharDfa all_but(std::span<const std::string> texts, Budget& budget);
+CharDfa all_but(std::span<const std::string_view> texts, Budget& budget);
 
 /// Edges that read one of its texts as UTF-8, or as it may stand in a JSON string, without the quotes.
 void text_edges(AutomatonBuilder& builder, NodeId from, const CharDfa& dfa, bool json, NodeId to);

@@ -12,7 +12,12 @@ namespace {
 
 std::string pointer_part(std::string_view key) {
   std::string out = "/";
-  for (const char c : key) out += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
+  for (const char c : key) {
+    if (c == '~' || c == '/')
+      out += c == '~' ? "~0" : "~1";
+    else
+      out += c;
+  }
   return out;
 }
 
@@ -67,6 +72,68 @@ bool is_annotation(std::string_view key) {
   return std::ranges::count(kNames, key) != 0;
 }
 
+bool is_combination(std::string_view key) {
+  return key == "$ref" || key == "anyOf" || key == "oneOf" || key == "allOf";
+}
+
+// Steps that copying or comparing so much text takes, beside those of any text.
+std::size_t steps_of_text(std::size_t bytes) { return bytes / 32; }
+
+// Steps that comparing a value takes.
+std::size_t weight_of(const SchemaJson& value) {
+  if (value.is_string()) return 1 + steps_of_text(value.get_ref<const std::string&>().size());
+  std::size_t weight = 1;
+  if (!value.is_structured()) return weight;
+  for (const auto& [key, member] : value.items())
+    weight += weight_of(member) + (value.is_object() ? steps_of_text(key.size()) : 0);
+  return weight;
+}
+
+// About; without what is shared.
+std::size_t bytes_of(const SchemaAlternative& one) {
+  constexpr std::size_t kBlock = 16;  // what an allocation takes beside its bytes
+  const auto of_list = [](const auto& list) {
+    return list.capacity() == 0 ? 0 : kBlock + list.capacity() * sizeof(list[0]);
+  };
+  std::size_t bytes = sizeof one + of_list(one.patterns) + of_list(one.prefix) + of_list(one.items) +
+                      of_list(one.properties) + of_list(one.required) + of_list(one.additional);
+  for (const SchemaSet& set : one.prefix) bytes += of_list(set);
+  for (const auto& [name, set] : one.properties) bytes += of_list(set);
+  return bytes;
+}
+
+// What satisfies both, but for their values.
+SchemaAlternative merged(const SchemaAlternative& a, const SchemaAlternative& b) {
+  SchemaAlternative out = a;
+  out.types &= b.types;
+  out.bounds = tighter(a.bounds, b.bounds);
+  out.least_length = std::max(a.least_length, b.least_length);
+  out.most_length = std::min(a.most_length, b.most_length);
+  for (const auto& pattern : b.patterns)
+    if (std::ranges::count(out.patterns, pattern) == 0) out.patterns.push_back(pattern);
+  out.least_items = std::max(a.least_items, b.least_items);
+  out.most_items = std::min(a.most_items, b.most_items);
+  out.prefix.resize(std::max(a.prefix.size(), b.prefix.size()));
+  for (std::size_t i = 0; i < out.prefix.size(); ++i)
+    out.prefix[i] =
+        united(i < a.prefix.size() ? a.prefix[i] : a.items, i < b.prefix.size() ? b.prefix[i] : b.items);
+  out.items = united(a.items, b.items);
+  const auto schema_in = [](const SchemaAlternative& one, std::string_view name) -> const SchemaSet* {
+    const auto found = std::ranges::find(one.properties, name, [](const auto& p) { return p.first; });
+    return found == one.properties.end() ? nullptr : &found->second;
+  };
+  for (auto& [name, set] : out.properties) {
+    const SchemaSet* const other = schema_in(b, name);
+    set = united(set, other != nullptr ? *other : b.additional);
+  }
+  for (const auto& [name, set] : b.properties)
+    if (schema_in(a, name) == nullptr) out.properties.emplace_back(name, united(set, a.additional));
+  for (const std::string_view name : b.required)
+    if (std::ranges::count(out.required, name) == 0) out.required.push_back(name);
+  out.additional = united(a.additional, b.additional);
+  return out;
+}
+
 // RFC 3339 and RFC 4122 as expressions; days as the calendar has them.
 std::string_view format_expression(std::string_view name) {
 #define CRIA_DATE                                                                                            \
@@ -100,9 +167,18 @@ std::string SchemaForms::place(const SchemaSet& set) const {
 std::uint32_t SchemaForms::number(const SchemaJson& schema, const std::string& place) {
   require_kind(schema.is_object() || schema.is_boolean(), "an object, true or false", place);
   const auto [found, is_new] = numbers_.try_emplace(&schema, static_cast<std::uint32_t>(schemas_.size()));
-  budget_.steps(16);
-  if (is_new) schemas_.push_back({&schema, place});
+  budget_.steps(16 + steps_of_text(place.size()));
+  if (!is_new) return found->second;
+  budget_.bytes(sizeof(Subschema) + 64 + place.size());
+  schemas_.push_back({&schema, place});
   return found->second;
+}
+
+// Of what has been made.
+void SchemaForms::hold(SchemaAlternative& one) {
+  const std::size_t bytes = bytes_of(one);
+  budget_.steps(bytes / 64);
+  one.held = HeldBytes(budget_, bytes);
 }
 
 SchemaForms::Alternatives SchemaForms::both(const Alternatives& a, const Alternatives& b) {
@@ -110,16 +186,18 @@ SchemaForms::Alternatives SchemaForms::both(const Alternatives& a, const Alterna
   for (const SchemaAlternative& x : a) {
     for (const SchemaAlternative& y : b) {
       budget_.steps(64 + 8 * (x.properties.size() + y.properties.size() + x.prefix.size() + y.prefix.size()) +
-                    x.properties.size() * y.properties.size() + x.required.size() * y.required.size() +
-                    (x.values && y.values ? x.values->size() * y.values->size() : 0));
+                    x.properties.size() * y.properties.size() + x.required.size() * y.required.size());
       SchemaAlternative one = merged(x, y);
-      if (one.types != 0) out.push_back(std::move(one));
+      if (one.types == 0) continue;
+      one.values = values_in_both(x.values, y.values);
+      hold(one);
+      out.push_back(std::move(one));
     }
   }
   return out;
 }
 
-std::vector<SchemaAlternative> SchemaForms::alternatives(const SchemaSet& set) {
+SchemaAlternatives SchemaForms::alternatives(const SchemaSet& set) {
   Alternatives out(1);
   for (const std::uint32_t id : set) out = both(out, read(id));
   return out;
@@ -135,6 +213,7 @@ SchemaForms::Alternatives SchemaForms::read(std::uint32_t id) {
   open_.insert(id);
   Alternatives out{read_keywords(schema, place)};
   for (const auto& [key, value] : schema.items()) {
+    if (!is_combination(key)) continue;
     const std::string at = place + pointer_part(key);
     if (key == "$ref") out = both(out, read(referred(value, at)));
     if (key == "anyOf") out = both(out, any_of(value, at));
@@ -163,13 +242,21 @@ SchemaForms::Alternatives SchemaForms::any_of(const SchemaJson& list, const std:
 SchemaForms::Alternatives SchemaForms::one_of(const SchemaJson& list, const std::string& at) {
   Alternatives out = any_of(list, at);
   if (!one_ofs_.insert(&list).second) return out;
+  budget_.bytes(sizeof(SchemaExclusion) + at.size() + list.size() * (sizeof(SchemaSet) + 16));
   SchemaExclusion exclusion{at, {}};
   for (const SchemaJson& one : list) exclusion.schemas.push_back({number(one, at)});
   exclusive_.push_back(std::move(exclusion));
   return out;
 }
 
+// Looked for once: that reads the reference, and a list of definitions.
 std::uint32_t SchemaForms::referred(const SchemaJson& ref, const std::string& at) {
+  const auto known = referred_.find(&ref);
+  if (known != referred_.end()) return known->second;
+  return referred_[&ref] = find_referred(ref, at);
+}
+
+std::uint32_t SchemaForms::find_referred(const SchemaJson& ref, const std::string& at) {
   require_kind(ref.is_string(), "a reference", at);
   const auto& text = ref.get_ref<const std::string&>();
   if (!text.starts_with("#") || (text.size() > 1 && text[1] != '/'))
@@ -187,16 +274,50 @@ std::uint32_t SchemaForms::referred(const SchemaJson& ref, const std::string& at
 SchemaAlternative SchemaForms::read_keywords(const SchemaJson& schema, const std::string& place) {
   SchemaAlternative out;
   for (const auto& [key, value] : schema.items()) {
-    budget_.steps(16);
-    if (is_annotation(key) || key == "$ref" || key == "anyOf" || key == "oneOf" || key == "allOf") continue;
+    budget_.steps(16 + steps_of_text(place.size() + key.size()));
+    if (is_annotation(key) || is_combination(key)) continue;
     read_keyword(key, value, place + pointer_part(key), out);
   }
-  for (const std::string& name : out.required) {
+  for (const std::string_view name : out.required) {
     const auto has_name = [&](const auto& property) { return property.first == name; };
     budget_.steps(out.properties.size());
     if (std::ranges::none_of(out.properties, has_name)) out.properties.emplace_back(name, out.additional);
   }
+  hold(out);
   return out;
+}
+
+std::shared_ptr<const SchemaValues> SchemaForms::values_of(const SchemaJson& value, bool is_list) {
+  auto& known = values_[&value];
+  if (known) return known;
+  SchemaValues values;
+  const auto add = [&](const SchemaJson& one) {
+    values.list.push_back({&one, weight_of(one)});
+    values.weight += values.list.back().weight;
+  };
+  if (is_list)
+    for (const SchemaJson& one : value) add(one);
+  else
+    add(value);
+  budget_.steps(values.weight);
+  values.held = HeldBytes(budget_, sizeof values + values.list.capacity() * sizeof(SchemaValues::Value));
+  return known = std::make_shared<const SchemaValues>(std::move(values));
+}
+
+std::shared_ptr<const SchemaValues> SchemaForms::values_in_both(
+    const std::shared_ptr<const SchemaValues>& a, const std::shared_ptr<const SchemaValues>& b) {
+  if (!b || a == b) return a;
+  if (!a) return b;
+  budget_.steps(a->weight * b->list.size());
+  SchemaValues both;
+  for (const SchemaValues::Value& value : a->list) {
+    const auto is_it = [&value](const SchemaValues::Value& other) { return *other.json == *value.json; };
+    if (std::ranges::none_of(b->list, is_it)) continue;
+    both.list.push_back(value);
+    both.weight += value.weight;
+  }
+  both.held = HeldBytes(budget_, sizeof both + both.list.capacity() * sizeof(SchemaValues::Value));
+  return std::make_shared<const SchemaValues>(std::move(both));
 }
 
 void SchemaForms::read_keyword(const std::string& key, const SchemaJson& value, const std::string& at,
@@ -210,15 +331,7 @@ void SchemaForms::read_keyword(const std::string& key, const SchemaJson& value, 
     require_kind(out.types != 0, "at least one type", at);
   } else if (key == "enum" || key == "const") {
     if (key == "enum") require_kind(value.is_array() && !value.empty(), "a list of values", at);
-    std::vector<SchemaJson> values;
-    if (key == "const")
-      values.push_back(value);
-    else
-      values.assign(value.begin(), value.end());
-    if (out.values) budget_.steps(values.size() * out.values->size());
-    if (out.values)
-      std::erase_if(values, [&](const auto& v) { return std::ranges::count(*out.values, v) == 0; });
-    out.values = std::move(values);
+    out.values = values_in_both(values_of(value, key == "enum"), out.values);
   } else if (!read_number_keyword(key, value, at, out) && !read_string_keyword(key, value, at, out) &&
              !read_array_keyword(key, value, at, out) && !read_object_keyword(key, value, at, out)) {
     refuse("keyword " + key + " is not supported", at);
@@ -298,7 +411,7 @@ bool SchemaForms::read_object_keyword(const std::string& key, const SchemaJson& 
     require_kind(value.is_array(), "a list of names", at);
     for (const SchemaJson& name : value) {
       require_kind(name.is_string(), "a list of names", at);
-      budget_.steps(out.required.size());
+      budget_.steps(1 + out.required.size());
       const auto& text = name.get_ref<const std::string&>();
       if (std::ranges::count(out.required, text) == 0) out.required.push_back(text);
     }
@@ -317,8 +430,9 @@ bool SchemaForms::satisfies(const SchemaJson& value, const SchemaSet& set) {
 }
 
 bool SchemaForms::satisfies(const SchemaJson& value, const SchemaAlternative& one) {
-  budget_.steps(32 + (one.values ? one.values->size() : 0));
-  if (one.values && std::ranges::count(*one.values, value) == 0) return false;
+  budget_.steps(32 + (one.values ? one.values->weight : 0));
+  const auto is_it = [&value](const SchemaValues::Value& other) { return *other.json == value; };
+  if (one.values && std::ranges::none_of(one.values->list, is_it)) return false;
   if (value.is_null()) return (one.types & kNullType) != 0;
   if (value.is_boolean()) return (one.types & kBooleanType) != 0;
   if (value.is_number()) {
@@ -328,6 +442,7 @@ bool SchemaForms::satisfies(const SchemaJson& value, const SchemaAlternative& on
   }
   if (value.is_string()) {
     const auto& text = value.get_ref<const std::string&>();
+    budget_.steps(steps_of_text(text.size()) + text.size() * one.patterns.size());
     const auto length = static_cast<std::size_t>(
         std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
     return (one.types & kStringType) != 0 && one.least_length <= length && length <= one.most_length &&
@@ -341,7 +456,8 @@ bool SchemaForms::satisfies(const SchemaJson& value, const SchemaAlternative& on
     return true;
   }
   if ((one.types & kObjectType) == 0) return false;
-  for (const std::string& name : one.required)
+  budget_.steps(value.size() * (1 + one.required.size() + one.properties.size()));
+  for (const std::string_view name : one.required)
     if (!value.contains(name)) return false;
   for (const auto& [name, member] : value.items()) {
     const auto found = std::ranges::find(one.properties, name, [](const auto& p) { return p.first; });
@@ -353,41 +469,6 @@ bool SchemaForms::satisfies(const SchemaJson& value, const SchemaAlternative& on
 SchemaSet united(const SchemaSet& a, const SchemaSet& b) {
   SchemaSet out;
   std::ranges::set_union(a, b, std::back_inserter(out));
-  return out;
-}
-
-SchemaAlternative merged(const SchemaAlternative& a, const SchemaAlternative& b) {
-  SchemaAlternative out = a;
-  out.types &= b.types;
-  if (b.values && a.values)
-    std::erase_if(*out.values, [&](const auto& value) { return std::ranges::count(*b.values, value) == 0; });
-  else if (b.values)
-    out.values = b.values;
-  out.bounds = tighter(a.bounds, b.bounds);
-  out.least_length = std::max(a.least_length, b.least_length);
-  out.most_length = std::min(a.most_length, b.most_length);
-  for (const auto& pattern : b.patterns)
-    if (std::ranges::count(out.patterns, pattern) == 0) out.patterns.push_back(pattern);
-  out.least_items = std::max(a.least_items, b.least_items);
-  out.most_items = std::min(a.most_items, b.most_items);
-  out.prefix.resize(std::max(a.prefix.size(), b.prefix.size()));
-  for (std::size_t i = 0; i < out.prefix.size(); ++i)
-    out.prefix[i] =
-        united(i < a.prefix.size() ? a.prefix[i] : a.items, i < b.prefix.size() ? b.prefix[i] : b.items);
-  out.items = united(a.items, b.items);
-  const auto schema_in = [](const SchemaAlternative& one, const std::string& name) -> const SchemaSet* {
-    const auto found = std::ranges::find(one.properties, name, [](const auto& p) { return p.first; });
-    return found == one.properties.end() ? nullptr : &found->second;
-  };
-  for (auto& [name, set] : out.properties) {
-    const SchemaSet* const other = schema_in(b, name);
-    set = united(set, other != nullptr ? *other : b.additional);
-  }
-  for (const auto& [name, set] : b.properties)
-    if (schema_in(a, name) == nullptr) out.properties.emplace_back(name, united(set, a.additional));
-  for (const std::string& name : b.required)
-    if (std::ranges::count(out.required, name) == 0) out.required.push_back(name);
-  out.additional = united(a.additional, b.additional);
   return out;
 }
 

@@ -70,9 +70,9 @@ void SchemaRules::alternative(NodeId from, const SchemaAlternative& one, NodeId 
   if (one.values) {
     SchemaAlternative rest = one;  // that a value is among the values need not be looked up for each of them
     rest.values.reset();
-    for (const SchemaJson& value : *one.values) {
+    for (const SchemaValues::Value& value : one.values->list) {
       builder_.budget().steps(32);
-      if (forms_.satisfies(value, rest)) json_.value(from, value, to);
+      if (forms_.satisfies(*value.json, rest)) json_.value(from, *value.json, to);
     }
     return;
   }
@@ -150,7 +150,7 @@ void SchemaRules::array(NodeId from, const SchemaAlternative& one, NodeId to) {
 
 // before[i]: a member must come, property i or a later one; behind[i]: property i-1 or an earlier one has come.
 void SchemaRules::object(NodeId from, const SchemaAlternative& one, NodeId to) {
-  std::vector<std::pair<std::string, SchemaSet>> named;
+  std::vector<std::pair<std::string_view, SchemaSet>> named;
   std::vector<bool> required;
   for (const auto& property : one.properties) {
     builder_.budget().steps(16 + one.required.size());
@@ -181,7 +181,7 @@ void SchemaRules::object(NodeId from, const SchemaAlternative& one, NodeId to) {
     }
     if (i == n) break;
     const NodeId key = builder_.node(), begin = builder_.node();
-    builder_.text(before[i], SchemaJson(named[i].first).dump(), key);
+    builder_.text(before[i], SchemaJson(std::string(named[i].first)).dump(), key);
     json_.colon(key, begin);
     if (!is_false(named[i].second)) value(begin, named[i].second, behind[i + 1]);
     if (!required[i]) builder_.silent(before[i], before[i + 1]);
@@ -190,7 +190,7 @@ void SchemaRules::object(NodeId from, const SchemaAlternative& one, NodeId to) {
 }
 
 void SchemaRules::further_members(NodeId from, const SchemaAlternative& one, NodeId to) {
-  std::vector<std::string> taken;
+  std::vector<std::string_view> taken;
   for (const auto& [name, set] : one.properties) taken.push_back(name);
   const NodeId key = builder_.node(), end = builder_.node(), named = builder_.node(), begin = builder_.node();
   builder_.edge(from, '"', '"', key);

@@ -1,11 +1,13 @@
-// No allocation per token: operator new of this program counts.
+// No allocation per token, and not too much at a time: operator new of this program counts.
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <array>
 #include <atomic>
 #include <cstdlib>
 #include <new>
 
+#include "engine/constrain/constraint.h"
 #include "engine/sample/sampler.h"
 #include "engine/scheduler.h"
 #include "tests/engine/demo.h"
@@ -13,17 +15,25 @@
 
 namespace {
 std::atomic<long> allocations{0}, releases{0};
+std::atomic<std::size_t> bytes{0}, most_bytes{0};  // in use, but for what is aligned
 
 void release(void* memory) {
   if (memory != nullptr) ++releases;
   std::free(memory);
 }
+void release_counted(void* memory) {
+  bytes -= malloc_usable_size(memory);  // 0 of none
+  release(memory);
+}
 }  // namespace
 
 void* operator new(std::size_t size) {
   ++allocations;
-  if (void* const memory = std::malloc(size == 0 ? 1 : size)) return memory;
-  throw std::bad_alloc();
+  void* const memory = std::malloc(size == 0 ? 1 : size);
+  if (memory == nullptr) throw std::bad_alloc();
+  const std::size_t now = bytes += malloc_usable_size(memory);
+  for (std::size_t most = most_bytes; now > most && !most_bytes.compare_exchange_weak(most, now);) continue;
+  return memory;
 }
 void* operator new(std::size_t size, std::align_val_t alignment) {
   ++allocations;
@@ -31,8 +41,8 @@ void* operator new(std::size_t size, std::align_val_t alignment) {
   if (void* const memory = std::aligned_alloc(a, (size + a - 1) / a * a)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { release(memory); }
-void operator delete(void* memory, std::size_t) noexcept { release(memory); }
+void operator delete(void* memory) noexcept { release_counted(memory); }
+void operator delete(void* memory, std::size_t) noexcept { release_counted(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { release(memory); }
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { release(memory); }
 
@@ -147,6 +157,41 @@ TEST(Allocation, ThousandsOfShortSequencesLeaveNothing) {
   };
   const long before = answer(500);
   EXPECT_EQ(answer(10000), before);
+}
+
+// Schemas of many alternatives, each of which has much, or is told of with its place.
+std::vector<std::string> schemas_of_much() {
+  std::string values = "0", names = "\"n\"", members = R"("m":{})", anything = "{}",
+              references = R"({"$ref":"#/$defs/a"})";
+  for (int i = 10000; i < 15000; ++i) {
+    const std::string number = std::to_string(i);
+    values += "," + number;
+    names += ",\"" + number + "\"";
+    members += ",\"" + number + "\":{}";
+    anything += ",{}";
+    references += R"(,{"$ref":"#/$defs/a"})";
+  }
+  const std::string any_of = R"("anyOf":[)" + anything + "]", text(50000, 'x');
+  const std::string referring = R"({"anyOf":[)" + references + R"(],"$defs":{"a":)";
+  return {R"({"enum":[)" + values + "]," + any_of + "}",
+          R"({"required":[)" + names + "]," + any_of + "}",
+          R"({"properties":{)" + members + "}," + any_of + "}",
+          R"({"prefixItems":[)" + anything + "]," + any_of + "}",
+          R"({"allOf":[{)" + any_of + "},{" + any_of + "}]}",
+          referring + R"({"enum":[)" + values + "]}}}",
+          referring + R"({"enum":[")" + text + "\"]}}}",
+          referring + R"({"properties":{")" + text + "\":{}}}}}",
+          R"({"properties":{")" + text + R"(":{"properties":{)" + members + "}}}}"};
+}
+
+// What compiling keeps is at most 64 MiB at a time; as much again for the JSON and for what is not counted yet.
+TEST(Allocation, ASchemaThatIsRefusedHasNotTakenMuch) {
+  for (const std::string& schema : schemas_of_much()) {
+    const std::size_t before = bytes;
+    most_bytes = before;
+    EXPECT_THROW(Constraint::json_schema(schema), ConstraintError) << schema.substr(0, 80);
+    EXPECT_LT(most_bytes - before, std::size_t{128} << 20) << schema.substr(0, 80);
+  }
 }
 
 }  // namespace
