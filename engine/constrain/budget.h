@@ -10,11 +10,17 @@ namespace cria {
 
 class Budget {
  public:
+  static constexpr std::size_t kSteps = 20'000'000;
+
+  explicit Budget(std::size_t steps = kSteps) : steps_left_(steps) {}
+
   /// Throws ConstraintError when there are no steps left.
   void steps(std::size_t n = 1) {
-    steps_ += n;
-    if (steps_ > kSteps) throw ConstraintError("costs too much to compile: too many steps", "");
+    const bool enough = n <= steps_left_;
+    steps_left_ = enough ? steps_left_ - n : 0;
+    if (!enough) throw ConstraintError("costs too much to compile: too many steps", "");
   }
+  [[nodiscard]] std::size_t steps_left() const { return steps_left_; }
   /// Likewise for bytes of what is kept.
   void bytes(std::size_t n) {
     bytes_ += n;
@@ -23,8 +29,8 @@ class Budget {
 
  private:
   friend class HeldBytes;
-  static constexpr std::size_t kSteps = 20'000'000, kBytes = std::size_t{64} << 20;
-  std::size_t steps_ = 0, bytes_ = 0;
+  static constexpr std::size_t kBytes = std::size_t{64} << 20;
+  std::size_t steps_left_, bytes_ = 0;
 };
 
 /// Bytes of what is kept for a while, given back with it; a copy takes as many again.

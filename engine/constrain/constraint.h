@@ -46,7 +46,8 @@ class Constraint {
 
   /// Calls of tools, with arguments by their parameters' schemas. A tool whose schema is not supported takes any JSON
   /// object; ConstraintError with its place ("[1].function.parameters") if it is `strict`, or no object's. loose: gets
-  /// a line for each tool that takes any object, "NAME: why".
+  /// a line for each tool that takes any object, "NAME: why". Steps are those of one constraint for all tools' schemas,
+  /// and as many again for all calls.
   static std::shared_ptr<const Constraint> tool_calls(const ToolChoice& choice,
                                                       std::vector<std::string>* loose = nullptr);
 

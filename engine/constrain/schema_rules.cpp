@@ -34,6 +34,14 @@ void check_exclusive(SchemaForms& forms, Budget& budget) {
   }
 }
 
+SchemaJson parse_schema(std::string_view text) {
+  try {
+    return parse_ordered_json(text, "schema", {.bytes = 256 << 10, .depth = 128});
+  } catch (const Error& error) {
+    throw ConstraintError(error.what(), "");
+  }
+}
+
 }  // namespace
 
 void SchemaRules::value(NodeId from, const SchemaSet& set, NodeId to) {
@@ -200,26 +208,23 @@ void SchemaRules::further_members(NodeId from, const SchemaAlternative& one, Nod
   value(begin, one.additional, to);
 }
 
-SchemaJson parse_schema(std::string_view text) {
-  try {
-    return parse_ordered_json(text, "schema", {.bytes = 256 << 10, .depth = 128});
-  } catch (const Error& error) {
-    throw ConstraintError(error.what(), "");
-  }
-}
-
-std::shared_ptr<const Constraint> Constraint::json_schema(std::string_view schema) {
+RuleId schema_rule(std::string_view schema, AutomatonBuilder& builder) {
   const SchemaJson parsed = parse_schema(schema);
-  Budget budget;
-  SchemaForms forms(parsed, budget);
-  AutomatonBuilder builder(budget);
+  SchemaForms forms(parsed, builder.budget());
   JsonText json(builder);
   SchemaRules rules(forms, json);
   const RuleId root = builder.rule();
   rules.value(builder.start(root), forms.root(), builder.end(root));
   rules.complete();
-  check_exclusive(forms, budget);
+  check_exclusive(forms, builder.budget());
   rules.check_values();
+  return root;
+}
+
+std::shared_ptr<const Constraint> Constraint::json_schema(std::string_view schema) {
+  Budget budget;
+  AutomatonBuilder builder(budget);
+  const RuleId root = schema_rule(schema, builder);
   return make_constraint(builder, root, "schema");
 }
 

@@ -41,7 +41,7 @@ class SchemaRules {
   std::size_t completed_ = 0;
 };
 
-/// A schema's JSON. Throws ConstraintError for what is none.
-SchemaJson parse_schema(std::string_view text);
+/// The rule of what satisfies a schema (JSON text). Throws ConstraintError as Constraint::json_schema does.
+RuleId schema_rule(std::string_view schema, AutomatonBuilder& builder);
 
 }  // namespace cria

@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <span>
 #include <utility>
 
 #include "engine/constrain/constraint.h"
@@ -50,24 +51,74 @@ bool is_strict(const SchemaJson& function) {
 
 using TellLoose = std::function<void(const SchemaJson& function, std::string_view why)>;
 
-/// The parameters of a tool, as an object's schema; nothing where they are not supported and need not be. Throws
-/// where they are no schema.
-std::optional<SchemaJson> parameters_schema(const SchemaJson& function, const std::string& place,
-                                            const TellLoose& tell) {
-  SchemaJson schema = function.value("parameters", SchemaJson::object());
-  if (schema.is_null()) schema = SchemaJson::object();
-  if (!schema.contains("type")) schema["type"] = "object";
-  if (schema["type"] != "object")
-    throw ConstraintError("\"type\": expected \"object\", got " + schema["type"].dump().substr(0, 60), place);
-  try {
-    (void)Constraint::json_schema(schema.dump());
-  } catch (const ConstraintError& error) {
-    if (is_strict(function) || error.malformed) throw ConstraintError(error.what(), place);
-    tell(function, error.what());
-    return std::nullopt;
+/// The parameters of the wanted tools, as objects' schemas. They are checked with the steps of one budget: each of several
+/// gets an equal share of a quarter, enough for most; what is left goes to those that need more, in their order.
+class ParametersSchemas {
+ public:
+  /// By tool.
+  using List = std::vector<std::optional<SchemaJson>>;
+
+  ParametersSchemas(const SchemaJson& tools, const TellLoose& tell)
+      : tools_(tools), tell_(tell), schemas_(tools.size()) {}
+
+  /// Nothing where they are not supported and need not be. Throws where they are no schema.
+  List read(std::span<const std::size_t> wanted) {
+    const std::size_t share = wanted.size() < 2 ? steps_left_ : steps_left_ / 4 / wanted.size();
+    std::vector<std::pair<std::size_t, ConstraintError>> need_more;
+    for (const std::size_t tool : wanted) {
+      const std::optional<Refusal> refusal = check(tool, share);
+      if (refusal && refusal->needs_more)
+        need_more.emplace_back(tool, refusal->error);
+      else if (refusal)
+        refuse(tool, refusal->error);
+    }
+    for (const auto& [tool, error] : need_more) {
+      const std::optional<Refusal> again =
+          steps_left_ > share ? check(tool, steps_left_) : Refusal{error, true};
+      if (again) refuse(tool, again->error);
+    }
+    return std::move(schemas_);
   }
-  return schema;
-}
+
+ private:
+  struct Refusal {
+    ConstraintError error;
+    bool needs_more;  // steps
+  };
+
+  std::optional<Refusal> check(std::size_t tool, std::size_t steps) {
+    const SchemaJson& function = tools_[tool].at("function");
+    SchemaJson schema = function.value("parameters", SchemaJson::object());
+    if (schema.is_null()) schema = SchemaJson::object();
+    if (!schema.contains("type")) schema["type"] = "object";
+    if (schema["type"] != "object")
+      return Refusal{{"\"type\": expected \"object\", got " + schema["type"].dump().substr(0, 60), "", true},
+                     false};
+    Budget budget(steps);
+    std::optional<Refusal> refusal;
+    try {
+      AutomatonBuilder builder(budget);
+      (void)schema_rule(schema.dump(), builder);
+      schemas_[tool] = std::move(schema);
+    } catch (const ConstraintError& error) {
+      refusal = Refusal{error, budget.steps_left() == 0};
+    }
+    steps_left_ -= steps - budget.steps_left();
+    return refusal;
+  }
+
+  void refuse(std::size_t tool, const ConstraintError& error) {
+    const SchemaJson& function = tools_[tool].at("function");
+    if (is_strict(function) || error.malformed)
+      throw ConstraintError(error.what(), "[" + std::to_string(tool) + "].function.parameters");
+    tell_(function, error.what());
+  }
+
+  const SchemaJson& tools_;
+  const TellLoose& tell_;
+  List schemas_;
+  std::size_t steps_left_ = Budget::kSteps;
+};
 
 struct CalledTool {
   std::string name;  // as it stands between quotes
@@ -293,7 +344,7 @@ class CallsBuilder {
 
 std::shared_ptr<const Constraint> compile_calls(const CallsText& text, const ToolChoice& choice,
                                                 const SchemaJson& tools,
-                                                const std::vector<std::optional<SchemaJson>>& schemas) {
+                                                const ParametersSchemas::List& schemas) {
   using Calls = Constraint::State::Calls;
   Budget budget;
   AutomatonBuilder builder(budget);
@@ -314,17 +365,17 @@ std::shared_ptr<const Constraint> Constraint::tool_calls(const ToolChoice& choic
   const CallsText* const text = calls_text(choice.form);
   if (text == nullptr) throw ConstraintError("calls of this form cannot be required", "");
   const SchemaJson tools = parse_ordered_json(choice.tools, "tools", {.bytes = 1 << 24, .depth = 130});
-  std::vector<std::optional<SchemaJson>> schemas(tools.size());
+  std::vector<std::size_t> wanted;
   bool strict = false;
-  const auto tell = [loose](const SchemaJson& function, std::string_view why) {
-    if (loose != nullptr) loose->push_back(function.at("name").get<std::string>() + ": " + std::string(why));
-  };
   for (std::size_t i = 0; i < tools.size(); ++i) {
     if (!is_wanted(choice, tools[i])) continue;
-    const SchemaJson& function = tools[i].at("function");
-    schemas[i] = parameters_schema(function, "[" + std::to_string(i) + "].function.parameters", tell);
-    strict = strict || is_strict(function);
+    wanted.push_back(i);
+    strict = strict || is_strict(tools[i].at("function"));
   }
+  const TellLoose tell = [loose](const SchemaJson& function, std::string_view why) {
+    if (loose != nullptr) loose->push_back(function.at("name").get<std::string>() + ": " + std::string(why));
+  };
+  ParametersSchemas::List schemas = ParametersSchemas(tools, tell).read(wanted);
   try {
     return compile_calls(*text, choice, tools, schemas);
   } catch (const ConstraintError& error) {  // each of them is good, but all together cost too much

@@ -122,6 +122,49 @@ std::string tool_of(const std::string& name, const std::string& parameters, bool
          R"(,"parameters":)" + parameters + "}}";
 }
 
+// All tools have one budget, which those that cost too much do not take from the others, wherever they stand.
+TEST(ToolCalls, ThatCostTooMuchAreLooseAlone) {
+  const std::string dear = R"({"properties":{"a":{"type":"string","pattern":"(a|b)*a(a|b){30}"}}})";
+  const std::string cheap =
+      R"({"properties":{"on":{"type":"boolean"}},"required":["on"],"additionalProperties":false})";
+  std::string tools = tool_of("d", dear);
+  for (int i = 0; i < 20; ++i) tools += "," + tool_of("d" + std::to_string(i), dear);
+  std::vector<std::string> told;
+  const auto calls =
+      Constraint::tool_calls({CallForm::Mistral, "[" + tools + "," + tool_of("f", cheap) + "]", ""}, &told);
+  EXPECT_EQ(told.size(), 21U);
+  for (const std::string& line : told)
+    EXPECT_TRUE(line.starts_with("d") && line.find("too many steps") != std::string::npos) << line;
+  EXPECT_TRUE(calls->accepts(R"([TOOL_CALLS][{"name": "d7", "arguments": {"any": 1}}])"));
+  EXPECT_TRUE(calls->accepts(R"([TOOL_CALLS][{"name": "f", "arguments": {"on": true}}])"));
+  EXPECT_FALSE(calls->begins(R"([TOOL_CALLS][{"name": "f", "arguments": {"any)"));
+  EXPECT_THROW((void)Constraint::tool_calls(
+                   {CallForm::Mistral, "[" + tools + "," + tool_of("s", dear, true) + "]", ""}),
+               ConstraintError);
+}
+
+// Each of them has a schema whose alternatives are compared two by two: compiled alone, or compared less, all would do.
+TEST(ToolCalls, HaveOneBudget) {
+  std::string alternatives;
+  for (int i = 0; i < 12; ++i) {
+    alternatives +=
+        std::string(i > 0 ? "," : "") +
+        R"({"type":"object","required":["k"],"additionalProperties":false,"properties":{"k":{"const":)" +
+        std::to_string(i) + "}";
+    for (int n = 0; n < 12; ++n) alternatives += ",\"" + std::to_string(n) + R"(":{"type":"string"})";
+    alternatives += "}}";
+  }
+  const std::string costs_some = R"({"oneOf":[)" + alternatives + "]}";
+  std::vector<std::string> told;
+  (void)Constraint::tool_calls({CallForm::Mistral, "[" + tool_of("t", costs_some) + "]", ""}, &told);
+  EXPECT_EQ(told.size(), 0U);
+  std::string tools = tool_of("t", costs_some);
+  for (int i = 0; i < 99; ++i) tools += "," + tool_of("t" + std::to_string(i), costs_some);
+  (void)Constraint::tool_calls({CallForm::Mistral, "[" + tools + "]", ""}, &told);
+  EXPECT_GT(told.size(), 0U);
+  EXPECT_LT(told.size(), 100U);
+}
+
 TEST(ToolCalls, ParametersThatNestTooDeeply) {
   std::string schema = R"({"type":"object","$ref":"#/$defs/0","$defs":{)";
   for (int i = 0; i < 5000; ++i)
