@@ -10,7 +10,10 @@ const Candidate& draw(const std::vector<Candidate>& candidates, double random) {
     random -= c.p;
     if (random < 0) return c;
   }
-  return candidates.back();  // rounding left a trace
+  // Rounding left a trace: the last that may come.
+  const auto last =
+      std::find_if(candidates.rbegin(), candidates.rend(), [](const Candidate& c) { return c.p > 0; });
+  return last == candidates.rend() ? candidates.back() : *last;
 }
 
 Mirostat::Mirostat(const SamplerOptions& options, std::size_t n_vocab)

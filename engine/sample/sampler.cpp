@@ -83,13 +83,25 @@ TokenId likeliest(std::span<const float> logits, std::span<const std::pair<Token
 
 Sampler::Sampler(const SamplerOptions& options, std::size_t n_vocab, const Tokenizer* tokenizer)
     : options_(checked(options, n_vocab)),
+      n_vocab_(n_vocab),
       seed_(options.seed ? *options.seed : random_seed()),
       bias_(options.logit_bias),
       penalties_(options, n_vocab),
       dry_(options, n_vocab, tokenizer),
       mirostat_(options, n_vocab) {
   std::ranges::stable_sort(bias_, {}, &std::pair<TokenId, float>::first);
+  for (const auto& [id, bias] : bias_)
+    if (bias == -std::numeric_limits<float>::infinity() && (never_.empty() || never_.back() != id))
+      never_.push_back(id);
   candidates_.reserve(n_vocab);
+}
+
+bool Sampler::can_draw(TokenMask allowed) const {
+  if (never_.empty()) return true;
+  if (allowed.empty()) return never_.size() < n_vocab_;
+  std::ptrdiff_t left = -std::ranges::count_if(never_, [&](TokenId id) { return allows(allowed, id); });
+  for (const std::uint64_t word : allowed) left += std::popcount(word);
+  return left > 0;
 }
 
 TokenId Sampler::next(std::span<const float> logits, std::span<const TokenId> history, TokenMask allowed) {

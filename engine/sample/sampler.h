@@ -17,6 +17,11 @@ namespace cria {
 /// token may.
 using TokenMask = std::span<const std::uint64_t>;
 
+inline bool allows(TokenMask mask, TokenId token) {
+  const auto id = static_cast<std::size_t>(token);
+  return mask.empty() || (id / 64 < mask.size() && (mask[id / 64] >> id % 64 & 1) != 0);
+}
+
 /// Order: bias, then the steps in theirs (none at temperature 0 but penalties and DRY), then draw. The random
 /// numbers of a token depend on the seed and on how many tokens were drawn before it, on nothing else: whoever
 /// draws position by position gets the same text, however the logits were computed. No allocation after the
@@ -25,7 +30,10 @@ class Sampler {
  public:
   /// tokenizer: for DRY's sequence breakers, else it may be null. Throws Error for options out of range.
   Sampler(const SamplerOptions& options, std::size_t n_vocab, const Tokenizer* tokenizer = nullptr);
-  /// The next token, given the logits (n_vocab) and the tokens before it. allowed: at least one token.
+  /// Whether one of the allowed tokens (at least one) may be drawn: not all of them have a bias of -infinity.
+  [[nodiscard]] bool can_draw(TokenMask allowed = {}) const;
+  /// The next token, given the logits (n_vocab) and the tokens before it. allowed: at least one token; any of them where
+  /// none can be drawn.
   TokenId next(std::span<const float> logits, std::span<const TokenId> history, TokenMask allowed = {});
   /// The seed in use, also when it was chosen at random.
   [[nodiscard]] std::uint64_t seed() const noexcept { return seed_; }
@@ -39,9 +47,11 @@ class Sampler {
   void scale();
 
   SamplerOptions options_;
+  std::size_t n_vocab_;
   std::uint64_t seed_;
   std::uint64_t drawn_ = 0;
   std::vector<std::pair<TokenId, float>> bias_;  // sorted by token
+  std::vector<TokenId> never_;                   // whose bias is -infinity
   Penalties penalties_;
   Dry dry_;
   Mirostat mirostat_;

@@ -112,6 +112,7 @@ void Answer::take(std::span<const float> logits) {
     return end(StopReason::Length);
   const TokenMask allowed = constraint_.mask();
   if (constraint_.stuck()) return end(StopReason::Length);  // the vocabulary has no such text
+  if (!sampler_.can_draw(allowed)) return end_without_token(allowed);
   const TokenId token = sampler_.next(logits, text_, allowed);
   if (std::ranges::count(model_.vocabulary().end_of_generation, token) != 0) {
     result_.end_token = true;
@@ -157,6 +158,13 @@ void Answer::append(TokenId token) {
     shift();
   }
   text_.push_back(token);
+}
+
+// All that may come shall never come: the answer ends as it would where it may, else it is cut.
+void Answer::end_without_token(TokenMask allowed) {
+  const bool whole = std::ranges::any_of(model_.vocabulary().end_of_generation,
+                                         [&](TokenId id) { return allows(allowed, id); });
+  end(whole ? StopReason::EndOfGeneration : StopReason::Length);
 }
 
 void Answer::end(StopReason reason) {

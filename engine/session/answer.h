@@ -60,6 +60,7 @@ class Answer {
   void push(TokenId token, std::span<const float> logits);
   void append(TokenId token);
   void shift();
+  void end_without_token(TokenMask allowed);
 
   const GenerateOptions options_;
   const TextSink sink_;

@@ -48,5 +48,26 @@ TEST(AnyObject, WhatASessionWritesParses) {
   EXPECT_GT(whole, 0U);
 }
 
+// Where nothing is left that may come, the answer is cut: what shall never come does not.
+TEST(AnyObject, WhatShallNeverComeDoesNot) {
+  const Tokenizer& tokenizer = test::demo_model().tokenizer();
+  for (const float temperature : {0.F, 1.F}) {
+    GenerateOptions options;
+    options.max_tokens = 20;
+    options.constraint = Constraint::any_object();
+    options.sampler.temperature = temperature;
+    options.sampler.seed = 1;
+    for (std::size_t id = 0; id < test::demo_model().vocabulary_size(); ++id)
+      if (tokenizer.piece(static_cast<TokenId>(id)).find('{') != std::string::npos)
+        options.sampler.logit_bias.emplace_back(static_cast<TokenId>(id),
+                                                -std::numeric_limits<float>::infinity());
+    Session session(test::demo_model(), {.n_ctx = 256});
+    const GenerateResult result = session.chat({{"user", "Describe a cat as JSON."}}, options);
+    EXPECT_EQ(result.text.find('{'), std::string::npos) << result.text;
+    EXPECT_EQ(result.reason, StopReason::Length);
+    EXPECT_LT(result.tokens.size(), 20U);
+  }
+}
+
 }  // namespace
 }  // namespace cria

@@ -254,6 +254,27 @@ TEST(Sampler, OnlyAllowedTokensAreDrawn) {
   EXPECT_EQ(Sampler(options, logits.size()).next(logits, {}, allowed), best);
 }
 
+TEST(Sampler, TokensThatShallNeverComeAreNotDrawn) {
+  constexpr float kNever = -std::numeric_limits<float>::infinity();
+  const std::vector<float> logits = some_logits(130, 4);
+  const std::vector<std::uint64_t> allowed = {1ULL << 3, 0, 1ULL << 1}, short_mask = {1ULL << 3};
+  SamplerOptions options = plain();
+  options.logit_bias = {{129, kNever}, {5, kNever}, {129, 1.F}, {129, kNever}};
+  Sampler one(options, logits.size());
+  EXPECT_TRUE(one.can_draw());
+  EXPECT_TRUE(one.can_draw(allowed));
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(one.next(logits, {}, allowed), 3);
+  options.logit_bias.emplace_back(3, kNever);
+  const Sampler none(options, logits.size());
+  EXPECT_TRUE(none.can_draw());
+  EXPECT_FALSE(none.can_draw(allowed));
+  EXPECT_FALSE(none.can_draw(short_mask));
+  for (TokenId id = 0; id < 130; ++id) options.logit_bias.emplace_back(id, kNever);
+  EXPECT_FALSE(Sampler(options, logits.size()).can_draw());
+  EXPECT_EQ(draw({{4, 1, 0.5}, {5, 1, 0.25}, {6, kNever, 0}}, 0.875).id, 5)
+      << "as if rounding had lost a quarter";
+}
+
 // The random number belongs to the token's index: what the logits were before does not matter.
 TEST(Sampler, RandomNumbersBelongToPositions) {
   const std::vector<float> a = some_logits(50, 1), b = some_logits(50, 2), narrow = {5};
