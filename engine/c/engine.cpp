@@ -142,7 +142,8 @@ cria_status cria_engine_free(cria_engine engine) {
 
 cria_status cria_engine_get_options(cria_engine engine, cria_engine_options* options) {
   return call([&] {
-    const cria::EngineOptions& of = object<EngineObject>(engine.id)->engine.options();
+    const auto object_of = object<EngineObject>(engine.id);
+    const cria::EngineOptions& of = object_of->engine.options();
     cria_engine_options out{};
     out.n_ctx = of.n_ctx;
     out.n_batch = of.n_batch;

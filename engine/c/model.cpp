@@ -67,7 +67,8 @@ cria_status cria_model_free(cria_model model) {
 
 cria_status cria_model_get_info(cria_model model, cria_model_info* info) {
   return call([&] {
-    const cria::Model& of = *object<ModelObject>(model.id)->model;
+    const auto object_of = object<ModelObject>(model.id);
+    const cria::Model& of = *object_of->model;
     cria_model_info out{};
     out.path = of.path().c_str();
     out.name = of.name().c_str();

@@ -99,8 +99,9 @@ using namespace cria::c_api;
 cria_status cria_sampler_create(cria_model model, cria_sampler* sampler) {
   return call([&] {
     required(sampler, "sampler").id = 0;
-    const cria::Model& of = *object<ModelObject>(model.id)->model;
-    sampler->id = handle(std::make_shared<SamplerObject>(of.vocabulary_size(), default_sampler(of)));
+    const auto of = object<ModelObject>(model.id);
+    sampler->id =
+        handle(std::make_shared<SamplerObject>(of->model->vocabulary_size(), default_sampler(*of->model)));
   });
 }
 

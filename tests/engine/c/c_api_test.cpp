@@ -1,6 +1,7 @@
 // The C interface beside the C++ one: the same tokens, texts and bits; and what it refuses.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 
 #include "engine/c/cria.h"
@@ -396,6 +397,43 @@ TEST_F(CApi, HandlesMayBeFreedInAnyOrder) {
   EXPECT_EQ(result.stop_reason, CRIA_STOP_INTERRUPTED);
   EXPECT_EQ(cria_answer_free(answer), CRIA_OK);
   EXPECT_EQ(cria_answer_free(answer), CRIA_ERROR_HANDLE);
+}
+
+// A handle that one thread frees while others use it: each call is one before or after that, and reads nothing that is gone.
+TEST_F(CApi, HandlesMayBeFreedWhileTheyAreUsed) {
+  std::atomic<std::uint64_t> model = 0, own = 0;
+  std::atomic<bool> over = false;
+  const auto use = [&] {
+    const auto expect_done = [](cria_status status) {
+      EXPECT_TRUE(status == CRIA_OK || status == CRIA_ERROR_HANDLE) << cria_last_error();
+    };
+    while (!over) {
+      cria_model_info info = CRIA_STRUCT(cria_model_info);
+      expect_done(cria_model_get_info({model}, &info));
+      cria_engine_options options = CRIA_STRUCT(cria_engine_options);
+      expect_done(cria_engine_get_options({own}, &options));
+      Owned<cria_sampler> of_model(cria_sampler_free);
+      expect_done(cria_sampler_create({model}, &of_model.handle));
+    }
+  };
+  std::thread threads[] = {std::thread(use), std::thread(use)};
+  cria_engine_options options = CRIA_STRUCT(cria_engine_options);
+  options.n_ctx = 64;
+  options.n_batch = 1;
+  options.threads = 1;
+  for (int i = 0; i < 60; ++i) {
+    cria_model next{};
+    EXPECT_EQ(cria_model_load(CRIA_DATA "/cria-demo-Q8_0.gguf", nullptr, &next), CRIA_OK);
+    model = next.id;
+    cria_engine on_it{};
+    EXPECT_EQ(cria_engine_create(next, &options, &on_it), CRIA_OK) << cria_last_error();
+    own = on_it.id;
+    std::this_thread::yield();
+    EXPECT_EQ(cria_engine_free(on_it), CRIA_OK);
+    EXPECT_EQ(cria_model_free(next), CRIA_OK);
+  }
+  over = true;
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST_F(CApi, RefusesWrongArguments) {
