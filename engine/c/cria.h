@@ -11,8 +11,8 @@
  *   is called back, and no signal is touched.
  * - Handles are numbers that are looked up: one that has been freed, or is of another kind, is CRIA_ERROR_HANDLE and nothing happens.
  *   0 is never a handle. What an engine, sequence or answer stands on is kept as long as it needs it: handles may be freed in any order.
- * - All functions may be called by any thread at any time. Calls that compute on one engine take turns; answers of one engine are written
- *   together, so that threads that wait for answers of one engine share its passes over the weights.
+ * - All functions may be called by any thread at any time. Calls that compute on one engine take turns, pass by pass, in the order in which they
+ *   ask; answers of one engine are written together, so that threads that wait for answers of one engine share its passes over the weights.
  * - Pointers given are read during the call and not kept. Pointers received belong to the handle that they came from; each says how long
  *   they live, and only one thread at a time may use a handle from which it holds some.
  * - Structs begin with their size, which the caller sets (CRIA_STRUCT does); members that follow the size are 0 for the default. A

@@ -48,13 +48,41 @@ EngineObject::EngineObject(std::shared_ptr<ModelObject> of, const EngineOptions&
                            std::shared_ptr<const Model> draft)
     : model(std::move(of)), engine(*model->model, options), scheduler_(engine, {.draft = std::move(draft)}) {}
 
-EngineObject::Turn::Turn(EngineObject& engine) : Turn(engine, [] { return false; }) {}
+void EngineObject::append(Place& place) {
+  Place** at = &first_place_;
+  while (*at != nullptr) at = &(*at)->next;
+  *at = &place;
+  place.next = nullptr;
+}
 
-EngineObject::Turn::Turn(EngineObject& engine, const std::function<bool()>& enough) : engine_(engine) {
-  std::unique_lock lock(engine.mutex_);
-  engine.changed_.wait(lock, [&] { return !engine.busy_ || enough(); });
-  mine_ = !engine.busy_;
-  if (mine_) engine.busy_ = true;
+void EngineObject::remove(const Place& place) {
+  Place** at = &first_place_;
+  while (*at != &place) at = &(*at)->next;
+  *at = place.next;
+}
+
+// Without an order, who computes in a loop would be there again before those who sleep are awake.
+bool EngineObject::wait_for_turn(Place& place, const std::function<bool()>& enough) {
+  std::unique_lock lock(mutex_);
+  if (place.threads++ == 0) append(place);
+  const auto next = [&] { return !busy_ && first_place_ == &place; };
+  changed_.wait(lock, [&] { return next() || enough(); });
+  const bool mine = next();
+  busy_ = busy_ || mine;
+  if (--place.threads == 0 || mine) remove(place);
+  if (place.threads != 0 && mine) append(place);  // for another turn, behind all who wait for one
+  return mine;
+}
+
+EngineObject::Turn::Turn(EngineObject& engine) : engine_(engine) {
+  Place own;
+  mine_ = engine.wait_for_turn(own, [] { return false; });
+}
+
+EngineObject::Turn::Turn(EngineObject& engine, const std::function<bool()>& enough, bool for_answers)
+    : engine_(engine) {
+  Place own;
+  mine_ = engine.wait_for_turn(for_answers ? engine.answers_place_ : own, enough);
 }
 
 EngineObject::Turn::~Turn() {
@@ -123,7 +151,7 @@ bool EngineObject::forward(Batch& batch, std::uint64_t cancels) {
 
 void EngineObject::step_until(const std::function<bool()>& enough) {
   while (!enough()) {
-    const Turn turn(*this, enough);
+    const Turn turn(*this, enough, true);
     if (!turn || enough()) continue;
     if (!step() && !enough()) throw std::logic_error("an answer that nobody writes");
   }

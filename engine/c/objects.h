@@ -91,12 +91,13 @@ class EngineObject {
   EngineObject(std::shared_ptr<ModelObject> of, const EngineOptions& options,
                std::shared_ptr<const Model> draft);
 
-  /// The right to compute on the engine; one thread has it at a time, and must not ask for it again.
+  /// The right to compute on the engine; one thread has it at a time, and must not ask for it again. Who asked first has it first.
   class Turn {
    public:
     explicit Turn(EngineObject& engine);
-    /// Waits for that, or until enough() is true; then there may be no turn.
-    Turn(EngineObject& engine, const std::function<bool()>& enough);
+    /// Waits for that, or until enough() is true; then there may be no turn. for_answers: all threads that want a step for their
+    /// answers have one place in the order together, since it is for all of them.
+    Turn(EngineObject& engine, const std::function<bool()>& enough, bool for_answers);
     ~Turn();
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
@@ -104,7 +105,7 @@ class EngineObject {
 
    private:
     EngineObject& engine_;
-    bool mine_ = true;
+    bool mine_;
   };
 
   /// Waits for no turn.
@@ -134,6 +135,14 @@ class EngineObject {
   Engine engine;  ///< within a turn
 
  private:
+  /// In the order of those who wait for a turn. A list without memory of its own: turns are taken in destructors, too.
+  struct Place {
+    std::size_t threads = 0;
+    Place* next = nullptr;
+  };
+  void append(Place& place);
+  void remove(const Place& place);
+  bool wait_for_turn(Place& place, const std::function<bool()>& enough);
   void take_new();
   void step_until(const std::function<bool()>& enough);
 
@@ -141,6 +150,8 @@ class EngineObject {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool busy_ = false;
+  Place* first_place_ = nullptr;
+  Place answers_place_;  // of all threads that want a step
   std::atomic<bool> stop_ = false;
   std::atomic<std::uint64_t> cancels_ = 0;
   std::vector<std::pair<AnswerRequest, std::shared_ptr<Writing>>> begun_;  // since the last step

@@ -1,0 +1,73 @@
+// The order in which threads have their turns on an engine.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "engine/c/objects.h"
+#include "tests/engine/demo.h"
+
+namespace cria::test {
+namespace {
+
+using c_api::EngineObject;
+using Turn = EngineObject::Turn;
+
+class Turns : public testing::Test {
+ protected:
+  Turns() {
+    EngineOptions options;
+    options.n_ctx = 64;
+    options.threads = 1;
+    engine.emplace(std::make_shared<c_api::ModelObject>(demo_model().shared_from_this()), options, nullptr);
+  }
+  ~Turns() override {
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  /// A thread that asks for a turn, which it notes; it stands in the queue when this returns.
+  void ask(char name, bool for_answers) {
+    std::atomic<bool> waits = false;
+    threads.emplace_back([this, name, for_answers, &waits] {
+      bool told = false;
+      const auto tell = [&] {
+        if (!std::exchange(told, true)) waits = true;
+        return false;
+      };
+      const Turn turn(*engine, tell, for_answers);
+      order += name;
+    });
+    while (!waits) std::this_thread::yield();
+  }
+
+  std::optional<EngineObject> engine;
+  std::string order;  // of turns; written within them
+  std::vector<std::thread> threads;
+};
+
+TEST_F(Turns, ComeInTheOrderInWhichTheyAreAskedFor) {
+  std::optional<Turn> first(*engine);
+  for (const char name : {'a', 'b', 'c'}) ask(name, false);
+  first.reset();
+  const Turn again(*engine);
+  EXPECT_EQ(order, "abc") << "who had one is behind all who wait";
+}
+
+// Those who step for answers are served by any of them, and do not come twice before another.
+TEST_F(Turns, AnswersHaveOnePlace) {
+  const auto never = [] { return false; };
+  std::optional<Turn> first(std::in_place, *engine, never, true);
+  ask('s', true);
+  ask('a', false);
+  ask('s', true);
+  ask('b', false);
+  first.reset();
+  {
+    const Turn step(*engine, never, true);
+    order += 's';
+  }
+  const Turn last(*engine);
+  EXPECT_EQ(order.substr(0, 3), "sab") << order;
+}
+
+}  // namespace
+}  // namespace cria::test
