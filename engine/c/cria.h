@@ -325,7 +325,7 @@ CRIA_API cria_status cria_answer_result(cria_answer answer, cria_result* result)
 /* ---- Numbers ---- */
 
 /** The logits that follow each of tokens [first, n_tokens), whatever else the engine holds: [n_tokens - first][n_vocab] of `logits`.
- * Uses a sequence of the engine while it runs. */
+ * Uses a sequence of the engine while it runs; where answers have them all, it steps until one of them ends. */
 CRIA_API cria_status cria_logits(cria_engine engine, const cria_token* tokens, size_t n_tokens, size_t first,
                                  float* logits, size_t capacity, size_t* count);
 

@@ -173,11 +173,11 @@ cria_status cria_engine_step(cria_engine engine, int32_t* busy) {
 cria_status cria_logits(cria_engine engine, const cria_token* tokens, size_t n_tokens, size_t first,
                         float* logits, size_t capacity, size_t* count) {
   return call([&] {
-    auto of = object<EngineObject>(engine.id);
+    const auto of = object<EngineObject>(engine.id);
     check_wanted(first, n_tokens);
     const auto all = array(tokens, n_tokens, "tokens");
     check_rows(*of, n_tokens - first, logits, capacity, count);
-    Evaluation slice{std::make_shared<SequenceObject>(of, 0), all, first};
+    Evaluation slice{SequenceObject::for_call(of, n_tokens), all, first};
     evaluate({&slice, 1}, logits);
   });
 }

@@ -192,6 +192,23 @@ SequenceObject::SequenceObject(std::shared_ptr<EngineObject> of, std::uint64_t s
   sequence.emplace(engine->engine, scope);
 }
 
+std::shared_ptr<SequenceObject> SequenceObject::for_call(const std::shared_ptr<EngineObject>& of,
+                                                         std::size_t tokens) {
+  const std::size_t pages = std::max<std::size_t>(1, Engine::pages_of(tokens));
+  const std::uint64_t cancels = of->cancels();
+  for (;;) {
+    const EngineObject::Turn turn(*of);
+    of->check_cancels(cancels);
+    if (of->engine.state().must_wait(pages)) {
+      of->step();
+      continue;
+    }
+    Sequence sequence(of->engine);
+    sequence.state().promised = pages;
+    return std::make_shared<SequenceObject>(of, std::move(sequence));
+  }
+}
+
 SequenceObject::~SequenceObject() {
   const EngineObject::Turn turn(*engine);
   sequence.reset();

@@ -162,6 +162,10 @@ struct SequenceObject {
   static constexpr HandleKind kKind = HandleKind::Sequence;
   static constexpr const char* kName = "sequence";
   SequenceObject(std::shared_ptr<EngineObject> of, std::uint64_t scope);
+  /// One that a call has while it runs, for so many tokens. Where answers and other calls have all sequences or pages, it waits for
+  /// them, and steps for the answers. Throws Failure where the engine's work is cancelled.
+  static std::shared_ptr<SequenceObject> for_call(const std::shared_ptr<EngineObject>& of,
+                                                  std::size_t tokens);
   SequenceObject(std::shared_ptr<EngineObject> of, Sequence&& s)
       : engine(std::move(of)), sequence(std::move(s)) {}
   ~SequenceObject();

@@ -22,7 +22,7 @@ class SharedScorer {
   Scorer& operator*() { return *scorer_; }
   void run() {
     const ScorerHooks hooks{[this](Batch& batch) { return engine_.forward(batch, cancels_); },
-                            [this] { engine_.check_cancels(cancels_); }};
+                            [this] { engine_.check_cancels(cancels_); }, [this] { engine_.step(); }};
     while (pass(hooks)) engine_.check_cancels(cancels_);
   }
 

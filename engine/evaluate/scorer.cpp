@@ -11,20 +11,16 @@ namespace cria {
 // A text that begins as one that is being read waits until that has been read.
 bool Scorer::may_begin(const Scoring& text) const {
   constexpr std::size_t kWorthWaiting = 16;  // tokens
-  if (live_.empty()) return true;
-  if (engine_.state().sequences.size() == engine_.options().sequences) return false;
-  std::size_t pages = Engine::pages_of(text.tokens.size());
-  for (const Scoring* const other : live_) {
-    pages += Engine::pages_of(other->tokens.size());
-    if (!shared_) continue;
+  if (engine_.state().must_wait(Engine::pages_of(text.tokens.size()))) return false;
+  return !shared_ || std::ranges::none_of(live_, [&text](const Scoring* other) {
     const std::size_t common = common_prefix(other->tokens, text.context());
-    if (common >= kWorthWaiting && common > other->done()) return false;
-  }
-  return pages <= engine_.pages();
+    return common >= kWorthWaiting && common > other->done();
+  });
 }
 
 void Scorer::begin(Scoring& text) {
   text.sequence.emplace(engine_, scope_, shared_);
+  text.sequence->state().promised = Engine::pages_of(text.tokens.size());
   if (shared_) text.sequence->reuse(text.context());
   live_.push_back(&text);
 }
@@ -38,10 +34,11 @@ void Scorer::add_to(Batch& batch, Scoring& text) {
   for (std::size_t i = wanted; i < done + n; ++i) rows_.push_back({&text, i + 1, true});
 }
 
-void Scorer::fill(Batch& batch) {
+void Scorer::fill(Batch& batch, bool may_wait) {
   rows_.clear();
   for (Scoring* const text : live_) add_to(batch, *text);
-  while (next_ < texts_.size() && batch.room() > 0 && may_begin(texts_[next_])) {
+  while (next_ < texts_.size() && batch.room() > 0 &&
+         (may_begin(texts_[next_]) || (live_.empty() && !may_wait))) {
     begin(texts_[next_++]);
     add_to(batch, *live_.back());
   }
@@ -50,8 +47,9 @@ void Scorer::fill(Batch& batch) {
 bool Scorer::pass(const ScorerHooks& hooks) {
   if (live_.empty() && next_ == texts_.size()) return false;
   Batch batch(engine_);
-  fill(batch);
+  fill(batch, hooks.wait != nullptr);
   const std::size_t n = batch.size();
+  if (n == 0) return hooks.wait(), true;
   if (!hooks.forward(batch)) return true;
   evaluated_ += n;
   take_rows(batch, hooks);

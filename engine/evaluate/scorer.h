@@ -27,6 +27,8 @@ struct ScorerHooks {
   std::function<bool(Batch& batch)> forward = [](Batch& batch) { return batch.forward(), true; };
   /// Called before logits are computed; what it throws ends the pass.
   std::function<void()> before_logits = [] {};
+  /// Called in place of a pass while others, who end by themselves, have all sequences or pages; empty: that is an Error.
+  std::function<void()> wait = {};
 };
 
 /// Texts on sequences of an engine, several in each pass. The bits of a score do not depend on what else is scored.
@@ -66,7 +68,7 @@ class Scorer {
     bool finite;
   };
 
-  void fill(Batch& batch);
+  void fill(Batch& batch, bool may_wait);
   void add_to(Batch& batch, Scoring& text);
   [[nodiscard]] bool may_begin(const Scoring& text) const;
   void begin(Scoring& text);

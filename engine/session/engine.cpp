@@ -83,6 +83,16 @@ PageId Engine::State::take_page(std::size_t group) {
                            counted(pool.pages(group) * kKeyTile, "position") + " in all sequences");
 }
 
+bool Engine::State::must_wait(std::size_t pages) const {
+  bool some_end = false;
+  for (const Sequence::State* const s : sequences) {
+    some_end = some_end || s->promised != 0;
+    pages += s->promised != 0 ? s->promised : Engine::pages_of(s->tokens.size());
+  }
+  return some_end &&
+         (sequences.size() == plan.options.sequences || pages > Engine::pages_of(plan.options.positions));
+}
+
 Engine::Engine(const Model& model, const EngineOptions& options) : state_(State::open(model, options)) {}
 Engine::~Engine() = default;
 
@@ -94,7 +104,7 @@ std::size_t Engine::memory_bytes() const noexcept {
 const Graph& Engine::graph() const noexcept { return state_->plan.graph; }
 std::size_t Engine::logit_rows() const noexcept { return state_->plan.shape.logit_rows; }
 
-std::size_t Engine::pages() const noexcept { return (options().positions + kKeyTile - 1) / kKeyTile; }
+std::size_t Engine::pages() const noexcept { return pages_of(options().positions); }
 
 void Engine::parallel(std::size_t n, const std::function<void(std::size_t)>& f) {
   state_->executor.parallel(n, [&f](std::size_t i, unsigned) { f(i); });

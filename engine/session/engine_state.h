@@ -50,6 +50,9 @@ struct Engine::State {
   PageId take_page(std::size_t group);
   /// Whether a page would be free, where kept prefixes make room.
   [[nodiscard]] bool make_free(std::size_t group);
+  /// Whether one more sequence, which may need so many pages, has to wait for others that end by themselves. Where there are none,
+  /// to wait would be of no use.
+  [[nodiscard]] bool must_wait(std::size_t pages) const;
 };
 
 struct Sequence::State {
@@ -59,6 +62,7 @@ struct Sequence::State {
   std::vector<TokenId> tokens;           // positions in use; capacity n_ctx from the start
   PageTables tables;                     // pages of at least these positions
   std::vector<PrefixIndex::Ref> prefix;  // of full pages, where prefixes are kept
+  std::size_t promised = 0;  // pages: of one that ends by itself (an answer's, a scored text's); else 0
 
   State(Engine::State& e, std::uint64_t s, bool shares);
   State(const State& other);

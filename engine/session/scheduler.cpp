@@ -43,18 +43,17 @@ struct Running {
   std::optional<Sequence> draft_sequence;     // of the draft model
   std::vector<TokenId> draft;                 // for this step
   std::size_t agree = 0;                      // what speaks for it
-  const std::size_t pages;                    // that it may need
   bool failed = false, was_decoding = false;  // before this step
 
-  Running(Engine& engine, Queued&& queued, std::size_t most_pages)
+  Running(Engine& engine, Queued&& queued, std::size_t pages)
       : id(queued.id),
         request(std::move(queued.request)),
         since(queued.since),
         answer(engine.model(), {context(engine, request), false}, request.prompt, request.options,
                request.sink),
         sequence(engine, request.scope, request.cache_prompt),
-        answering(sequence, answer, request.embedding == Pooling::Mean),
-        pages(most_pages) {
+        answering(sequence, answer, request.embedding == Pooling::Mean) {
+    sequence.state().promised = pages;
     draft.reserve(kMostDraft);
     if (request.embedding) pooled.emplace(*request.embedding, engine.model().config().n_embd);
   }
@@ -74,8 +73,7 @@ struct Scheduler::State {
   std::optional<DraftModel> draft_model;
   std::vector<DraftModel::Guess> guesses;
   DraftControl drafts;
-  std::size_t pages = 0;  // promised to these
-  std::size_t turn = 0;   // whose prompt is read first
+  std::size_t turn = 0;  // whose prompt is read first
   Id last_id = 0;
 
   State(Engine& e, const SchedulerOptions& o) : engine(e), options(o), batch(e) {
@@ -108,12 +106,10 @@ bool Scheduler::State::begin(Queued& next) {
                     most = static_cast<std::size_t>(wanted.options.max_tokens);
   const std::size_t needed = Engine::pages_of(
       wanted.options.max_tokens < 0 ? n_ctx : std::min(n_ctx, wanted.prompt.size() + std::min(most, n_ctx)));
-  const bool no_sequence = engine.state().sequences.size() == engine.options().sequences;
-  if (!running.empty() && (no_sequence || pages + needed > engine.pages())) return false;
+  if (engine.state().must_wait(needed)) return false;
   const auto on_end = wanted.on_end;
   try {
     running.push_back(std::make_unique<Running>(engine, std::move(next), needed));
-    pages += needed;
     Running& r = *running.back();
     if (r.request.on_begin) r.request.on_begin(seconds_since(r.since));
   } catch (const Error& error) {
@@ -329,7 +325,6 @@ void Scheduler::State::end_answers() {
       r->answer.end(StopReason::Length);
     if (!r->answer.ended()) return false;
     if (!r->failed) end(*r, std::nullopt);
-    pages -= r->pages;
     return true;
   });
 }

@@ -378,6 +378,54 @@ TEST_F(CApi, ThreadsShareAnEngine) {
   EXPECT_EQ(got, expected);
 }
 
+// An answer has the engine's only sequence; what is asked for meanwhile waits for its end, and steps for it.
+TEST_F(CApi, CallsWaitForTheSequenceOfAnAnswer) {
+  cria_engine_options options = CRIA_STRUCT(cria_engine_options);
+  options.n_ctx = 256;
+  options.n_batch = 32;
+  options.kv_type = "f32";
+  Owned<cria_engine> own(cria_engine_free);
+  ASSERT_EQ(cria_engine_create(c_demo(), &options, &own.handle), CRIA_OK);
+  ASSERT_EQ(cria_sampler_set(sampler.handle, "temperature", 0), CRIA_OK);
+  SamplerOptions greedy_options;
+  greedy_options.temperature = 0;
+  const std::string expected = cpp_answer(greedy_options).text;
+  const std::vector<TokenId>& tokens = demo_tokens();
+  const std::size_t n_vocab = demo_model().vocabulary_size();
+  const auto logits = [&] {
+    std::vector<float> row(n_vocab);
+    std::size_t count = 0;
+    EXPECT_EQ(cria_logits(own.handle, tokens.data(), 64, 63, row.data(), n_vocab, &count), CRIA_OK)
+        << cria_last_error();
+    return row;
+  };
+  const auto score = [&] {
+    const cria_scored text{tokens.data(), 64, 63};
+    cria_score one{};
+    std::size_t count = 0;
+    EXPECT_EQ(cria_score_tokens(own.handle, &text, 1, 0, &one, 1, &count), CRIA_OK) << cria_last_error();
+    return one.logprob;
+  };
+  const std::vector<float> logits_alone = logits();
+  const double score_alone = score();
+  for (int i = 0; i < 4; ++i) {
+    cria_answer answer{};
+    const cria_request request = chat();
+    ASSERT_EQ(cria_answer_begin(own.handle, &request, &answer), CRIA_OK);
+    cria_piece piece = CRIA_STRUCT(cria_piece);
+    ASSERT_EQ(cria_answer_next(answer, &piece), CRIA_OK);
+    std::string text(piece.text, piece.text_size);
+    if (i % 2 == 0)
+      EXPECT_TRUE(same_bytes(logits(), logits_alone));
+    else
+      EXPECT_EQ(score(), score_alone);
+    EXPECT_EQ(cria_answer_poll(answer, &piece), CRIA_OK) << "it has been written meanwhile";
+    EXPECT_EQ(text.append(piece.text, piece.text_size), expected);
+    EXPECT_EQ(cria_answer_poll(answer, &piece), CRIA_END);
+    EXPECT_EQ(cria_answer_free(answer), CRIA_OK);
+  }
+}
+
 TEST_F(CApi, HandlesMayBeFreedInAnyOrder) {
   Owned<cria_model> model(cria_model_free);
   ASSERT_EQ(cria_model_load(CRIA_DATA "/cria-demo-Q8_0.gguf", nullptr, &model.handle), CRIA_OK);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/evaluate/scorer.h"
 #include "tests/engine/demo.h"
 #include "tests/engine/tiny_model.h"
 
@@ -303,6 +304,52 @@ TEST(Scheduler, FailuresAreOnesOwn) {
   EXPECT_FALSE(scheduler.step());
   EXPECT_NE(outside.error, "");
   EXPECT_EQ(scheduler.active(), 0U);
+}
+
+// What other sequences of the engine hold is not promised to answers.
+TEST(Scheduler, AnswersBeginWhereThereIsRoomForThemToEnd) {
+  EngineOptions options = engine_options(3, 1);
+  options.positions = 256;
+  options.keep_prefixes = false;
+  Engine engine(demo_model(), options);
+  Sequence held(engine);
+  Batch batch(engine);
+  batch.add(held, many_tokens(64), 64);
+  batch.forward();
+  Scheduler scheduler(engine);
+  std::vector<Ended> ended(2);
+  Wanted wanted{many_tokens(20), greedy(90)};  // two pages
+  wanted.options.ignore_eos = true;
+  for (Ended& e : ended) scheduler.add(request_of(wanted, e));
+  scheduler.step();
+  EXPECT_EQ(scheduler.active(), 1U);
+  while (scheduler.step()) continue;
+  for (const Ended& e : ended) expect_as_alone(demo_model(), 256, wanted, e);
+}
+
+// The engine's only sequence is that of a text that is being scored, then that of an answer: each waits for the other.
+TEST(Scheduler, WaitsForScorersAndTheyForIt) {
+  Engine engine(demo_model(), engine_options(1, 1));
+  Scheduler scheduler(engine);
+  Ended ended;
+  const Wanted wanted{many_tokens(20), greedy(5)};
+  const std::vector<TokenId> text = many_tokens(200);  // four passes
+  std::vector<TokenScore> scores(199), alone(199);
+  Scorer scorer(engine), again(engine);
+  scorer.add(text, 1, alone.data());
+  EXPECT_TRUE(scorer.pass());
+  scheduler.add(request_of(wanted, ended));
+  EXPECT_TRUE(scheduler.step());
+  EXPECT_EQ(scheduler.waiting(), 1U);
+  while (scorer.pass()) continue;
+  EXPECT_TRUE(scheduler.step());
+  EXPECT_EQ(scheduler.active(), 1U);
+  again.add(text, 1, scores.data());
+  ScorerHooks hooks;
+  hooks.wait = [&scheduler] { scheduler.step(); };
+  while (again.pass(hooks)) continue;
+  expect_as_alone(demo_model(), 256, wanted, ended);
+  for (std::size_t i = 0; i < scores.size(); ++i) EXPECT_EQ(scores[i].log_p, alone[i].log_p);
 }
 
 // Nobody waits for ever: a long prompt and many short ones come one after the other.
