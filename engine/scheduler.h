@@ -70,6 +70,8 @@ class Scheduler {
   Id add(AnswerRequest request);
   /// Ends an answer between steps, as interrupted, with what has been written. Nothing happens if it has ended.
   void cancel(Id id);
+  /// What each step begins with: answers that have been cancelled are told their end, and let go of their sequences. Between steps.
+  void drop_ended();
   /// One pass over the weights. False: there was nothing to do. A pass that `stop` ends changes nothing.
   bool step(const std::atomic<bool>* stop = nullptr);
   /// Answers that are being read or written, and that wait.

@@ -87,9 +87,25 @@ EngineObject::Turn::Turn(EngineObject& engine, const std::function<bool()>& enou
 
 EngineObject::Turn::~Turn() {
   if (!mine_) return;
-  const std::scoped_lock lock(engine_.mutex_);
-  engine_.busy_ = false;
-  engine_.changed_.notify_all();
+  std::unique_lock lock(engine_.mutex_);
+  engine_.end_turn(lock);
+}
+
+// Answers that were cancelled in the meantime end here: there may be nobody who steps any more.
+void EngineObject::end_turn(std::unique_lock<std::mutex>& lock) {
+  while (std::exchange(cancelled_, false)) {
+    lock.unlock();
+    try {
+      take_new();
+      cancel_interrupted();
+      scheduler_.drop_ended();
+      forget_ended();
+    } catch (...) {  // whoever steps next meets it again
+    }
+    lock.lock();
+  }
+  busy_ = false;
+  changed_.notify_all();
 }
 
 void EngineObject::begin(AnswerRequest request, const std::shared_ptr<Writing>& writing) {
@@ -116,15 +132,23 @@ void EngineObject::take_new() {
   begun_.clear();
 }
 
-bool EngineObject::step() {
-  take_new();
+void EngineObject::cancel_interrupted() {
   for (const auto& writing : live_)
     if (writing->interrupt) scheduler_.cancel(writing->id);  // also one that waits
+}
+
+void EngineObject::forget_ended() {
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(live_, [](const auto& writing) { return writing->ended(); });
+}
+
+bool EngineObject::step() {
+  take_new();
+  cancel_interrupted();
   const bool worked = scheduler_.step(&stop_);
   // A request to stop that comes between these is not lost: who asks for it has set the answer's own flag before.
   stop_ = false;
-  const std::scoped_lock lock(mutex_);
-  std::erase_if(live_, [](const auto& writing) { return writing->ended(); });
+  forget_ended();
   return worked;
 }
 
@@ -158,32 +182,28 @@ void EngineObject::step_until(const std::function<bool()>& enough) {
 }
 
 void EngineObject::cancel(Writing& writing, bool breaking_off) {
+  if (writing.ended()) return;
   writing.interrupt = true;
-  if (breaking_off && !writing.ended()) stop_ = true;
-  // Where nobody computes and nobody else waits, its place is free at once, without a pass.
   std::unique_lock lock(mutex_);
-  const auto over = [](const auto& w) { return w->interrupt || w->ended(); };
-  if (busy_ || !std::ranges::all_of(live_, over) ||
-      !std::ranges::all_of(begun_, [&](const auto& b) { return over(b.second); }))
-    return;
-  if (live_.empty() && begun_.empty()) return;
-  busy_ = true;
-  lock.unlock();
-  try {
-    step();
-  } catch (...) {  // whoever computes next meets it again
-  }
-  lock.lock();
-  busy_ = false;
-  changed_.notify_all();
+  cancelled(lock, breaking_off);
 }
 
 void EngineObject::cancel_all() {
-  const std::scoped_lock lock(mutex_);
+  std::unique_lock lock(mutex_);
   ++cancels_;
   for (const auto& writing : live_) writing->interrupt = true;
   for (const auto& [request, writing] : begun_) writing->interrupt = true;
-  stop_ = true;
+  cancelled(lock, true);
+}
+
+void EngineObject::cancelled(std::unique_lock<std::mutex>& lock, bool breaking_off) {
+  cancelled_ = true;
+  if (busy_) {
+    if (breaking_off) stop_ = true;
+    return;  // who computes ends them with the turn
+  }
+  busy_ = true;
+  end_turn(lock);
 }
 
 SequenceObject::SequenceObject(std::shared_ptr<EngineObject> of, std::uint64_t scope)

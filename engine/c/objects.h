@@ -124,9 +124,9 @@ class EngineObject {
   void finish(const Writing& writing) {
     step_until([&] { return writing.ended(); });
   }
-  /// Ends an answer; breaking off: the pass that is being computed, too.
+  /// Ends an answer, at once or with the turn that somebody has; breaking off: the pass that is being computed, too.
   void cancel(Writing& writing, bool breaking_off);
-  /// All answers, and what asks for cancels().
+  /// All answers likewise, and what asks for cancels().
   void cancel_all();
   /// Grows with each cancel_all().
   [[nodiscard]] std::uint64_t cancels() const { return cancels_; }
@@ -143,13 +143,18 @@ class EngineObject {
   void append(Place& place);
   void remove(const Place& place);
   bool wait_for_turn(Place& place, const std::function<bool()>& enough);
+  void end_turn(std::unique_lock<std::mutex>& lock);
+  void cancelled(std::unique_lock<std::mutex>& lock, bool breaking_off);
   void take_new();
+  void cancel_interrupted();
+  void forget_ended();
   void step_until(const std::function<bool()>& enough);
 
   Scheduler scheduler_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool busy_ = false;
+  bool cancelled_ = false;  // some answers, of which the scheduler has not been told
   Place* first_place_ = nullptr;
   Place answers_place_;  // of all threads that want a step
   std::atomic<bool> stop_ = false;

@@ -82,6 +82,7 @@ struct Scheduler::State {
 
   void begin_answers();
   bool begin(Queued& next);
+  void drop_ended();
   bool plan_step();
   void find_readers();
   void guess();
@@ -246,14 +247,18 @@ void Scheduler::State::count_drafts(double seconds) {
   drafts.passed(batch.size() - drafted, writers, drafted, kept, seconds);
 }
 
-bool Scheduler::State::plan_step() {
-  batch.clear();
-  in_batch.clear();
+void Scheduler::State::drop_ended() {
   for (const auto& r : running) {
     const std::atomic<bool>* const flag = r->request.options.interrupt;
     if (flag != nullptr && *flag) r->answer.end(StopReason::Interrupted);
   }
   end_answers();
+}
+
+bool Scheduler::State::plan_step() {
+  batch.clear();
+  in_batch.clear();
+  drop_ended();
   begin_answers();
   if (running.empty()) return false;
   ++turn;
@@ -358,6 +363,8 @@ void Scheduler::cancel(Id id) {
   state_->queue.erase(queued);
   if (on_end) on_end(std::move(result), std::nullopt);
 }
+
+void Scheduler::drop_ended() { state_->drop_ended(); }
 
 bool Scheduler::step(const std::atomic<bool>* stop) {
   const auto start = Clock::now();

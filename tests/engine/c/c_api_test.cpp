@@ -335,6 +335,36 @@ TEST_F(CApi, CancelledAnswersEndInterrupted) {
   EXPECT_EQ(cria_answer_free(after), CRIA_OK);
 }
 
+// What is cancelled ends at once where nobody computes: without a step, whatever else is being written.
+TEST_F(CApi, CancelledAnswersNeedNoStep) {
+  cria_request request = chat();
+  request.max_tokens = 0;
+  request.ignore_eos = 1;
+  std::vector<cria_answer> answers;
+  for (int i = 0; i < 3; ++i) answers.push_back(begin(request));
+  ASSERT_EQ(cria_engine_step(engine.handle, nullptr), CRIA_OK);
+  std::vector<cria_sequence> sequences(3);
+  EXPECT_EQ(cria_sequence_create(engine.handle, 0, &sequences[0]), CRIA_ERROR_DATA);
+  EXPECT_EQ(cria_answer_free(answers[0]), CRIA_OK);
+  EXPECT_EQ(cria_sequence_create(engine.handle, 0, &sequences[0]), CRIA_OK) << cria_last_error();
+  EXPECT_EQ(cria_answer_cancel(answers[1]), CRIA_OK);
+  EXPECT_EQ(cria_sequence_create(engine.handle, 0, &sequences[1]), CRIA_OK) << cria_last_error();
+  EXPECT_EQ(cria_engine_cancel(engine.handle), CRIA_OK);
+  EXPECT_EQ(cria_sequence_create(engine.handle, 0, &sequences[2]), CRIA_OK) << cria_last_error();
+  for (const cria_sequence sequence : sequences) EXPECT_EQ(cria_sequence_free(sequence), CRIA_OK);
+  answers[0] = begin(request);
+  ASSERT_EQ(cria_engine_step(engine.handle, nullptr), CRIA_OK);
+  answers.push_back(begin(request));  // has not been taken yet
+  EXPECT_EQ(cria_engine_free(std::exchange(engine.handle, {})), CRIA_OK);
+  for (const cria_answer answer : answers) {
+    cria_piece piece = CRIA_STRUCT(cria_piece);
+    cria_status status = CRIA_OK;
+    while (status == CRIA_OK) status = cria_answer_poll(answer, &piece);
+    EXPECT_EQ(status, CRIA_END);
+    EXPECT_EQ(cria_answer_free(answer), CRIA_OK);
+  }
+}
+
 TEST_F(CApi, PollingAndStepsGiveTheSameText) {
   ASSERT_EQ(cria_sampler_set(sampler.handle, "temperature", 0), CRIA_OK);
   const cria_answer polled = begin(chat()), pulled = begin(chat());

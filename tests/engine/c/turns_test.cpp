@@ -69,5 +69,29 @@ TEST_F(Turns, AnswersHaveOnePlace) {
   EXPECT_EQ(order.substr(0, 3), "sab") << order;
 }
 
+// While somebody computes, what others cancel ends with that turn.
+TEST_F(Turns, EndWithWhatWasCancelledMeanwhile) {
+  const auto writing = std::make_shared<c_api::Writing>(), other = std::make_shared<c_api::Writing>();
+  for (const auto& to : {writing, other}) {
+    AnswerRequest request;
+    request.prompt = demo_tokens();
+    request.options = greedy(1);
+    engine->begin(std::move(request), to);
+  }
+  {
+    const Turn turn(*engine);
+    engine->cancel(*writing, true);
+    EXPECT_FALSE(writing->ended());
+  }
+  EXPECT_TRUE(writing->ended());
+  EXPECT_FALSE(other->ended());
+  {
+    const Turn turn(*engine);
+    engine->cancel_all();
+  }
+  EXPECT_TRUE(other->ended());
+  EXPECT_EQ(other->result().reason, StopReason::Interrupted);
+}
+
 }  // namespace
 }  // namespace cria::test
