@@ -38,6 +38,7 @@ std::size_t Answering::add_to(Batch& batch, std::size_t most, std::span<const To
   first_row_ = batch.add(sequence_, added_, added_.size() - rows_);
   if (!begun_) {
     answer_.found(known_);
+    agreed_ = known_;
     shifts_ = answer_.shifts();
   }
   begun_ = true;

@@ -206,6 +206,29 @@ TEST(Scheduler, NothingIsFoundOfAPromptThatIsNotCached) {
   }
 }
 
+// A pass that is broken off changes nothing: what was found of the prompt is not read again.
+TEST(Scheduler, AStoppedPassKeepsThePrefix) {
+  Engine engine(demo_model(), engine_options(1, 1));
+  Scheduler scheduler(engine);
+  const Wanted wanted{many_tokens(150), greedy(4)};
+  Ended first, second;
+  scheduler.add(request_of(wanted, first));
+  while (scheduler.step()) continue;
+  AnswerRequest again = request_of(wanted, second);
+  std::size_t read = 0;
+  again.options.progress = [&read](std::size_t done, std::size_t total) {
+    read = done;
+    EXPECT_LE(done, total);
+  };
+  scheduler.add(again);
+  const std::atomic<bool> stop = true;
+  EXPECT_TRUE(scheduler.step(&stop));
+  while (scheduler.step()) continue;
+  EXPECT_EQ(second.cached, 149U);
+  EXPECT_EQ(read, 1U);
+  expect_as_alone(demo_model(), 256, wanted, second);
+}
+
 TEST(Scheduler, ChoicesReadTheirPromptOnce) {
   Engine engine(demo_model(), engine_options(2, 1));
   Scheduler scheduler(engine);
