@@ -9,7 +9,7 @@ namespace cria {
 
 std::uint64_t SessionBase::fingerprint() const {
   Hash hash;
-  hash.add_number(cria::fingerprint(session_.model()));
+  hash.add_number(cria::fingerprint(session_.model(), session_.graph(), session_.options().rope_ctx));
   hash.add_number(static_cast<std::uint64_t>(session_.options().kv_type));
   return hash.value();
 }

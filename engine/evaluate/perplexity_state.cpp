@@ -13,7 +13,7 @@ namespace cria {
 namespace {
 
 constexpr char kStateMagic[8] = {'C', 'R', 'I', 'A', 'P', 'P', 'L', 'X'};
-constexpr std::uint32_t kStateVersion = 1;
+constexpr std::uint32_t kStateVersion = 2;
 
 struct StateHeader {
   char magic[8];
@@ -29,7 +29,7 @@ static_assert(sizeof(StateHeader) == 32 + 8 * sizeof(MeanVariance) && sizeof(Mea
 
 std::uint64_t Perplexity::identity() const {
   Hash hash;
-  hash.add_number(fingerprint(session_.model()));
+  hash.add_number(fingerprint(session_.model(), session_.graph(), session_.options().rope_ctx));
   hash.add_number(static_cast<std::uint64_t>(session_.options().kv_type));
   hash.add_number((std::uint64_t{options_.stride} << 32) | options_.window);
   hash.add(text_.data(), text_.size_bytes());

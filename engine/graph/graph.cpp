@@ -212,12 +212,13 @@ class Details {
   std::string text_;
 };
 
-std::string outputs(const Graph& graph, const Node& node) {
+std::string outputs(const Graph& graph, const Node& node, bool forms) {
   std::string text;
   const bool heads = node.op == Op::Heads;
   for (const ValueId id : {heads ? kNoValue : node.out, node.heads.q, node.heads.k, node.heads.v})
     if (id != kNoValue) text += (text.empty() ? "" : ", ") + graph.values[id].name;
   if (heads && node.cache != kNoIndex) text += ", kv cache " + std::to_string(node.cache);
+  if (!forms) return text;
   if (node.acts.has(ActType::BF16)) text += "+bf16";
   if (node.acts.has(ActType::Q8x16)) text += "+q8x16";
   if (node.acts.has(ActType::Q8x32)) text += "+q8x32";
@@ -227,9 +228,9 @@ std::string outputs(const Graph& graph, const Node& node) {
 
 }  // namespace
 
-std::string Graph::to_string(const Node& node) const {
+std::string Graph::to_string(const Node& node, bool forms) const {
   std::string text =
-      node.name + ": " + std::string(cria::name(node.op)) + " " + outputs(*this, node) + " <- ";
+      node.name + ": " + std::string(cria::name(node.op)) + " " + outputs(*this, node, forms) + " <- ";
   text += node.in == kNoValue ? node.op == Op::Embed   ? "tokens"
                                 : node.op == Op::Heads ? "q, k, v"
                                                        : ""
@@ -238,9 +239,9 @@ std::string Graph::to_string(const Node& node) const {
   return text + Details(*this, node).text();
 }
 
-std::string Graph::to_string() const {
+std::string Graph::to_string(bool forms) const {
   std::string text;
-  for (const Node& node : nodes) text += to_string(node) + "\n";
+  for (const Node& node : nodes) text += to_string(node, forms) + "\n";
   return text;
 }
 

@@ -207,9 +207,10 @@ struct Graph {
   /// From this node on (after the last that fills a cache) only tokens whose logits are wanted are computed.
   std::size_t first_sparse = 0;
 
-  [[nodiscard]] std::string to_string() const;  ///< one line per node
-  [[nodiscard]] std::string to_string(
-      const Node& node) const;  ///< name, operation, operands and all that it does
+  /// One line per node: name, operation, operands and all that it does. forms: also those in which the kernels in use want values,
+  /// which change no bit.
+  [[nodiscard]] std::string to_string(bool forms = true) const;
+  [[nodiscard]] std::string to_string(const Node& node, bool forms = true) const;  ///< its line
 };
 
 }  // namespace cria

@@ -14,10 +14,7 @@ namespace cria {
 namespace {
 
 constexpr char kMagic[8] = {'C', 'R', 'I', 'A', 'S', 'E', 'S', 'S'};
-/// Of a file whose cache is of this type: the layout of Q8_0 has changed since.
-constexpr std::uint32_t version_of(std::uint32_t kv_type) {
-  return kv_type == static_cast<std::uint32_t>(KvType::Q8_0) ? 3 : 2;
-}
+constexpr std::uint32_t kVersion = 4;
 constexpr std::uint64_t kNoteBytes = 64 << 20;
 
 struct Header {
@@ -27,24 +24,12 @@ struct Header {
 };
 static_assert(sizeof(Header) == 40);
 
-// Of weights and of what else keys and values depend on.
-std::uint64_t session_fingerprint(const Model& model) {
-  const LlamaConfig& config = model.config();
-  Hash hash;
-  hash.add_number(fingerprint(model));
-  hash.add(config.arch.data(), config.arch.size());
-  for (const float number : {config.rope_base, config.rope_factor, config.norm_eps}) hash.add_number(number);
-  hash.add_number(config.n_rot);
-  hash.add_number(static_cast<std::uint32_t>(config.rope_scaling));
-  return hash.value();
-}
-
 Header header_of(const Session::State& state, std::uint64_t note_bytes) {
   const auto kv_type = static_cast<std::uint32_t>(state.options.kv_type);
   Header header{{},
-                version_of(kv_type),
+                kVersion,
                 kv_type,
-                session_fingerprint(state.model()),
+                fingerprint(state.model(), state.engine.graph(), state.options.rope_ctx),
                 state.sequence.tokens().size(),
                 note_bytes};
   std::memcpy(header.magic, kMagic, sizeof kMagic);
@@ -63,9 +48,12 @@ void check_header(const Header& header, const Session::State& state, const Binar
   const Header own = header_of(state, 0);
   in.expect(std::memcmp(header.magic, own.magic, sizeof own.magic) == 0, "not a session file of cria",
             "at byte 0");
-  in.expect_equal("version", version_of(header.kv_type), header.version, "at byte 8");
+  // Older ones do not say which RoPE factors their keys were made with, or hold Q8_0 in another order.
+  in.expect_equal("saved by another version of cria: version", kVersion, header.version, "at byte 8");
   in.expect_equal("saved with another KV type", own.kv_type, header.kv_type, "at byte 12");
-  in.expect(header.model == own.model, "saved with another model than " + state.model().file().path(),
+  in.expect(header.model == own.model,
+            "saved with another model than " + state.model().file().path() +
+                ", or with other RoPE factors or metadata",
             "at byte 16");
   in.expect(header.n_tokens <= state.options.n_ctx,
             "does not fit into the context: expected at most " + counted(state.options.n_ctx, "token") +

@@ -22,6 +22,20 @@ std::uint64_t fingerprint(const Model& model) {
   return hash.value();
 }
 
+// The graph's text has all but how YaRN's ramp lies, and which of two tables a context takes.
+std::uint64_t fingerprint(const Model& model, const Graph& graph, std::size_t rope_ctx) {
+  Hash hash;
+  hash.add_number(fingerprint(model));
+  const std::string text = graph.to_string(false);
+  hash.add(text.data(), text.size());
+  for (const RopeTable& rope : graph.ropes) {
+    const RopeSpec& spec = rope.spec();
+    for (const double beta : {spec.beta_fast, spec.beta_slow}) hash.add_number(beta);
+    hash.add_number(std::uint32_t{!spec.long_divisors.empty() && rope_ctx > spec.orig_ctx});
+  }
+  return hash.value();
+}
+
 std::uint64_t fingerprint(const Vocabulary& vocabulary) {
   Hash hash;
   for (const std::string_view token : vocabulary.tokens) {

@@ -358,6 +358,28 @@ TEST(PerplexityState, GoesOnToTheSameBits) {
   }
 }
 
+// With other RoPE factors a model, or its base, is another.
+TEST(PerplexityState, BelongsToWhatIsComputed) {
+  const Directory directory;
+  TinyModel tiny = bigram_file(favourites(0.6));
+  const auto plain = tiny.load();
+  tiny.keys.emplace_back("llama.rope.freq_base", 20000.0F);
+  const auto turned = tiny.load();
+  const std::vector<TokenId> text(40, 5);
+  const std::string path = directory.file("state");
+  const auto error = [&](const Model& model, const Model& base_model, bool saves) {
+    Session session(model, context_of(8)), base_session(base_model, context_of(8));
+    SessionBase base(base_session);
+    Perplexity perplexity(session, text, {.window = 8});
+    perplexity.compare_with(base);
+    return error_of([&] { saves ? perplexity.save(path) : perplexity.load(path); });
+  };
+  EXPECT_EQ(error(*plain, *plain, true), "");
+  EXPECT_EQ(error(*plain, *plain, false), "");
+  EXPECT_NE(error(*turned, *plain, false).find("another measurement"), std::string::npos);
+  EXPECT_NE(error(*plain, *turned, false).find("another measurement"), std::string::npos);
+}
+
 TEST(LogProbs, SixteenBitsAreEnough) {
   const std::size_t n = 1000;
   std::vector<float> logits(n), decoded(n);
