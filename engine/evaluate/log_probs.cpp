@@ -26,10 +26,12 @@ static_assert(sizeof(Header) == 56);
 
 std::size_t scored(const TextWindow& window) { return window.end - window.first_scored; }
 
-// Rows of all windows; the windows of a stride score every token once but the first.
+// Rows of all windows; the windows of a stride score every token once but the first, and where they do not overlap but the first of
+// each.
 std::uint64_t row_count(const TextWindows& windows, const PerplexityOptions& options) {
   if (options.stride == 0) return windows.size() * scored(windows[0]);
-  return windows[windows.size() - 1].end - 1;
+  const std::uint64_t not_scored = options.stride == options.window ? windows.size() : 1;
+  return windows[windows.size() - 1].end - not_scored;
 }
 
 }  // namespace

@@ -434,7 +434,10 @@ class LogProbsFile : public ::testing::Test {
 TEST_F(LogProbsFile, GivesTheDivergenceOfTheModelItself) {
   for (const PerplexityOptions& options : {PerplexityOptions{.window = 8},
                                            {.window = 8, .stride = 3},
-                                           {.window = 8, .stride = 3, .max_windows = 4}}) {
+                                           {.window = 8, .stride = 3, .max_windows = 4},
+                                           {.window = 8, .stride = 8},
+                                           {.window = 8, .stride = 8, .max_windows = 2},
+                                           {.window = 2, .stride = 2}}) {  // the last scores nothing
     std::filesystem::remove(path_);
     write(options);
     const PerplexityResult got = compare(options);
