@@ -105,9 +105,18 @@ class Chat {
     return {text.bytes(), transcript_.encode(model_.tokenizer(), text)};
   }
 
-  [[noreturn]] void overflow(std::size_t tokens) {
+  // Tokens of the last message without the others; 0: the template has no such conversation.
+  std::size_t tokens_alone() {
     while (const std::size_t count = oldest_exchange(messages_)) drop_oldest(messages_, count);
-    const std::size_t alone = template_.encode(model_.tokenizer(), messages_, render_options(how_)).size();
+    try {
+      return template_.encode(model_.tokenizer(), messages_, render_options(how_)).size();
+    } catch (const Error&) {
+      return 0;
+    }
+  }
+
+  [[noreturn]] void overflow(std::size_t tokens) {
+    const std::size_t alone = tokens_alone();
     throw ContextOverflow("no room for this message: " +
                               (alone >= n_ctx_ ? "it alone has " + counted(alone, "token")
                                                : "with the conversation it has " + counted(tokens, "token")) +

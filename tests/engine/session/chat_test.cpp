@@ -253,6 +253,25 @@ TEST(Chat, AMessageThatAloneIsTooLongIsToldSo) {
   }
 }
 
+// Without what came before it, the last message is a conversation that the template refuses.
+TEST(Chat, AnOverflowIsOneWhateverTheTemplateSaysOfTheRest) {
+  Session session(demo_model(), {.n_ctx = 64});
+  ChatOptions how;
+  how.chat_template = std::make_shared<const ChatTemplate>(ChatTemplate::parse(
+      "{% if messages[0].role != 'user' %}{{ raise_exception('a user speaks first') }}{% endif %}"
+      "{% for message in messages %}{{ message.content }}{% endfor %}",
+      "test", TemplateTokens::of(demo_model().vocabulary())));
+  std::vector<ChatMessage> talk = {{"user", "hi"}, {"assistant", "so"}};
+  for (int i = 0; i < 100; ++i) talk.back().content += " word";
+  try {
+    session.chat(talk, greedy(), {}, how);
+    FAIL() << "there is no room";
+  } catch (const ContextOverflow& overflow) {
+    EXPECT_FALSE(overflow.last_alone) << "nothing is known of it";
+    EXPECT_NE(std::string(overflow.what()).find("with the conversation it has"), std::string::npos);
+  }
+}
+
 TEST(Chat, ProgressCountsThePromptUp) {
   Session session(demo_model(), {.n_batch = 16});
   GenerateOptions options = greedy(1);
