@@ -208,7 +208,8 @@ typedef struct {
   int32_t forget;      /**< 1: what was read is not kept for others that begin with the same */
   uint64_t positions;  /**< of all sequences together; 0: n_ctx of each */
   const char* kv_type; /**< of keys and values: "f16", "f32", "q8_0"; NULL: "f16" */
-  cria_model draft;    /**< a smaller model with the same vocabulary that guesses ahead; {0}: none */
+  cria_model
+      draft; /**< a smaller model with the same vocabulary (but for up to 128 tokens of padding) that guesses ahead; {0}: none */
 } cria_engine_options;
 
 /** Takes the memory. options: NULL for the defaults. The caller owns *engine: cria_engine_free(). */

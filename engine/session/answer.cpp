@@ -19,6 +19,11 @@ SamplerOptions sampler_options(const GenerateOptions& options, const Vocabulary&
   return sampler;
 }
 
+std::span<const TokenId> known_part(std::span<const TokenId> text, std::size_t n_vocab) {
+  const auto known = [n_vocab](TokenId id) { return id >= 0 && static_cast<std::size_t>(id) < n_vocab; };
+  return text.first(static_cast<std::size_t>(std::ranges::find_if_not(text, known) - text.begin()));
+}
+
 }  // namespace
 
 std::string_view name(StopReason reason) noexcept {
@@ -43,6 +48,7 @@ Answer::Answer(const Model& model, const Limits& limits, std::span<const TokenId
       sink_(sink),
       model_(model),
       limits_(limits),
+      expected_(known_part(options_.expected, model.vocabulary_size())),
       sampler_(sampler_options(options, model.vocabulary()), model.config().n_vocab, &model.tokenizer()),
       output_(model.tokenizer(), options_, sink_),
       constraint_(model, options_),

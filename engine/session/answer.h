@@ -50,6 +50,8 @@ class Answer {
   /// How often the context was shifted: only then does text change that was there.
   [[nodiscard]] std::size_t shifts() const { return result_.shifts; }
   [[nodiscard]] const GenerateOptions& options() const { return options_; }
+  /// That of the options, up to the first token that the vocabulary has not.
+  [[nodiscard]] std::span<const TokenId> expected() const { return expected_; }
   /// After the end. Once.
   GenerateResult result();
 
@@ -66,6 +68,7 @@ class Answer {
   const TextSink sink_;
   const Model& model_;
   const Limits limits_;
+  const std::span<const TokenId> expected_;
   Sampler sampler_;
   AnswerOutput output_;
   AnswerConstraint constraint_;

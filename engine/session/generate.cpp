@@ -64,7 +64,7 @@ class Passes {
     }
     answer_.guess_forced(left - 1, draft_);
     const std::size_t agree =
-        draft_.empty() ? look_up_draft(answer_.text(), options.expected, left - 1, draft_) : kForcedAgrees;
+        draft_.empty() ? look_up_draft(answer_.text(), answer_.expected(), left - 1, draft_) : kForcedAgrees;
     if (measured) draft_.resize(std::min(draft_.size(), state_.drafts.length(agree)));
     return agree;
   }

@@ -215,8 +215,8 @@ void Scheduler::State::guess() {
 
 void Scheduler::State::look_up(Running& r, std::size_t most, DraftControl::Pass& pass) {
   r.answer.guess_forced(most, r.draft);
-  r.agree = r.draft.empty() ? look_up_draft(r.answer.text(), r.request.options.expected, most, r.draft)
-                            : kForcedAgrees;
+  r.agree =
+      r.draft.empty() ? look_up_draft(r.answer.text(), r.answer.expected(), most, r.draft) : kForcedAgrees;
   if (r.request.options.speculate == Speculate::Auto)
     r.draft.resize(std::min(r.draft.size(), drafts.length(r.agree, pass, &pass.waits)));
   pass.tokens += r.draft.size();

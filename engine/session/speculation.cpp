@@ -7,7 +7,6 @@
 #include "engine/model_parts.h"
 #include "engine/session/answering.h"
 #include "engine/session/common_prefix.h"
-#include "engine/session/fingerprint.h"
 
 namespace cria {
 namespace {
@@ -62,13 +61,27 @@ EngineOptions draft_options(EngineOptions options) {
 
 }  // namespace
 
+namespace {
+
+bool same_tokens(const Vocabulary& a, const Vocabulary& b) {
+  constexpr std::size_t kMostPadding = 128;
+  if (a.tokens.size() > b.tokens.size()) return same_tokens(b, a);
+  return b.tokens.size() - a.tokens.size() <= kMostPadding &&
+         std::equal(a.tokens.begin(), a.tokens.end(), b.tokens.begin());
+}
+
+}  // namespace
+
 EngineMemory draft_memory(const Model& draft, const EngineOptions& options) {
   return engine_memory(draft, draft_options(options));
 }
 
 DraftModel::DraftModel(const Model& draft, const Model& model, const EngineOptions& options)
-    : owner_(draft.shared_from_this()), engine_(draft, draft_options(options)), batch_(engine_) {
-  if (fingerprint(draft.vocabulary()) != fingerprint(model.vocabulary()))
+    : owner_(draft.shared_from_this()),
+      engine_(draft, draft_options(options)),
+      batch_(engine_),
+      n_vocab_(std::min(draft.vocabulary_size(), model.vocabulary_size())) {
+  if (!same_tokens(draft.vocabulary(), model.vocabulary()))
     throw draft.file().error("cannot draft for " + model.path() + ": expected the same vocabulary");
 }
 
@@ -88,7 +101,11 @@ std::size_t DraftModel::add(const Guess& guess, std::size_t most_read) {
   for (std::size_t i = known; i < known + n; ++i)
     added_.push_back(i < n_text ? guess.text[i] : (*guess.draft)[i - n_text]);
   const bool complete = known + n == all;
-  batch_.add(sequence, added_, complete ? n - 1 : n);
+  try {
+    batch_.add(sequence, added_, complete ? n - 1 : n);
+  } catch (const Error&) {  // a token that it has not, no room: a guess is no answer's condition
+    return 0;
+  }
   if (complete) complete_.push_back(&guess);
   return n;
 }
@@ -105,7 +122,8 @@ bool DraftModel::pass(std::span<const Guess> guesses, std::size_t& most_read) {
   if (batch_.size() == 0) return false;
   batch_.forward();
   for_each_row(engine_, batch_, 0, complete_.size(), [this](std::size_t i, std::span<const float> logits) {
-    complete_[i]->draft->push_back(static_cast<TokenId>(std::ranges::max_element(logits) - logits.begin()));
+    const auto shared = logits.first(n_vocab_);
+    complete_[i]->draft->push_back(static_cast<TokenId>(std::ranges::max_element(shared) - shared.begin()));
   });
   return true;
 }

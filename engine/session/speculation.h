@@ -23,7 +23,8 @@ inline constexpr std::size_t kForcedAgrees = 32, kModelAgrees = 4;
 std::size_t look_up_draft(std::span<const TokenId> text, std::span<const TokenId> expected, std::size_t most,
                           std::vector<TokenId>& draft);
 
-/// A smaller model with the same vocabulary that guesses greedily, for several texts at once.
+/// A smaller model with the same vocabulary that guesses greedily, for several texts at once. One of both may have up to 128 tokens more,
+/// which are never guessed: the files of a family are padded to different lengths.
 class DraftModel {
  public:
   /// options: of the engine that it guesses for. Throws Error where the vocabularies differ, or the machine has not
@@ -36,8 +37,9 @@ class DraftModel {
   struct Guess {
     Sequence* sequence;
     std::span<const TokenId> text;
-    std::size_t most;             ///< tokens of the draft
-    std::vector<TokenId>* draft;  ///< fewer where the context ends, or the text has not all been read
+    std::size_t most;  ///< tokens of the draft
+    /// Fewer where the context ends, or the text has not all been read; none of a text that it cannot read.
+    std::vector<TokenId>* draft;
   };
   /// Reads what is new of the texts, at most so many tokens of all, and writes the drafts.
   void guess(std::span<const Guess> guesses, std::size_t most_read);
@@ -49,6 +51,7 @@ class DraftModel {
   const std::shared_ptr<const Model> owner_;
   Engine engine_;
   Batch batch_;
+  const std::size_t n_vocab_;  // logits that both models have
   std::vector<TokenId> added_;
   std::vector<const Guess*> complete_;  // of this pass, in the order of their rows
 };

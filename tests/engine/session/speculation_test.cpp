@@ -6,6 +6,7 @@
 #include "engine/constrain/constraint.h"
 #include "engine/scheduler.h"
 #include "tests/engine/demo.h"
+#include "tests/engine/session/bigram_model.h"
 #include "tests/engine/tiny_model.h"
 
 namespace cria::test {
@@ -343,6 +344,53 @@ TEST(Speculation, ADraftModelHasTheSameVocabulary) {
   options.draft = TinyModel().load();
   EXPECT_NE(error_of([&] { Session(demo_model(), options); }).find("expected the same vocabulary"),
             std::string::npos);
+}
+
+/// A model that says the last of its tokens after any other.
+std::shared_ptr<const Model> padded_model(std::uint32_t n_vocab) {
+  TinyModel tiny =
+      bigram_file([n_vocab](std::size_t, std::size_t next) { return next + 1 == n_vocab ? 20.0 : 0.0; });
+  tiny.n_vocab = n_vocab;
+  return tiny.load();
+}
+
+// The vocabularies of a family are padded to different lengths.
+TEST(Speculation, ADraftModelMayHaveAnotherPadding) {
+  const auto fewer = padded_model(300), more = padded_model(428), too_many = padded_model(429);
+  EXPECT_NE(error_of([&] { DraftModel(*too_many, *fewer, {}); }).find("expected the same vocabulary"),
+            std::string::npos);
+  const std::vector<TokenId> plain = {1, 20, 30}, padding = {1, 427, 30};
+  std::vector<TokenId> guessed, others;
+  DraftModel draft(*more, *fewer, {});
+  Sequence sequence = draft.sequence();
+  const DraftModel::Guess guess{&sequence, plain, 4, &guessed};
+  draft.guess({&guess, 1}, 100);
+  EXPECT_EQ(guessed.size(), 4U);
+  for (const TokenId token : guessed) EXPECT_LT(token, 300);
+  // A text with a token that the smaller model has not is not guessed; another beside it is.
+  DraftModel small(*fewer, *more, {.sequences = 2});
+  Sequence first = small.sequence(), second = small.sequence();
+  const DraftModel::Guess both[] = {{&first, padding, 4, &others}, {&second, plain, 4, &guessed}};
+  small.guess(both, 100);
+  EXPECT_TRUE(others.empty());
+  EXPECT_EQ(guessed, std::vector<TokenId>(4, 299));
+}
+
+// Guesses out of a text that is only expected: no token of it needs to be one.
+TEST(Speculation, ExpectedTokensMayBeNone) {
+  const auto model = TinyModel().load();
+  const std::vector<TokenId> prompt = {1, 20, 30, 40, 20, 30};
+  GenerateOptions options = greedy(20);
+  options.ignore_eos = true;
+  options.speculate = Speculate::Off;
+  const Spoken want = speak_with(*model, nullptr, prompt, options);
+  options.speculate = Speculate::Lookup;
+  for (const TokenId none : {-1, 300, 1 << 30}) {
+    options.expected = {20, 30, want.result.tokens[0], want.result.tokens[1], none, none};
+    const Spoken got = speak_with(*model, nullptr, prompt, options);
+    expect_same(got, want);
+    EXPECT_GE(got.result.kept, 1U);
+  }
 }
 
 }  // namespace
