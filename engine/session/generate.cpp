@@ -1,24 +1,12 @@
 // Session::generate: an answer on a sequence of its own.
 #include <chrono>
-#include <limits>
 
 #include "engine/session/answering.h"
 #include "engine/session/state.h"
+#include "engine/session/stop_on.h"
 
 namespace cria {
 namespace {
-
-// While it lives, the flag stops evaluations.
-class StopOn {
- public:
-  StopOn(Executor& executor, const std::atomic<bool>* flag) : executor_(executor) { executor.stop_on(flag); }
-  ~StopOn() { executor_.stop_on(nullptr); }
-  StopOn(const StopOn&) = delete;
-  StopOn& operator=(const StopOn&) = delete;
-
- private:
-  Executor& executor_;
-};
 
 // The passes of one answer.
 class Passes {
@@ -59,7 +47,8 @@ class Passes {
     if (measured && state_.draft_model) {
       const std::size_t most = std::min(left - 1, state_.drafts.length(kModelAgrees));
       const DraftModel::Guess guess{&*state_.draft_sequence, answer_.text(), most, &draft_};
-      state_.draft_model->guess({&guess, 1}, std::numeric_limits<std::size_t>::max());
+      constexpr std::size_t kMostRead = 128;  // of a long prompt: the answer goes on meanwhile
+      state_.draft_model->guess({&guess, 1}, kMostRead, options.interrupt);
       return kModelAgrees;
     }
     answer_.guess_forced(left - 1, draft_);
@@ -94,7 +83,7 @@ GenerateResult Session::generate(std::span<const TokenId> prompt, const Generate
                                  const TextSink& sink) {
   Answer answer(model(), {state_->options.n_ctx, state_->options.context_shift}, prompt, options, sink);
   Passes passes(*state_, answer);
-  const StopOn stop_on(state_->engine.state().executor, options.interrupt);
+  const StopOn stop_on(state_->engine, options.interrupt);
   try {
     passes.run();
   } catch (const EvaluationStopped&) {

@@ -10,6 +10,7 @@
 #include "engine/session/engine_state.h"
 #include "engine/session/pooling.h"
 #include "engine/session/speculation.h"
+#include "engine/session/stop_on.h"
 
 namespace cria {
 namespace {
@@ -83,9 +84,9 @@ struct Scheduler::State {
   void begin_answers();
   bool begin(Queued& next);
   void drop_ended();
-  bool plan_step();
+  bool plan_step(const std::atomic<bool>* stop);
   void find_readers();
-  void guess();
+  void guess(const std::atomic<bool>* stop);
   void look_up(Running& r, std::size_t most, DraftControl::Pass& pass);
   void ask_model(Running& r, std::size_t most, DraftControl::Pass& pass);
   void add_drawing();
@@ -185,7 +186,7 @@ void Scheduler::State::add_prompts() {
 }
 
 // Drafts for the answers that are being written, of what prompts leave: nobody waits for them.
-void Scheduler::State::guess() {
+void Scheduler::State::guess(const std::atomic<bool>* stop) {
   const std::size_t n = running.size();
   std::size_t of_prompts = 0, writers = 0;
   for (Running* const r : readers)
@@ -210,7 +211,7 @@ void Scheduler::State::guess() {
     draft_model&& way == Speculate::Auto ? ask_model(r, most, pass) : look_up(r, most, pass);
     left -= pass.tokens - before;
   }
-  if (!guesses.empty()) draft_model->guess(guesses, options.prompt_tokens);
+  if (!guesses.empty()) draft_model->guess(guesses, options.prompt_tokens, stop);
 }
 
 void Scheduler::State::look_up(Running& r, std::size_t most, DraftControl::Pass& pass) {
@@ -255,7 +256,7 @@ void Scheduler::State::drop_ended() {
   end_answers();
 }
 
-bool Scheduler::State::plan_step() {
+bool Scheduler::State::plan_step(const std::atomic<bool>* stop) {
   batch.clear();
   in_batch.clear();
   drop_ended();
@@ -263,7 +264,7 @@ bool Scheduler::State::plan_step() {
   if (running.empty()) return false;
   ++turn;
   find_readers();
-  guess();
+  guess(stop);
   add_drawing();
   add_prompts();
   return batch.size() != 0;
@@ -368,18 +369,16 @@ void Scheduler::drop_ended() { state_->drop_ended(); }
 
 bool Scheduler::step(const std::atomic<bool>* stop) {
   const auto start = Clock::now();
-  if (!state_->plan_step()) {
-    state_->end_answers();  // those that could not be added let go of their sequences
-    return !state_->queue.empty() || !state_->running.empty();
-  }
-  state_->engine.state().executor.stop_on(stop);
   try {
+    if (!state_->plan_step(stop)) {
+      state_->end_answers();  // those that could not be added let go of their sequences
+      return !state_->queue.empty() || !state_->running.empty();
+    }
+    const StopOn stop_on(state_->engine, stop);
     state_->batch.forward();
   } catch (const EvaluationStopped&) {
-    state_->engine.state().executor.stop_on(nullptr);
     return true;
   }
-  state_->engine.state().executor.stop_on(nullptr);
   state_->take_rows();
   state_->count_drafts(seconds_since(start));
   state_->end_answers();

@@ -7,6 +7,7 @@
 #include "engine/model_parts.h"
 #include "engine/session/answering.h"
 #include "engine/session/common_prefix.h"
+#include "engine/session/stop_on.h"
 
 namespace cria {
 namespace {
@@ -128,7 +129,8 @@ bool DraftModel::pass(std::span<const Guess> guesses, std::size_t& most_read) {
   return true;
 }
 
-void DraftModel::guess(std::span<const Guess> guesses, std::size_t most_read) {
+void DraftModel::guess(std::span<const Guess> guesses, std::size_t most_read, const std::atomic<bool>* stop) {
+  const StopOn stop_on(engine_, stop);
   for (const Guess& guess : guesses) guess.draft->clear();
   while (pass(guesses, most_read)) continue;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -41,8 +42,9 @@ class DraftModel {
     /// Fewer where the context ends, or the text has not all been read; none of a text that it cannot read.
     std::vector<TokenId>* draft;
   };
-  /// Reads what is new of the texts, at most so many tokens of all, and writes the drafts.
-  void guess(std::span<const Guess> guesses, std::size_t most_read);
+  /// Reads what is new of the texts, at most so many tokens of all, and writes the drafts. Throws EvaluationStopped once `stop` (may be
+  /// null) is set: drafts may be shorter then.
+  void guess(std::span<const Guess> guesses, std::size_t most_read, const std::atomic<bool>* stop = nullptr);
 
  private:
   bool pass(std::span<const Guess> guesses, std::size_t& most_read);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/constrain/constraint.h"
+#include "engine/execute/executor.h"
 #include "engine/scheduler.h"
 #include "tests/engine/demo.h"
 #include "tests/engine/session/bigram_model.h"
@@ -374,6 +375,26 @@ TEST(Speculation, ADraftModelMayHaveAnotherPadding) {
   small.guess(both, 100);
   EXPECT_TRUE(others.empty());
   EXPECT_EQ(guessed, std::vector<TokenId>(4, 299));
+}
+
+// A long text is read piece by piece, and an interrupt is heard meanwhile.
+TEST(Speculation, ADraftModelCanBeStopped) {
+  const auto model = padded_model(300);
+  DraftModel draft(*model, *model, {.n_ctx = 256});
+  Sequence sequence = draft.sequence();
+  const std::vector<TokenId> text(200, 20);
+  std::vector<TokenId> guessed;
+  const DraftModel::Guess guess{&sequence, text, 4, &guessed};
+  std::atomic<bool> stop = true;
+  EXPECT_THROW(draft.guess({&guess, 1}, 128, &stop), EvaluationStopped);
+  EXPECT_EQ(sequence.tokens().size(), 0U);
+  stop = false;
+  draft.guess({&guess, 1}, 128, &stop);
+  EXPECT_EQ(sequence.tokens().size(), 128U);
+  EXPECT_TRUE(guessed.empty());
+  stop = true;
+  draft.guess({&guess, 1}, 128);
+  EXPECT_EQ(guessed, std::vector<TokenId>(4, 299)) << "the flag is forgotten with the call";
 }
 
 // Guesses out of a text that is only expected: no token of it needs to be one.
