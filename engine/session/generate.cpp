@@ -2,6 +2,7 @@
 #include <chrono>
 
 #include "engine/session/answering.h"
+#include "engine/session/common_prefix.h"
 #include "engine/session/state.h"
 #include "engine/session/stop_on.h"
 
@@ -84,10 +85,14 @@ GenerateResult Session::generate(std::span<const TokenId> prompt, const Generate
   Answer answer(model(), {state_->options.n_ctx, state_->options.context_shift}, prompt, options, sink);
   Passes passes(*state_, answer);
   const StopOn stop_on(state_->engine, options.interrupt);
+  const std::vector<TokenId> before(tokens().begin(), tokens().end());
   try {
     passes.run();
   } catch (const EvaluationStopped&) {
     answer.end(StopReason::Interrupted);
+  } catch (...) {  // drafts that were not drawn may be among what was evaluated
+    truncate(common_prefix(tokens(), before));
+    throw;
   }
   passes.finish();
   return answer.result();

@@ -309,6 +309,22 @@ TEST(Chat, AnInterruptStopsThePromptWithinANode) {
   EXPECT_EQ(kept.tokens, fresh.generate(prompt, greedy(4)).tokens);
 }
 
+// What the caller's function throws, say.
+TEST(Chat, AfterAnErrorASessionHoldsNoMoreThanBefore) {
+  Session session(demo_model(), {});
+  const std::vector<TokenId> prompt = many_tokens(30), known = many_tokens(20);
+  session.eval(known);
+  int pieces = 0;
+  const auto fail = [&](std::string_view) -> bool {
+    if (++pieces == 3) throw Error("no more");
+    return true;
+  };
+  EXPECT_EQ(error_of([&] { session.generate(prompt, greedy(), fail); }), "no more");
+  EXPECT_EQ(std::vector(session.tokens().begin(), session.tokens().end()), known);
+  Session fresh(demo_model(), {});
+  EXPECT_EQ(session.generate(prompt, greedy(8)).tokens, fresh.generate(prompt, greedy(8)).tokens);
+}
+
 // Against the softmax of the logits that eval() gives, in double.
 TEST(Chat, LogProbabilitiesAreTheModelsOwn) {
   Session session(demo_model(), {});
