@@ -147,8 +147,8 @@ class VocabularyReader {
     out_.bos = token_id("tokenizer.ggml.bos_token_id", otherwise(1));
     out_.eos = token_id("tokenizer.ggml.eos_token_id", otherwise(2));
     out_.unk = token_id("tokenizer.ggml.unknown_token_id", otherwise(0));
-    out_.sep = token_id("tokenizer.ggml.seperator_token_id", std::nullopt);  // spelt so in the format
-    out_.pad = token_id("tokenizer.ggml.padding_token_id", std::nullopt);
+    out_.sep = token_id_or_null("tokenizer.ggml.seperator_token_id");  // spelt so in the format
+    out_.pad = token_id_or_null("tokenizer.ggml.padding_token_id");
     out_.eot = token_id("tokenizer.ggml.eot_token_id", std::nullopt);
     out_.eom = token_id("tokenizer.ggml.eom_token_id", std::nullopt);
   }
@@ -164,6 +164,11 @@ class VocabularyReader {
                         "key " + std::string(key));
     }
     return static_cast<TokenId>(id);
+  }
+
+  /// Of a token that texts are not encoded with: converters write llama.cpp's -1 where a model has none.
+  std::optional<TokenId> token_id_or_null(std::string_view key) const {
+    return file_.find_uint(key) == UINT32_MAX ? std::nullopt : token_id(key, std::nullopt);
   }
 
   void flags() {

@@ -102,9 +102,12 @@ TEST(MalformedTokenizer, Case080SpecialTokens) {
     const std::string key = "tokenizer.ggml." + std::string(name) + "_token_id";
     defects.push_back(
         {"token outside the vocabulary: expected less than 266, got 266 (key " + key + ")", put(key, 266U)});
-    defects.push_back(
-        {"token outside the vocabulary: expected less than 266, got 4294967295 (key " + key + ")",
-         put(key, UINT32_MAX)});
+    const bool may_be_null =
+        key.find("seperator") != std::string::npos || key.find("padding") != std::string::npos;
+    const std::uint32_t largest = may_be_null ? UINT32_MAX - 1 : UINT32_MAX;
+    defects.push_back({"token outside the vocabulary: expected less than 266, got " +
+                           std::to_string(largest) + " (key " + key + ")",
+                       put(key, largest)});
     defects.push_back({"negative number: expected 0 or more, got -1 (key " + key + ")", put(key, -1)});
     defects.push_back({"wrong type of a key: expected an integer, got string (key " + key + ")",
                        put(key, std::string("<s>"))});

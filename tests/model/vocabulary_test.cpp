@@ -53,6 +53,17 @@ TEST(Vocabulary, SentencePieceDefaults) {
   EXPECT_EQ(vocabulary.warnings, Strings{"expected 256 byte tokens, got 1"});
 }
 
+// As llama.cpp's converter of llama2.c models writes it.
+TEST(Vocabulary, NoSeparatorAndNoPaddingMayBeWrittenAsMinusOne) {
+  TinyModel model = sentencepiece();
+  for (const char* key : {"tokenizer.ggml.seperator_token_id", "tokenizer.ggml.padding_token_id"})
+    model.keys[key] = UINT32_MAX;
+  const GgufFile file = model.open();
+  const Vocabulary vocabulary = Vocabulary::from_gguf(file);
+  EXPECT_EQ(vocabulary.sep, std::nullopt);
+  EXPECT_EQ(vocabulary.pad, std::nullopt);
+}
+
 TEST(Vocabulary, EndsOfGenerationByNameWhereNoKeySaysSo) {
   const auto ends = [](const Strings& tokens, const std::vector<std::int32_t>& types) {
     TinyModel model = bpe();
