@@ -11,50 +11,58 @@
 namespace cria {
 namespace {
 
-/// Watches a parser's events; throws where a limit is exceeded.
+/// Reads a text's events; throws where a limit is exceeded. The library could call back while it makes the
+/// values, but then looks through an array or object whenever one inside of it ends.
 template <class Json>
-class Guard {
+class Guard final : public nlohmann::json_sax<Json> {
  public:
+  using Base = nlohmann::json_sax<Json>;
   Guard(const std::string& file, const JsonLimits& limits) : file_(file), limits_(limits) {}
 
-  bool operator()(int depth, typename Json::parse_event_t event, const Json& parsed) {
-    switch (event) {
-      case Json::parse_event_t::object_start:
-        keys_.emplace_back();
-        [[fallthrough]];
-      case Json::parse_event_t::array_start:
-        if (static_cast<std::size_t>(depth) >= limits_.depth)
-          throw Error(file_, "JSON is nested too deeply: expected at most " + std::to_string(limits_.depth) +
-                                 " levels");
-        count();
-        break;
-      case Json::parse_event_t::key:
-        if (!keys_.back().insert(parsed.template get_ref<const std::string&>()).second)
-          throw Error(file_, "a key stands twice in one JSON object",
-                      "key " + parsed.template get<std::string>());
-        break;
-      case Json::parse_event_t::object_end:
-        keys_.pop_back();
-        break;
-      case Json::parse_event_t::value:
-        count();
-        break;
-      case Json::parse_event_t::array_end:
-        break;
-    }
+  bool null() override { return count(); }
+  bool boolean(bool) override { return count(); }
+  bool number_integer(typename Base::number_integer_t) override { return count(); }
+  bool number_unsigned(typename Base::number_unsigned_t) override { return count(); }
+  bool number_float(typename Base::number_float_t, const std::string&) override { return count(); }
+  bool string(std::string&) override { return count(); }
+  bool binary(typename Base::binary_t&) override { return count(); }
+  bool start_array(std::size_t) override { return open(); }
+  bool end_array() override { return close(); }
+  bool start_object(std::size_t) override { return open(); }
+  bool end_object() override { return close(); }
+  bool key(std::string& key) override {
+    if (!open_.back().insert(key).second)
+      throw Error(file_, "a key stands twice in one JSON object", "key " + key);
     return true;
+  }
+  bool parse_error(std::size_t at, const std::string&, const nlohmann::detail::exception& error) override {
+    if (dynamic_cast<const typename Json::parse_error*>(&error) != nullptr)
+      throw Error(file_, "is no JSON", "at byte " + std::to_string(at));
+    throw Error(file_, std::string("is no JSON that can be read: ") + error.what());  // a number out of range
   }
 
  private:
-  void count() {
+  bool count() {
     if (++values_ > limits_.values)
       throw Error(file_, "too many JSON values: expected at most " + std::to_string(limits_.values));
+    return true;
+  }
+  bool open() {
+    if (open_.size() >= limits_.depth)
+      throw Error(file_,
+                  "JSON is nested too deeply: expected at most " + std::to_string(limits_.depth) + " levels");
+    open_.emplace_back();
+    return count();
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
   }
 
   const std::string& file_;
   const JsonLimits& limits_;
   std::size_t values_ = 0;
-  std::vector<std::set<std::string, std::less<>>> keys_;  // of every object that is open
+  std::vector<std::set<std::string, std::less<>>> open_;  // keys of every array (none) or object that is open
 };
 
 template <class Json>
@@ -63,15 +71,8 @@ Json parse_guarded(std::string_view text, const std::string& file, const JsonLim
     throw Error(file, "JSON is too large: expected at most " + counted(limits.bytes, "byte") + ", got " +
                           std::to_string(text.size()));
   Guard<Json> guard(file, limits);
-  try {
-    return Json::parse(text, [&guard](int depth, typename Json::parse_event_t event, const Json& parsed) {
-      return guard(depth, event, parsed);
-    });
-  } catch (const typename Json::parse_error& error) {
-    throw Error(file, "is no JSON", "at byte " + std::to_string(error.byte));
-  } catch (const typename Json::exception& error) {  // a number out of range
-    throw Error(file, std::string("is no JSON that can be read: ") + error.what());
-  }
+  Json::sax_parse(text, &guard);
+  return Json::parse(text);
 }
 
 }  // namespace

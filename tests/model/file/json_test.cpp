@@ -39,6 +39,13 @@ TEST(Json, RefusesWhatExceedsALimit) {
   EXPECT_EQ(json_error_in("[1,2]", {.values = 2}), "test.json: too many JSON values: expected at most 2");
 }
 
+// As a tokenizer.json has its merges; their square would take hours.
+TEST(Json, ManyArraysInOne) {
+  std::string text = "[[]";
+  for (int i = 1; i < 1'000'000; ++i) text += ",[]";
+  EXPECT_EQ(parse_json(text + "]", "test.json", {.values = 1'000'001}).size(), 1'000'000U);
+}
+
 TEST(Json, RefusesAKeyThatStandsTwice) {
   EXPECT_EQ(json_error_in(R"({"a":{"a":1},"b":2,"a":3})"),
             "test.json: a key stands twice in one JSON object (key a)");
