@@ -17,6 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
+// All files of a tokenizer: tokenizer_config.json says six things of every added token, and some models add
+// 65,536.
 constexpr JsonLimits kTokenizerLimits{.bytes = 256 << 20, .depth = 32, .values = 16 << 20};
 constexpr std::size_t kModelBytes = 256 << 20, kTemplateBytes = 1 << 20;
 
@@ -211,7 +213,7 @@ class HfVocabularyReader {
   }
   /// A file's JSON; null if there is no such file.
   [[nodiscard]] Json json(const std::string& name) const {
-    return fs::exists(path(name)) ? read_json(path(name)) : Json();
+    return fs::exists(path(name)) ? read_json(path(name), kTokenizerLimits) : Json();
   }
   [[nodiscard]] static const Json& member(const Json& object, const char* key) {
     static const Json null;

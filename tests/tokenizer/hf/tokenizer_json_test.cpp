@@ -5,8 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "model/error.h"
+#include "tests/model/temporary_directory.h"
 #include "tests/tokenizer/vocabularies.h"
 #include "tokenizer/bpe/pre_tokenizer.h"
+#include "tokenizer/hf/vocabulary.h"
 
 namespace cria::testing {
 namespace {
@@ -183,6 +185,28 @@ TEST(TokenizerJson, NamesWhatIsWrong) {
   json["pre_tokenizer"] = nullptr;
   EXPECT_NE(json_error_in(json).find("unknown kind of vocabulary: expected a byte-level one"),
             std::string::npos);
+}
+
+// As models of speech have: transformers says six things of every token that was added.
+TEST(HfVocabulary, ManyAddedTokens) {
+  constexpr int kAdded = 29'000;
+  const cria::test::TemporaryDirectory directory;
+  directory.write("tokenizer.json", llama3_json().dump());
+  Json added;
+  for (int i = 0; i < kAdded; ++i) {
+    added[std::to_string(7 + i)] = {{"content", "<custom_token_" + std::to_string(i) + ">"},
+                                    {"lstrip", false},
+                                    {"normalized", false},
+                                    {"rstrip", false},
+                                    {"single_word", false},
+                                    {"special", false}};
+  }
+  directory.write("tokenizer_config.json", Json{{"added_tokens_decoder", added}}.dump(2));
+  HfVocabularyOptions options;
+  options.tokens = 7 + kAdded;
+  const HfVocabulary out = read_hf_vocabulary(directory.file(""), options);
+  EXPECT_EQ(out.vocabulary().tokens.back(), "<custom_token_28999>");
+  EXPECT_EQ(out.vocabulary().types.back(), TokenType::UserDefined);
 }
 
 }  // namespace
