@@ -174,8 +174,21 @@ AnswerFormat ChatTemplate::answer_format(const std::string& variables) const {
 
 Text ChatTemplate::render(const std::vector<ChatMessage>& messages, const RenderOptions& options) const {
   const std::string tools = names("tools") ? "" : tools_among(options.variables);
-  const bool as_text = !tools.empty() || (!names("tool_calls") && has_tool_calls(messages));
-  return render_messages(as_text ? with_tools_as_text(messages, tools) : messages, options);
+  if (tools.empty() && (names("tool_calls") || !has_tool_calls(messages)))
+    return render_messages(messages, options);
+  const auto with_tools_told_by = [&](const char* role) {
+    return render_messages(with_tools_as_text(messages, tools, role), options);
+  };
+  try {
+    return with_tools_told_by("system");
+  } catch (const Error&) {
+    if (tools.empty() || (!messages.empty() && messages.front().role == "system")) throw;
+    try {  // many templates refuse a system message
+      return with_tools_told_by("user");
+    } catch (const Error&) {
+    }
+    throw;
+  }
 }
 
 Text ChatTemplate::render_messages(const std::vector<ChatMessage>& messages,

@@ -30,7 +30,8 @@ struct ChatMessage {
 struct RenderOptions {
   bool add_generation_prompt = true;  ///< end with the opening of the assistant's answer
   /// What else the template may ask for (tools, documents, enable_thinking …) as a JSON object, or "". A
-  /// template that knows no tools gets them as a part of the system message, in the form of Hermes.
+  /// template that knows no tools gets them in the form of Hermes, as a part of the system message or, where it
+  /// refuses one, of the first user's.
   std::string variables = {};
   std::optional<std::tm> now = {};  ///< for templates that tell the date; default: the clock
 };

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "model/error.h"
+#include "model/file/json.h"
+
 namespace cria {
 namespace {
 
@@ -17,14 +20,25 @@ std::string told_tools(const std::string& tools) {
          "<tool_call>\n{\"name\": NAME, \"arguments\": {…}}\n</tool_call>";
 }
 
-std::string called_tools(const ToolJson& message) {
+/// What the JSON in a text is; the text itself where that is too much of it (the library's ordered objects
+/// compare each new key with all before it, and print themselves recursively).
+ToolJson parsed_arguments(const std::string& text) {
+  try {
+    return parse_ordered_json(text, "", {.bytes = text.size(), .depth = 100, .values = 4'000});
+  } catch (const Error&) {
+    return ToolJson::accept(text) ? ToolJson(text) : ToolJson::object();
+  }
+}
+
+std::string called_tools(const ToolJson& calls) {
   std::string text;
-  for (const ToolJson& call : message.value("tool_calls", ToolJson::array())) {
-    const ToolJson function = call.is_object() ? call.value("function", call) : ToolJson::object();
+  for (const ToolJson& call : calls) {
+    const ToolJson& function = call.is_object() && call.contains("function") ? call["function"] : call;
+    if (!function.is_object() || !function.contains("name") || !function["name"].is_string())
+      throw Error("", R"(a call of a tool: expected {"function": {"name": …, "arguments": …}})");
     ToolJson arguments = function.value("arguments", ToolJson::object());
-    if (arguments.is_string()) arguments = ToolJson::parse(arguments.get<std::string>(), nullptr, false);
-    if (arguments.is_discarded()) arguments = ToolJson::object();
-    const ToolJson said = {{"name", function.value("name", "")}, {"arguments", std::move(arguments)}};
+    if (arguments.is_string()) arguments = parsed_arguments(arguments.get_ref<const std::string&>());
+    const ToolJson said = {{"name", function["name"]}, {"arguments", std::move(arguments)}};
     text += "\n<tool_call>\n" + said.dump() + "\n</tool_call>";
   }
   return text;
@@ -38,6 +52,33 @@ bool has_calls(const ToolJson& fields) {
   return fields.is_object() && fields.contains("tool_calls") && fields["tool_calls"].is_array();
 }
 
+/// A content of several texts as one.
+std::string content_text(const ChatMessage& message, const ToolJson& fields) {
+  if (!fields.is_object() || !fields.contains("content")) return message.content;
+  if (fields["content"].is_string()) return fields["content"].get<std::string>();
+  if (!fields["content"].is_array()) return message.content;
+  std::string text;
+  for (const ToolJson& part : fields["content"]) {
+    if (!part.is_object() || !part.contains("text") || !part["text"].is_string())
+      throw Error(
+          "", "a message holds something other than text, which a chat template without tools cannot tell");
+    text += part["text"].get_ref<const std::string&>();
+  }
+  return text;
+}
+
+/// In the system message, which is the first one, or in front of the first user's.
+void tell_tools(const std::string& tools, const std::string& role, std::vector<ChatMessage>& messages) {
+  const bool as_system = role == "system";
+  const auto at = as_system ? messages.begin() : std::ranges::find(messages, role, &ChatMessage::role);
+  if (at == messages.end() || at->role != role) {
+    messages.insert(messages.begin(), {role, told_tools(tools)});
+    return;
+  }
+  const std::string own = content_text(*at, fields_of(*at)), told = told_tools(tools);
+  *at = {role, as_system ? own + "\n\n" + told : told + "\n\n" + own};
+}
+
 }  // namespace
 
 bool has_tool_calls(const std::vector<ChatMessage>& messages) {
@@ -46,23 +87,26 @@ bool has_tool_calls(const std::vector<ChatMessage>& messages) {
 }
 
 std::vector<ChatMessage> with_tools_as_text(const std::vector<ChatMessage>& messages,
-                                            const std::string& tools) {
+                                            const std::string& tools, const std::string& role) {
   std::vector<ChatMessage> out;
-  const bool has_system = !tools.empty() && !messages.empty() && messages.front().role == "system";
-  const std::string before = has_system ? messages.front().content + "\n\n" : "";
-  if (!tools.empty()) out.push_back({"system", before + told_tools(tools)});
-  for (std::size_t i = has_system ? 1 : 0; i < messages.size(); ++i) {
-    ChatMessage message = messages[i];
-    const ToolJson json = fields_of(message);
-    if (message.role == "tool") {
-      message = {"user", "<tool_response>\n" + message.content + "\n</tool_response>"};
-    } else if (has_calls(json)) {
-      const std::string calls = called_tools(json);
-      message = {message.role,
-                 message.content + calls.substr(message.content.empty() && !calls.empty() ? 1 : 0)};
+  bool after_result = false;
+  for (const ChatMessage& message : messages) {
+    const ToolJson fields = fields_of(message);
+    const bool is_result = message.role == "tool";
+    ChatMessage as_text = message;
+    if (is_result) {
+      as_text = {"user", "<tool_response>\n" + content_text(message, fields) + "\n</tool_response>"};
+    } else if (has_calls(fields)) {
+      const std::string said = content_text(message, fields), calls = called_tools(fields["tool_calls"]);
+      as_text = {message.role, said + calls.substr(said.empty() && !calls.empty() ? 1 : 0)};
     }
-    out.push_back(std::move(message));
+    if (is_result && after_result)  // many templates refuse two messages of a user in a row
+      out.back().content += "\n" + as_text.content;
+    else
+      out.push_back(std::move(as_text));
+    after_result = is_result;
   }
+  if (!tools.empty()) tell_tools(tools, role, out);
   return out;
 }
 

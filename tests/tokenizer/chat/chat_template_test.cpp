@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "model/error.h"
 #include "tests/tokenizer/vocabularies.h"
@@ -209,6 +210,71 @@ TEST(ChatTemplate, BuiltInToolsAndThinking) {
   EXPECT_EQ(ChatTemplate::builtin("gpt-oss", {})->answer_format().kind, AnswerFormat::Kind::Channels);
   EXPECT_TRUE(ChatTemplate::builtin("deepseek-r1", {})->answer_format().thinks());
   EXPECT_FALSE(ChatTemplate::builtin("chatml", {})->answer_format().thinks());
+}
+
+constexpr const char* kToolsTold =
+    "You can call these tools:\n<tools>\n{\"name\":\"look\"}\n</tools>\nTo call one, write:\n"
+    "<tool_call>\n{\"name\": NAME, \"arguments\": {…}}\n</tool_call>";
+
+ChatMessage json_message(const char* role, const char* json) { return {role, "", json}; }
+
+/// Prints [role:content] of each message.
+ChatTemplate bracketed(const std::string& before = "") {
+  return ChatTemplate::parse(before + "{% for m in messages %}[{{ m.role }}:{{ m.content }}]{% endfor %}",
+                             "test", {});
+}
+
+TEST(ChatTemplate, ToolsAsTextKeepContentsOfParts) {
+  const std::vector<ChatMessage> talk{
+      json_message("system",
+                   R"({"content": [{"type": "text", "text": "BE "}, {"type": "text", "text": "BRIEF"}]})"),
+      {"user", "Hi"},
+      json_message("assistant", R"({"content": [{"type": "text", "text": "LOOKING"}],
+                                    "tool_calls": [{"function": {"name": "look", "arguments": "{\"at\": 1}"}}]})"),
+      json_message("tool", R"({"content": [{"type": "text", "text": "42"}]})")};
+  RenderOptions options;
+  options.variables = R"({"tools": [{"name": "look"}]})";
+  EXPECT_EQ(bracketed().render(talk, options).bytes(),
+            std::string("[system:BE BRIEF\n\n") + kToolsTold +
+                "][user:Hi][assistant:LOOKING\n<tool_call>\n{\"name\":\"look\",\"arguments\":{\"at\":1}}\n"
+                "</tool_call>][user:<tool_response>\n42\n</tool_response>]");
+  const ChatMessage picture = json_message("tool", R"({"content": [{"type": "image"}]})");
+  EXPECT_THROW((void)bracketed().render({{"user", "Hi"}, picture}, options), Error);
+}
+
+TEST(ChatTemplate, ToolsAsTextForTemplatesThatRefuseMessages) {
+  const ChatTemplate strict = bracketed(
+      "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+      "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"
+      "{{ raise_exception('roles must alternate') }}{% endif %}{% endfor %}");
+  const std::vector<ChatMessage> talk{
+      {"user", "Hi"},
+      json_message("assistant",
+                   R"({"tool_calls": [{"function": {"name": "a"}}, {"name": "b", "arguments": {}}]})"),
+      {"tool", "1"},
+      {"tool", "2"}};
+  const std::string answers =
+      "[assistant:<tool_call>\n{\"name\":\"a\",\"arguments\":{}}\n</tool_call>\n"
+      "<tool_call>\n{\"name\":\"b\",\"arguments\":{}}\n</tool_call>]"
+      "[user:<tool_response>\n1\n</tool_response>\n<tool_response>\n2\n</tool_response>]";
+  EXPECT_EQ(strict.render(talk, {}).bytes(), "[user:Hi]" + answers);
+  RenderOptions options;
+  options.variables = R"({"tools": [{"name": "look"}]})";
+  EXPECT_EQ(strict.render(talk, options).bytes(), std::string("[user:") + kToolsTold + "\n\nHi]" + answers);
+  try {
+    (void)strict.render({{"system", "Be kind."}, {"user", "Hi"}}, options);
+    FAIL() << "the user's own system message is refused";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("System role not supported"), std::string::npos);
+  }
+}
+
+TEST(ChatTemplate, BadCallsOfToolsAreErrors) {
+  for (const char* const calls :
+       {R"([{"function": {"name": 5}}])", R"([{"function": "x"}])", R"([{}])", R"([5])"}) {
+    const std::string json = R"({"content": "", "tool_calls": )" + std::string(calls) + "}";
+    EXPECT_THROW((void)bracketed().render({json_message("assistant", json.c_str())}, {}), Error) << calls;
+  }
 }
 
 TEST(ChatTemplate, SystemTokensEndBeforeTheQuestion) {
