@@ -115,6 +115,16 @@ std::vector<std::string> chat_template_seeds() {
   for (const char* name :
        {"chatml", "llama2", "llama3", "mistral", "zephyr", "phi3", "gemma", "deepseek", "plain"})
     out.push_back(name + talk);
+  for (const char* call :
+       {R"({"function":{"name":5}})", R"({"name":"f","arguments":"{\"a\":18446744073709551615}"})",
+        R"({"function":{"name":"f","arguments":"{\"a\":[{}]}"}})"}) {
+    const std::string calls =
+        R"({"content":[{"type":"text","text":"a"}],"tool_calls":[)" + std::string(call) + "]}";
+    for (const char* name : {"chatml", "qwen3"})
+      out.push_back(name + "\0\1Hi\0\2"s + calls +
+                    "\0\3"
+                    "4"s);
+  }
   out.push_back(
       "{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor "
       "%}"

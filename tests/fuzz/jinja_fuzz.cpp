@@ -16,7 +16,8 @@ jinja::Dict variables_of(std::string_view text) {
   const auto json = nlohmann::ordered_json::parse(text, nullptr, false);
   if (!json.is_object()) return {};
   const jinja::Value value = jinja::from_json(json);
-  require(jinja::to_json(value) == json, "other JSON the second time");
+  require(jinja::repr(jinja::parse_json(text)).bytes() == jinja::repr(value).bytes(),
+          "other values out of the text itself");
   jinja::Dict out;
   for (const auto& [key, item] : value.dict()->entries()) out.set(key, item);
   return out;

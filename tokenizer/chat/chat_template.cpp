@@ -61,24 +61,45 @@ void rename_reasoning(Dict& message) {
   if (thought != nullptr && silent) message.set("thinking", *thought);
 }
 
+/// The object that a call's arguments are in JSON. Nothing where they are no text, or not one that values of
+/// templates can hold, a message and its list around them.
+std::optional<Value> object_in(const Value* arguments) {
+  constexpr int kDeepest = List::kDeepest - 8;
+  if (arguments == nullptr || arguments->text() == nullptr) return std::nullopt;
+  try {
+    Value object = jinja::parse_json(arguments->text()->bytes());
+    if (object.dict() != nullptr && object.extent().depth < kDeepest) return object;
+  } catch (const jinja::Failure&) {
+  }
+  return std::nullopt;
+}
+
 /// Calls whose arguments are texts with a JSON object in them, as OpenAI has them, with these objects: most
 /// templates print them as JSON. Whether there were any.
 bool unpack_arguments(Dict& message) {
   const Value* const calls = message.find(std::string_view("tool_calls"));
   if (calls == nullptr || calls->list() == nullptr) return false;
-  nlohmann::ordered_json json = jinja::to_json(*calls);
+  std::vector<Value> out = calls->list()->items;
   bool any = false;
-  for (nlohmann::ordered_json& call : json) {
-    if (!call.is_object()) continue;
-    nlohmann::ordered_json& function = call.contains("function") ? call["function"] : call;
-    if (!function.is_object() || !function.contains("arguments") || !function["arguments"].is_string())
-      continue;
-    auto object = nlohmann::ordered_json::parse(function["arguments"].get<std::string>(), nullptr, false);
-    if (!object.is_object()) continue;
-    function["arguments"] = std::move(object);
+  for (Value& call : out) {
+    const Value* const inner =
+        call.dict() == nullptr ? nullptr : call.dict()->find(std::string_view("function"));
+    const Dict* const called = inner == nullptr ? call.dict() : inner->dict();
+    if (called == nullptr) continue;
+    const auto object = object_in(called->find(std::string_view("arguments")));
+    if (!object) continue;
+    Dict function = *called;
+    function.set("arguments", *object);
+    if (inner == nullptr) {
+      call = std::move(function);
+    } else {
+      Dict changed = *call.dict();
+      changed.set("function", std::move(function));
+      call = std::move(changed);
+    }
     any = true;
   }
-  if (any) message.set("tool_calls", jinja::from_json(json));
+  if (any) message.set("tool_calls", List(std::move(out)));
   return any;
 }
 
@@ -213,7 +234,11 @@ Text ChatTemplate::render_messages(const std::vector<ChatMessage>& messages,
 
 Text ChatTemplate::render_values(std::vector<Value> messages, const RenderOptions& options) const {
   Dict variables = parse_object(options.variables, "variables of the template");
-  variables.set("messages", List(std::move(messages)));
+  try {
+    variables.set("messages", List(std::move(messages)));
+  } catch (const jinja::Failure& failure) {
+    throw Error("", std::string("messages: ") + failure.what());
+  }
   variables.set("add_generation_prompt", options.add_generation_prompt);
   variables.set("bos_token", Text(tokens_.bos, true));
   variables.set("eos_token", Text(tokens_.eos, true));

@@ -277,6 +277,35 @@ TEST(ChatTemplate, BadCallsOfToolsAreErrors) {
   }
 }
 
+// Or a model that once wrote such arguments could never be asked again.
+TEST(ChatTemplate, ArgumentsThatCannotBeValuesStayAsSent) {
+  std::string many = "{";
+  for (int i = 0; i < 100'000; ++i) many += "\"" + std::to_string(i) + "\":0,";
+  many.back() = '}';
+  const std::string deep = "{\"a\":" + std::string(100'000, '[') + std::string(100'000, ']') + "}";
+  const std::string level = "{\"a\":" + std::string(95, '[') + std::string(95, ']') + "}";
+  const ChatTemplate knows = ChatTemplate::parse(
+      "{% for call in messages[0].tool_calls %}{{ call.function.arguments is string }}{% endfor %}", "test",
+      {});
+  const auto is_text = [&](const std::string& arguments) {
+    const nlohmann::json json = {{"tool_calls", {{{"function", {{"name", "f"}, {"arguments", arguments}}}}}}};
+    EXPECT_FALSE(bracketed().render({json_message("assistant", json.dump().c_str())}, {}).empty());
+    return knows.render({json_message("assistant", json.dump().c_str())}, {}).bytes();
+  };
+  EXPECT_EQ(is_text(R"({"a": 1})"), "False");
+  EXPECT_EQ(is_text(many), "False") << "in linear time";
+  EXPECT_EQ(is_text(R"({"a": 18446744073709551615})"), "True");
+  EXPECT_EQ(is_text(R"({"a": )"), "True");
+  EXPECT_EQ(is_text("[1]"), "True");
+  EXPECT_EQ(is_text(deep), "True");
+  EXPECT_EQ(is_text(level), "True");
+}
+
+TEST(ChatTemplate, MessagesThatAreTooDeepAreErrors) {
+  const std::string json = R"({"content": "", "a": )" + std::string(99, '[') + std::string(99, ']') + "}";
+  EXPECT_THROW((void)bracketed().render({json_message("user", json.c_str())}, {}), Error);
+}
+
 TEST(ChatTemplate, SystemTokensEndBeforeTheQuestion) {
   const ChatTemplate chat = ChatTemplate::from_vocabulary(demo().vocabulary);
   const Ids system =

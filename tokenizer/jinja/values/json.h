@@ -1,4 +1,4 @@
-// JSON as template values, and back.
+// JSON as template values.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -11,9 +11,7 @@ namespace cria::jinja {
 /// Its texts are a stranger's: no marker in them is ever a control token. Throws Failure if it is nested too
 /// deeply or an integer has more than 64 bits.
 Value from_json(const nlohmann::ordered_json& json);
-/// The same of a text; throws Failure too where it is no JSON.
+/// The same of a text, in linear time; throws Failure too where it is no JSON.
 Value parse_json(std::string_view text);
-/// What from_json gave. Throws Failure for what JSON cannot hold.
-nlohmann::ordered_json to_json(const Value& value);
 
 }  // namespace cria::jinja
