@@ -128,6 +128,13 @@ Value message_value(const ChatMessage& message, bool knows_parts, bool names_thi
   return out;
 }
 
+/// Some templates look at all later messages for every one (gpt-oss: for every call of a tool).
+jinja::Limits limits_for(std::size_t messages) {
+  jinja::Limits limits;
+  limits.steps += 8 * std::uint64_t{messages} * messages;
+  return limits;
+}
+
 std::string token_text(const Vocabulary& vocabulary, std::optional<TokenId> id) {
   return id ? std::string(vocabulary.tokens[static_cast<std::size_t>(*id)]) : "";
 }
@@ -233,6 +240,7 @@ Text ChatTemplate::render_messages(const std::vector<ChatMessage>& messages,
 }
 
 Text ChatTemplate::render_values(std::vector<Value> messages, const RenderOptions& options) const {
+  const jinja::Limits limits = limits_for(messages.size());
   Dict variables = parse_object(options.variables, "variables of the template");
   try {
     variables.set("messages", List(std::move(messages)));
@@ -242,7 +250,7 @@ Text ChatTemplate::render_values(std::vector<Value> messages, const RenderOption
   variables.set("add_generation_prompt", options.add_generation_prompt);
   variables.set("bos_token", Text(tokens_.bos, true));
   variables.set("eos_token", Text(tokens_.eos, true));
-  return template_->render(variables, options.now ? *options.now : clock_now());
+  return template_->render(variables, options.now ? *options.now : clock_now(), limits);
 }
 
 std::vector<TokenId> ChatTemplate::encode(const Tokenizer& tokenizer,

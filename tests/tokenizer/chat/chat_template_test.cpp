@@ -301,6 +301,24 @@ TEST(ChatTemplate, ArgumentsThatCannotBeValuesStayAsSent) {
   EXPECT_EQ(is_text(level), "True");
 }
 
+// The template of gpt-oss looks through all later messages for every call of a tool.
+TEST(ChatTemplate, LongConversationsOfTemplatesThatLookAhead) {
+  const ChatTemplate chat = ChatTemplate::parse(
+      "{% for m in messages %}{% if m.tool_calls %}{% for later in messages[loop.index:] %}"
+      "{% if later.role == 'assistant' and 'tool_calls' not in later %}final{% endif %}{% endfor %}{% endif "
+      "%}"
+      "{% endfor %}",
+      "test", {});
+  std::vector<ChatMessage> talk;
+  for (int i = 0; i < 1000; ++i) {
+    talk.push_back(json_message(
+        "assistant",
+        R"({"content": "", "tool_calls": [{"function": {"name": "read_file", "arguments": "{\"path\": \"a\"}"}}]})"));
+    talk.push_back({"tool", "text of a file"});
+  }
+  EXPECT_EQ(chat.render(talk, {}).bytes(), "");
+}
+
 TEST(ChatTemplate, MessagesThatAreTooDeepAreErrors) {
   const std::string json = R"({"content": "", "a": )" + std::string(99, '[') + std::string(99, ']') + "}";
   EXPECT_THROW((void)bracketed().render({json_message("user", json.c_str())}, {}), Error);

@@ -59,6 +59,18 @@ TEST(JinjaLimit, BoundsMemory) {
   for (const char* const source : sources) EXPECT_NE(error_of(source), "") << source;
 }
 
+TEST(JinjaLimit, MemoryOfSlicesIsGivenBack) {
+  jinja::Limits limits;
+  limits.bytes = 1'000'000;
+  const std::string list = "{% set l = range(9000) %}";
+  EXPECT_NE(error_of(list + "{% set a = l[:] %}{% set b = l[:] %}{% set c = l[:] %}", limits)
+                .find("too much memory"),
+            std::string::npos);
+  EXPECT_EQ(error_of(list + "{% for i in range(50) %}{% for x in l[i:] %}{% break %}{% endfor %}{% endfor %}",
+                     limits),
+            "");
+}
+
 // Each step doubles the printed form, not the value.
 TEST(JinjaLimit, SharedValuesAreNotPrintedForEver) {
   const std::string nest =

@@ -99,22 +99,24 @@ Interpreter::Flow Interpreter::run(const If& block) {
   return Flow::Normal;
 }
 
-std::vector<Value> Interpreter::filtered(const For& block, const Value& over) {
+std::shared_ptr<const std::vector<Value>> Interpreter::filtered(const For& block, const Value& over) {
+  const auto* const list = std::get_if<std::shared_ptr<const List>>(&over.variant());
+  if (list != nullptr && block.filter == nullptr) return {*list, &(*list)->items};
   std::vector<Value> items = context_.elements(over);
-  if (block.filter == nullptr) return items;
+  if (block.filter == nullptr) return std::make_shared<const std::vector<Value>>(std::move(items));
   std::vector<Value> kept;
   for (Value& item : items) {
     const InnerScope inner(*this, scope_);
     assign(block.target, item);
     if (eval(block.filter).truth()) kept.push_back(std::move(item));
   }
-  return kept;
+  return std::make_shared<const std::vector<Value>>(std::move(kept));
 }
 
 Interpreter::Flow Interpreter::run(const For& block) { return run_for(block, eval(block.items), 1); }
 
 Interpreter::Flow Interpreter::run_for(const For& block, const Value& over, std::int64_t depth) {
-  std::vector<Value> items = filtered(block, over);
+  auto items = filtered(block, over);
   Loop::Again again;
   if (block.recursive) {
     again = [this, &block, outer = scope_](const Value& more, std::int64_t deeper) -> Value {

@@ -44,7 +44,7 @@ class Interpreter {
   static Flow run(const Continue&) { return Flow::Continue; }
 
   Flow run_for(const For& block, const Value& over, std::int64_t depth);
-  std::vector<Value> filtered(const For& block, const Value& over);
+  std::shared_ptr<const std::vector<Value>> filtered(const For& block, const Value& over);
 
   Value eval(const Expr& expr);
   /// Undefined for null.

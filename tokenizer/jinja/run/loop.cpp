@@ -3,7 +3,7 @@
 namespace cria::jinja {
 
 std::optional<Value> Loop::attribute(std::string_view name) {
-  const std::size_t n = items_.size();
+  const std::size_t n = items_->size();
   if (name == "index") return Value::from_size(index_ + 1);
   if (name == "index0") return Value::from_size(index_);
   if (name == "revindex") return Value::from_size(n - index_);
@@ -14,9 +14,9 @@ std::optional<Value> Loop::attribute(std::string_view name) {
   if (name == "depth") return depth_;
   if (name == "depth0") return depth_ - 1;
   if (name == "previtem")
-    return index_ == 0 ? Value::undefined("there is no previous item") : items_[index_ - 1];
+    return index_ == 0 ? Value::undefined("there is no previous item") : items()[index_ - 1];
   if (name == "nextitem")
-    return index_ + 1 == n ? Value::undefined("there is no next item") : items_[index_ + 1];
+    return index_ + 1 == n ? Value::undefined("there is no next item") : items()[index_ + 1];
   const auto self = std::static_pointer_cast<Loop>(shared_from_this());
   if (name == "cycle")
     return function("cycle", [self](Context&, const Arguments& arguments) { return self->cycle(arguments); });

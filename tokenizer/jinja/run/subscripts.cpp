@@ -135,10 +135,15 @@ Value slice(Context& context, const Value& x, const Value& start, const Value& s
   if (list == nullptr || !list->indexable())
     throw Failure("'" + x.type_name() + "' object is not subscriptable");
   const Bounds b = bounds(start, stop, step, list->items.size());
-  std::vector<Value> out;
-  context.budget.take_values(list->items.size());
-  walk(b, [&](std::size_t i) { out.push_back(list->items[i]); });
-  return List(std::move(out), list->kind == List::Kind::Tuple ? List::Kind::Tuple : List::Kind::List);
+  std::size_t n = 0;
+  walk(b, [&](std::size_t) { ++n; });
+  auto loan = context.budget.lend_values(n);
+  std::vector<Value> items;
+  items.reserve(n);
+  walk(b, [&](std::size_t i) { items.push_back(list->items[i]); });
+  List out(std::move(items), list->kind == List::Kind::Tuple ? List::Kind::Tuple : List::Kind::List);
+  out.loan = std::move(loan);
+  return out;
 }
 
 }  // namespace cria::jinja

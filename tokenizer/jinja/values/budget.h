@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "tokenizer/jinja/values/failure.h"
 
@@ -42,6 +43,24 @@ class Budget {
   void take_values(std::uint64_t n) {
     step(n);
     take(n * 32);
+  }
+
+  /// Memory that was taken; given back at its end, which must be before the budget's.
+  class Loan {
+   public:
+    Loan(Budget& budget, std::uint64_t bytes) : budget_(budget), bytes_(bytes) { budget.take(bytes); }
+    ~Loan() { budget_.bytes_ += bytes_; }
+    Loan(const Loan&) = delete;
+    Loan& operator=(const Loan&) = delete;
+
+   private:
+    Budget& budget_;
+    std::uint64_t bytes_;
+  };
+  /// As take_values, as long as the result lives.
+  [[nodiscard]] std::shared_ptr<const Loan> lend_values(std::uint64_t n) {
+    step(n);
+    return std::make_shared<const Loan>(*this, n * 32);
   }
 
   /// One level deeper, as long as it lives.

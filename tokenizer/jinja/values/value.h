@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "tokenizer/jinja/values/budget.h"
 #include "tokenizer/jinja/values/failure.h"
 #include "tokenizer/jinja/values/text.h"
 
@@ -100,6 +101,7 @@ struct List {
   Kind kind;
   std::string range;  ///< how a range is printed: "range(0, 3)"
   Extent extent;
+  std::shared_ptr<const Budget::Loan> loan = {};  ///< of the memory, where it is given back
   /// Python allows list[i], and len(x) of all kinds.
   [[nodiscard]] bool indexable() const { return kind <= Kind::Range; }
 };
