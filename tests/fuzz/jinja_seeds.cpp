@@ -57,6 +57,7 @@ constexpr const char* kSources = R"lines(
 {% for a, (b, c) in [[1, [2, 3]]] %}{{ a + b * c }}{% endfor %}{% for x in el %}{% else %}e{% endfor %}
 {% for c in w %}{{ c }}|{% endfor %}{% for k in d %}{{ k }}{% endfor %}{% for x in q %}{% endfor %}
 {% for x in l|select %}{{ x }}{% endfor %}{% for x in range(3) %}{{ x }}{% endfor %}
+{% for m in messages[:1] %}{% for x in l[loop.index:] %}{{ x }}{% endfor %}{% endfor %}{{ ('a' * 99).rfind('a' * 50 ~ 'b') }}{{ w | trim('☃ Ü') }}
 {% for x in 3 %}{% endfor %}
 {% for a, b in l %}{% endfor %}
 {% for x in l %}{{ loop(x) }}{% endfor %}

@@ -59,6 +59,46 @@ TEST(JinjaLimit, BoundsMemory) {
   for (const char* const source : sources) EXPECT_NE(error_of(source), "") << source;
 }
 
+// One step each, were it not for the bytes that they look at.
+TEST(JinjaLimit, LongTextsCostMoreThanShortOnes) {
+  const std::string texts =
+      "{% set x = 'a' * 1024 * 1024 %}{% set y = 'a' * 1024 * 1024 %}{% set d = {y: 1} %}"
+      "{% for i in range(99999) %}{% set z = ";
+  for (const char* const work : {"x|length",
+                                 "d[x]",
+                                 "d.get(x)",
+                                 "x in d",
+                                 "{x: 1}",
+                                 "dict([(x, 1)])",
+                                 "x == y",
+                                 "x < y",
+                                 "(x, 1) in [(y, 2)]",
+                                 "x.startswith(('b', y))",
+                                 "x.endswith('a', 9, 1)",
+                                 "x.find('a', 9, 1)",
+                                 "x.count('a', 9, 1)",
+                                 "(x ~ 'b').removesuffix(y)",
+                                 "x.removeprefix(y)",
+                                 "x.zfill(1)",
+                                 "x.ljust(0)",
+                                 "x.lstrip('a')",
+                                 "x|int",
+                                 "x|float",
+                                 "[x]|map(attribute=0)|map(attribute=0)|list",
+                                 "e|attr(x)",
+                                 "e[x]"})
+    EXPECT_NE(error_of(texts + work + " %}{% endfor %}").find("the template "), std::string::npos) << work;
+  EXPECT_EQ(error_of("{{ " + std::string(2000, 'a') + " }}"),
+            "test: a name is too long: expected at most 1024 bytes (at line 1, column 4)");
+}
+
+TEST(JinjaLimit, SearchesTakeNoProductOfTwoSizes) {
+  EXPECT_EQ(value_of("('a' * 1024 * 4000).rfind('a' * 1024 * 2000 ~ 'b')"), "-1");
+  EXPECT_EQ(value_of("('a' * 1024 * 2000).rpartition('a' * 1024 * 1000 ~ 'b')[1]"), "");
+  EXPECT_EQ(value_of("('a' * 1024 * 2000).rsplit('a' * 1024 * 1000 ~ 'b')|length"), "1");
+  EXPECT_EQ(value_of("('a' * 1024 * 3000)|trim('b' * 1024 * 1000 ~ 'a')"), "");
+}
+
 TEST(JinjaLimit, MemoryOfSlicesIsGivenBack) {
   jinja::Limits limits;
   limits.bytes = 1'000'000;

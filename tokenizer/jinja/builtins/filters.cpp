@@ -209,13 +209,14 @@ std::optional<std::int64_t> truncated(double real) {
   return static_cast<std::int64_t>(real);
 }
 
-Value int_filter(Context&, const Value& input, const Arguments& arguments) {
+Value int_filter(Context& context, const Value& input, const Arguments& arguments) {
   const Bound args("int", arguments, {"default", "base"});
   require_defined(input);
   std::optional<std::int64_t> value = input.integer();
   const std::int64_t base = args.integer(1, 10);
   if (base != 0 && (base < 2 || base > 36)) throw Failure("int() base must be >= 2 and <= 36, or 0");
   if (const Text* text = input.text()) {
+    context.budget.step(text->size() / 8);
     value = parse_integer(*text, static_cast<int>(base));
     if (!value) {
       const auto real = parse_real(*text);
@@ -227,9 +228,10 @@ Value int_filter(Context&, const Value& input, const Arguments& arguments) {
   return value ? Value(*value) : args.get(0, 0);
 }
 
-Value float_filter(Context&, const Value& input, const Arguments& arguments) {
+Value float_filter(Context& context, const Value& input, const Arguments& arguments) {
   const Bound args("float", arguments, {"default"});
   require_defined(input);
+  if (input.text() != nullptr) context.budget.step(input.text()->size() / 8);
   const std::optional<double> value = input.text() != nullptr ? parse_real(*input.text()) : input.real();
   return value ? Value(*value) : args.get(0, 0.0);
 }
@@ -289,9 +291,10 @@ Value format_filter(Context& context, const Value& input, const Arguments& argum
   return percent_format(context, text, named);
 }
 
-Value attr_filter(Context&, const Value& input, const Arguments& arguments) {
+Value attr_filter(Context& context, const Value& input, const Arguments& arguments) {
   const Bound args("attr", arguments, {"name"}, 1);
   require_defined(input);
+  context.budget.take(args.text(0).size());
   if (input.dict() != nullptr) {  // attributes only: no keys
     const Value found = attribute(Dict(), args.text(0).bytes());
     return found.is_undefined() ? found : attribute(input, args.text(0).bytes());

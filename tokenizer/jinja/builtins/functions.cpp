@@ -47,6 +47,7 @@ Dict make_dict(Context& context, const char* name, const Arguments& arguments) {
       for (const Value& pair : context.elements(from)) {
         const std::vector<Value> two = context.elements(pair);
         if (two.size() != 2) throw Failure("a dict is made of pairs, got " + counted(two.size(), "value"));
+        context.budget.read(two[0].extent().weight);
         out.set(two[0], two[1]);
       }
     }

@@ -32,8 +32,9 @@ Value itself(Context&, const Value& self, const Arguments& arguments) {
   return self;
 }
 
-Value dict_get(Context&, const Value& self, const Arguments& arguments) {
+Value dict_get(Context& context, const Value& self, const Arguments& arguments) {
   const Bound args("get", arguments, {"key", "default"}, 1);
+  context.budget.read(args[0].extent().weight);
   const Value* found = self.dict()->find(args[0]);
   return found != nullptr ? *found : args.get(1, None{});
 }

@@ -166,6 +166,7 @@ bool equal_lists(Context& context, const List& a, const List& b) {
 bool equal_dicts(Context& context, const Dict& a, const Dict& b) {
   if (a.entries().size() != b.entries().size()) return false;
   for (const auto& [key, value] : a.entries()) {
+    context.budget.read(key.extent().weight);
     const Value* other = b.find(key);
     if (other == nullptr || !equal(context, value, *other)) return false;
   }
@@ -213,7 +214,11 @@ bool equal(Context& context, const Value& a, const Value& b) {
     if (!a.is_float() && !b.is_float()) return *a.integer() == *b.integer();
     return *a.real() == *b.real();
   }
-  if (a.text() != nullptr && b.text() != nullptr) return a.text()->bytes() == b.text()->bytes();
+  if (a.text() != nullptr && b.text() != nullptr) {
+    if (a.text()->size() != b.text()->size()) return false;
+    context.budget.read(a.text()->size());
+    return a.text()->bytes() == b.text()->bytes();
+  }
   if (a.list() != nullptr && b.list() != nullptr)
     return a.list() == b.list() ||
            (same_kind(*a.list(), *b.list()) && equal_lists(context, *a.list(), *b.list()));
@@ -229,8 +234,10 @@ bool less(Context& context, const Value& a, const Value& b) {
     if (!a.is_float() && !b.is_float()) return *a.integer() < *b.integer();
     return *a.real() < *b.real();
   }
-  if (a.text() != nullptr && b.text() != nullptr)
+  if (a.text() != nullptr && b.text() != nullptr) {
+    context.budget.read(std::min(a.text()->size(), b.text()->size()));
     return a.text()->bytes() < b.text()->bytes();  // UTF-8 sorts alike
+  }
   if (a.list() != nullptr && b.list() != nullptr && same_kind(*a.list(), *b.list()) &&
       a.list()->kind <= List::Kind::Tuple) {
     const auto &x = a.list()->items, &y = b.list()->items;
@@ -275,7 +282,10 @@ bool contains(Context& context, const Value& haystack, const Value& needle) {
     context.budget.step(text->size() / 64);
     return find(text->bytes(), needle.text()->bytes()) != std::string::npos;
   }
-  if (const Dict* dict = haystack.dict()) return dict->find(needle) != nullptr;
+  if (const Dict* dict = haystack.dict()) {
+    context.budget.read(needle.extent().weight);
+    return dict->find(needle) != nullptr;
+  }
   if (haystack.list() == nullptr && !haystack.is_undefined() && haystack.object_as<Generator>() == nullptr)
     throw Failure("argument of type '" + haystack.type_name() + "' is not iterable");
   for (const Value& element : context.elements(haystack)) {

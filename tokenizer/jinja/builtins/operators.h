@@ -17,7 +17,7 @@ bool less(Context& context, const Value& a, const Value& b);
 /// needle in haystack
 bool contains(Context& context, const Value& haystack, const Value& needle);
 /// x[index], undefined where there is none; a name also finds methods.
-Value item(const Value& x, const Value& index);
+Value item(Context& context, const Value& x, const Value& index);
 /// x.name: methods before the keys of a dict, undefined where there is none.
 Value attribute(const Value& x, const std::string& name);
 /// x[start:stop:step]; undefined bounds: left out.

@@ -19,15 +19,16 @@ Value generator(std::vector<Value> items) {
 
 /// What is found by a path such as "function.name" or "0".
 Value at_path(Context& context, Value value, const Value& path) {
-  if (path.integer()) return item(value, path);
+  if (path.integer()) return item(context, value, path);
   if (path.text() == nullptr)
     throw Failure("an attribute is named by a text or a number, not " + path.type_name());
+  context.budget.take(path.text()->size());
   for (const Text& part : split(*path.text(), ".", -1)) {
     context.budget.step();
     const std::string& name = part.bytes();
     const bool number =
         !name.empty() && name.size() < 9 && name.find_first_not_of("0123456789") == std::string::npos;
-    value = item(value, number ? Value(static_cast<std::int64_t>(std::stol(name))) : Value(part));
+    value = item(context, value, number ? Value(static_cast<std::int64_t>(std::stol(name))) : Value(part));
   }
   return value;
 }
@@ -70,10 +71,13 @@ std::vector<Value> elements_of(Keyed items) {
   return out;
 }
 
-Value length_filter(Context&, const Value& input, const Arguments& arguments) {
+Value length_filter(Context& context, const Value& input, const Arguments& arguments) {
   const Bound args("length", arguments, {});
   if (input.is_undefined()) return 0;
-  if (const Text* text = input.text()) return Value::from_size(length(text->bytes()));
+  if (const Text* text = input.text()) {
+    context.budget.read(text->size());
+    return Value::from_size(length(text->bytes()));
+  }
   if (const List* list = input.list()) return Value::from_size(list->items.size());
   if (const Dict* dict = input.dict()) return Value::from_size(dict->entries().size());
   throw Failure("object of type '" + input.type_name() + "' has no len()");
@@ -140,6 +144,7 @@ Value sort_filter(Context& context, const Value& input, const Arguments& argumen
   const Value attribute = args.has(2) && !args[2].is_none() ? args[2] : Value();
   std::vector<Value> paths;
   if (attribute.text() != nullptr) {
+    context.budget.take(attribute.text()->size());
     for (const Text& path : split(*attribute.text(), ",", -1)) paths.emplace_back(path);
   } else {
     paths.push_back(attribute);
@@ -173,6 +178,7 @@ Value unique_filter(Context& context, const Value& input, const Arguments& argum
   std::vector<Value> out;
   for (const Value& element : context.elements(input)) {
     const Value its_key = key.of(element);
+    context.budget.read(its_key.extent().weight);
     if (seen.find(its_key) != nullptr) continue;
     seen.set(its_key, true);
     out.push_back(element);

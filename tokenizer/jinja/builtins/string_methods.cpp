@@ -29,7 +29,7 @@ template <Side side>
 Value strip_side(Context& context, const Value& self, const Arguments& arguments) {
   const Bound args("strip", arguments, {"chars"});
   const auto characters = args.optional_text(0);
-  context.budget.step(characters ? characters->size() : 0);
+  context.budget.step((characters ? characters->size() : 0) + self.text()->size() / 16);
   return context.made(strip(*self.text(), characters, side));
 }
 
@@ -60,7 +60,7 @@ Value partition(Context& context, const Value& self, const Arguments& arguments)
   if (separator.empty()) throw Failure("empty separator");
   context.budget.take(text.size());
   const std::size_t at =
-      from_right ? text.bytes().rfind(separator.bytes()) : find(text.bytes(), separator.bytes());
+      from_right ? find_last(text.bytes(), separator.bytes()) : find(text.bytes(), separator.bytes());
   std::vector<Value> parts = {text, Text(), Text()};
   if (at != std::string::npos) {
     const std::size_t after = at + separator.size();
@@ -95,9 +95,9 @@ std::pair<std::size_t, std::size_t> range(const Bound& args, const Text& text, s
 template <bool at_end>
 Value has_affix(Context& context, const Value& self, const Arguments& arguments) {
   const Bound args(at_end ? "endswith" : "startswith", arguments, {"prefix", "start", "end"}, 1);
+  context.budget.read(self.text()->size());
   const auto [begin, end] = range(args, *self.text(), 1);
   if (begin > end) return false;
-  context.budget.step(1 + self.text()->size() / 64);
   const std::string_view part = std::string_view(self.text()->bytes()).substr(begin, end - begin);
   const auto fits = [&](const Value& affix) {
     if (affix.text() == nullptr) {
@@ -105,6 +105,8 @@ Value has_affix(Context& context, const Value& self, const Arguments& arguments)
       throw Failure("startswith and endswith want a str or a tuple of str, not " + affix.type_name());
     }
     const std::string& bytes = affix.text()->bytes();
+    if (bytes.size() > part.size()) return false;
+    context.budget.step(1 + bytes.size() / 64);
     return at_end ? part.ends_with(bytes) : part.starts_with(bytes);
   };
   const List* several = args[0].list();
@@ -116,12 +118,12 @@ Value has_affix(Context& context, const Value& self, const Arguments& arguments)
 template <bool from_right>
 std::int64_t position(Context& context, const Value& self, const Arguments& arguments) {
   const Bound args("find", arguments, {"sub", "start", "end"}, 1);
+  context.budget.step(1 + self.text()->size() / 16);
   const auto [begin, end] = range(args, *self.text(), 1);
   const std::string& needle = args.text(0).bytes();
   if (begin > end) return -1;
-  context.budget.step(1 + self.text()->size() / 16);
   const std::string_view whole = self.text()->bytes(), part = whole.substr(begin, end - begin);
-  const std::size_t at = from_right ? part.rfind(needle) : find(part, needle);
+  const std::size_t at = from_right ? find_last(part, needle) : find(part, needle);
   return at == std::string_view::npos ? -1 : static_cast<std::int64_t>(length(whole.substr(0, begin + at)));
 }
 
@@ -139,10 +141,10 @@ Value index_text(Context& context, const Value& self, const Arguments& arguments
 
 Value count_text(Context& context, const Value& self, const Arguments& arguments) {
   const Bound args("count", arguments, {"sub", "start", "end"}, 1);
+  context.budget.step(1 + self.text()->size() / 16);
   const auto [begin, end] = range(args, *self.text(), 1);
   const std::string& needle = args.text(0).bytes();
   if (begin > end) return 0;
-  context.budget.step(1 + self.text()->size() / 16);
   const std::string_view part = std::string_view(self.text()->bytes()).substr(begin, end - begin);
   if (needle.empty()) return Value::from_size(length(part) + 1);
   std::int64_t n = 0;
@@ -173,6 +175,7 @@ template <bool at_end>
 Value without_affix(Context& context, const Value& self, const Arguments& arguments) {
   const Bound args(at_end ? "removesuffix" : "removeprefix", arguments, {"affix"}, 1);
   const Text &text = *self.text(), &affix = args.text(0);
+  context.budget.read(std::min(affix.size(), text.size()));
   if (at_end ? !text.bytes().ends_with(affix.bytes()) : !text.bytes().starts_with(affix.bytes())) return self;
   return context.made(at_end ? text.part(0, text.size() - affix.size())
                              : text.part(affix.size(), text.size()));
@@ -186,13 +189,14 @@ Value pad_text(Context& context, const Value& self, const Arguments& arguments) 
   const auto width = static_cast<std::size_t>(std::max<std::int64_t>(0, args.integer(0, 0)));
   context.budget.take(width);
   context.budget.take(width * 4);
-  return pad(*self.text(), width, fill, side);
+  return context.made(pad(*self.text(), width, fill, side));
 }
 
 Value zfill(Context& context, const Value& self, const Arguments& arguments) {
   const Bound args("zfill", arguments, {"width"}, 1);
   const Text& text = *self.text();
   const auto width = static_cast<std::size_t>(std::max<std::int64_t>(0, args.integer(0, 0)));
+  context.budget.read(text.size());
   const std::size_t shown = length(text.bytes());
   if (width <= shown) return self;
   context.budget.take(width);

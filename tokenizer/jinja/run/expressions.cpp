@@ -36,6 +36,7 @@ Value Interpreter::eval(const DictLiteral& literal, std::size_t at) {
     const Value its_key = eval(key);
     const Value its_value = eval(value);
     at_ = at;
+    context_.budget.read(its_key.extent().weight);
     dict.set(its_key, its_value);
   }
   return dict;
@@ -51,8 +52,7 @@ Value Interpreter::eval(const Subscript& node, std::size_t at) {
   const Value object = eval(node.object);
   const Value index = eval(node.index);
   at_ = at;
-  if (object.text() != nullptr) context_.budget.step(object.text()->size() / 8);
-  return item(object, index);
+  return item(context_, object, index);
 }
 
 Value Interpreter::eval(const Slice& node, std::size_t at) {
@@ -75,6 +75,7 @@ Arguments Interpreter::evaluate(const CallArguments& arguments) {
     if (more.dict() == nullptr) throw Failure("argument after ** must be a mapping, not " + more.type_name());
     for (const auto& [key, value] : more.dict()->entries()) {
       if (key.text() == nullptr) throw Failure("keywords must be strings");
+      context_.budget.take(key.text()->size());
       out.named.emplace_back(key.text()->bytes(), value);
     }
   }

@@ -96,8 +96,10 @@ Text slice_text(const Text& text, const Value& start, const Value& stop, const V
 
 }  // namespace
 
-Value item(const Value& x, const Value& index) {
+Value item(Context& context, const Value& x, const Value& index) {
   require_defined(x);
+  context.budget.read(index.extent().weight);
+  if (x.text() != nullptr) context.budget.step(x.text()->size() / 8);
   if (const Dict* dict = x.dict()) {
     if (index.list() == nullptr && index.dict() == nullptr) {
       if (const Value* found = dict->find(index)) return *found;
@@ -110,6 +112,7 @@ Value item(const Value& x, const Value& index) {
   }
   if (const Text* name = index.text()) {
     if (auto found = attribute_or_method(x, name->bytes())) return *found;
+    context.budget.take(name->size());
     return missing(x, "attribute '" + name->bytes() + "'");
   }
   return missing(x, "element " + (index.integer() ? std::to_string(*index.integer()) : index.type_name()));

@@ -15,6 +15,9 @@ constexpr std::string_view kOperators[] = {"//", "**", "==", "!=", ">=", "<=", "
                                            "*",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
                                            ">",  "<",  "=",  ".",  ":",  "|",  ",", ";"};
 
+// So that finding a variable, which is one step, is a small one.
+constexpr std::size_t kLongestName = 1024;
+
 bool is_digit_char(char c) { return c >= '0' && c <= '9'; }
 
 class Lexer {
@@ -234,6 +237,7 @@ class Lexer {
       end += c.bytes;
     }
     if (end == at_) return false;
+    if (end - at_ > kLongestName) throw SyntaxError("a name is too long: expected at most 1024 bytes", at_);
     add(TokenKind::Name, std::string(source_.substr(at_, end - at_)), at_);
     at_ = end;
     return true;

@@ -39,6 +39,8 @@ class Budget {
     if (n > bytes_) throw Failure("the template takes too much memory");
     bytes_ -= n;
   }
+  /// n bytes that are there are about to be looked at.
+  void read(std::uint64_t n) { step(n / 64); }
   /// n values are about to be put into a list.
   void take_values(std::uint64_t n) {
     step(n);

@@ -1,7 +1,9 @@
 #include "tokenizer/jinja/values/text_ops.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <unordered_set>
 
 #include "model/file/utf8.h"
 #include "tokenizer/jinja/values/unicode.h"
@@ -18,15 +20,23 @@ bool starts_with_space(std::string_view character) {
 
 Stripped stripped_set(const std::optional<Text>& characters) {
   if (!characters) return starts_with_space;
-  return [set = characters->bytes()](std::string_view character) {
-    for (std::size_t at = 0; at < set.size();) {
-      const std::size_t n = first_char(std::string_view(set).substr(at)).bytes;
-      if (std::string_view(set).substr(at, n) == character) return true;
-      at += n;
-    }
-    return false;
+  std::array<bool, 256> bytes{};
+  std::unordered_set<std::string_view> longer;
+  const std::string_view all = characters->bytes();
+  for (std::size_t at = 0, n = 0; at < all.size(); at += n) {
+    n = first_char(all.substr(at)).bytes;
+    if (n == 1)
+      bytes[static_cast<unsigned char>(all[at])] = true;
+    else
+      longer.insert(all.substr(at, n));
+  }
+  return [bytes, longer = std::move(longer)](std::string_view character) {
+    return character.size() == 1 ? bytes[static_cast<unsigned char>(character[0])]
+                                 : longer.contains(character);
   };
 }
+
+std::string reversed(std::string_view bytes) { return {bytes.rbegin(), bytes.rend()}; }
 
 std::size_t skip_spaces(std::string_view text, std::size_t at) {
   while (at < text.size() && starts_with_space(text.substr(at))) at += first_char(text.substr(at)).bytes;
@@ -62,6 +72,12 @@ std::size_t find(std::string_view text, std::string_view needle, std::size_t fro
                           : static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
 }
 
+// Searching backwards as the library does it takes the product of both sizes.
+std::size_t find_last(std::string_view text, std::string_view needle) {
+  const std::size_t at = find(reversed(text), reversed(needle));
+  return at == std::string_view::npos ? at : text.size() - at - needle.size();
+}
+
 Text strip(const Text& text, const std::optional<Text>& characters, Side side) {
   const Stripped in_set = stripped_set(characters);
   const std::string_view bytes = text.bytes();
@@ -94,12 +110,13 @@ std::vector<Text> split(const Text& text, std::string_view separator, std::int64
 
 std::vector<Text> split_from_right(const Text& text, std::string_view separator, std::int64_t most) {
   std::vector<Text> parts;
+  const std::string backwards = reversed(text.bytes()), wanted = reversed(separator);
   std::size_t end = text.size();
-  for (; most != 0 && end >= separator.size(); --most) {
-    const std::size_t at = text.bytes().rfind(separator, end - separator.size());
+  for (; most != 0; --most) {
+    const std::size_t at = jinja::find(backwards, wanted, text.size() - end);
     if (at == std::string::npos) break;
-    parts.push_back(text.part(at + separator.size(), end));
-    end = at;
+    parts.push_back(text.part(text.size() - at, end));
+    end = text.size() - at - separator.size();
   }
   parts.push_back(text.part(0, end));
   std::reverse(parts.begin(), parts.end());

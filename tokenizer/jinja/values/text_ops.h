@@ -17,6 +17,9 @@ enum class Side : std::uint8_t { Left, Right, Both };
 /// Position of the first occurrence at or after `from`, or npos. Linear time.
 std::size_t find(std::string_view text, std::string_view needle, std::size_t from = 0);
 
+/// Position of the last occurrence, or npos. Linear time.
+std::size_t find_last(std::string_view text, std::string_view needle);
+
 /// Without the given characters at its ends; by default without white space.
 Text strip(const Text& text, const std::optional<Text>& characters, Side side);
 /// Parts between separators (not empty), at most `most` cuts; < 0: all.
