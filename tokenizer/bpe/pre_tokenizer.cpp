@@ -50,6 +50,8 @@ std::string canonical(std::string_view pattern) {
         code > 0x7F) {
       append_utf8(out, code);
       i = braces ? end : end - 1;
+    } else if (pattern.substr(i).starts_with(kNotAfterSpace)) {
+      i += kNotAfterSpace.size() - 1;
     } else if (pattern.substr(i).starts_with(kScript)) {
       out += R"(\p{)";
       i += kScript.size() - 1;

@@ -197,6 +197,32 @@ TEST(PreTokenizer, WordsAreTheTextAndSeamsAreBetweenThem) {
   }
 }
 
+/// The matches of one expression, which leaves nothing out.
+Words matches(const Regex& regex, std::string_view text) {
+  Words out;
+  Regex::Search search(regex);
+  for (std::size_t at = 0; at < text.size();) {
+    const auto found = search.next(text, at);
+    out.emplace_back(text.substr(found->begin, found->end - found->begin));
+    at = found->end;
+  }
+  return out;
+}
+
+TEST(PreTokenizer, WhiteSpaceOfJais2AsItsAuthorsExpressionCutsIt) {
+  const PreTokenizer pre("jais-2");
+  const Regex authors(PreTokenizer::expressions("jais-2").front());
+  std::mt19937 random(7);
+  constexpr const char* kParts[] = {" ", "  ", "         ", "\n", "\r\n", "\t", "\xC2\xA0", "a", "1", "."};
+  for (int i = 0; i < 20'000; ++i) {
+    std::string text;
+    for (auto n = random() % 16; n > 0; --n) text += kParts[random() % std::size(kParts)];
+    ASSERT_EQ(words(pre, text), matches(authors, text)) << text;
+  }
+  const std::string spaces(8'000'000, ' ');  // as many steps as the square of this would take hours
+  EXPECT_EQ(words(pre, spaces).size(), spaces.size() / 512);
+}
+
 // Each of these made some engine's expression look at every rest of the text from every place.
 TEST(PreTokenizer, LongRunsOfOneCharacterTakeNoSquareOfTheirLength) {
   constexpr std::size_t kLength = 300'000;
