@@ -35,14 +35,6 @@ bool contains(const List& list, std::string_view text) {
   return std::find(std::begin(list), std::end(list), text) != std::end(list);
 }
 
-/// "<0xHH>" as SentencePiece writes the 256 byte tokens.
-bool is_byte_token(std::string_view text) {
-  const auto hex = [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'F') || (c >= 'a' && c <= 'f');
-  };
-  return text.size() == 6 && text.starts_with("<0x") && text.back() == '>' && hex(text[3]) && hex(text[4]);
-}
-
 class VocabularyReader {
  public:
   VocabularyReader(const GgufFile& file, Vocabulary& out) : file_(file), out_(out) {}
@@ -112,7 +104,7 @@ class VocabularyReader {
       out_.types[i] = static_cast<TokenType>(type);
       if (out_.types[i] != TokenType::Byte) continue;
       ++bytes;
-      if (!is_byte_token(out_.tokens[i])) {
+      if (byte_value(out_.tokens[i]) < 0) {
         throw file_.error("bad byte token " + std::to_string(i) + ": expected <0x00> to <0xFF>, got '" +
                               std::string(out_.tokens[i].substr(0, 32)) + "'",
                           "key tokenizer.ggml.tokens");
@@ -267,6 +259,17 @@ class VocabularyReader {
 };
 
 }  // namespace
+
+int byte_value(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
+  if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') return -1;
+  const auto digit = [&](char c) {
+    return kDigits.find(c >= 'a' && c <= 'f' ? static_cast<char>(c - 32) : c);
+  };
+  const std::size_t high = digit(text[3]), low = digit(text[4]);
+  if (high > 15 || low > 15) return -1;
+  return static_cast<int>(high * 16 + low);
+}
 
 Vocabulary Vocabulary::from_gguf(const GgufFile& file) {
   Vocabulary vocabulary;

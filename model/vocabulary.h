@@ -14,6 +14,9 @@ namespace cria {
 
 enum class TokenType : std::uint8_t { Undefined, Normal, Unknown, Control, UserDefined, Unused, Byte };
 
+/// The value of a byte token as SentencePiece writes it, 10 of "<0x0A>", or -1.
+int byte_value(std::string_view text);
+
 /// Views point into the GgufFile it was read from.
 struct Vocabulary {
   std::string file;                      ///< where it comes from, for errors; "" if from none

@@ -9,7 +9,7 @@ namespace cria {
 
 inline constexpr char kGgufMagic[4] = {'G', 'G', 'U', 'F'};
 
-/// For error texts, from the first bytes: "an HTML page (was the download a web page?)", or the bytes
+/// For error texts, from the first bytes: "an HTML page (a failed download?)", or the bytes
 /// themselves in hexadecimal.
 std::string describe_magic(std::span<const std::byte> bytes);
 

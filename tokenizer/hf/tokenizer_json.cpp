@@ -1,7 +1,6 @@
 #include "tokenizer/hf/tokenizer_json.h"
 
 #include <algorithm>
-#include <cctype>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
@@ -109,7 +108,7 @@ class TokenizerJsonReader {
     const std::string unknown = text(model, "unk_token").value_or("<unk>");
     for (const auto& [token, id] : vocabulary.items()) {
       const auto rank = ranks.find(token);
-      const bool byte = is_byte_token(token);
+      const bool byte = byte_value(token) >= 0;
       const float score = byte || token == unknown ? 0.F
                           : rank == ranks.end()    ? -static_cast<float>(n_merges)
                                                    : -static_cast<float>(rank->second);
@@ -173,12 +172,6 @@ class TokenizerJsonReader {
     const auto id = text(member(part, "SpecialToken"), "id");
     adds = id.has_value() && to_.find(*id).has_value();
     if (adds) token = to_.find(*id);
-  }
-
-  [[nodiscard]] static bool is_byte_token(const std::string& token) {
-    return token.size() == 6 && token.starts_with("<0x") && token.back() == '>' &&
-           std::isxdigit(static_cast<unsigned char>(token[3])) != 0 &&
-           std::isxdigit(static_cast<unsigned char>(token[4])) != 0;
   }
 
   [[nodiscard]] std::uint64_t id_of(const Json& id, const std::string& token) const {

@@ -19,18 +19,6 @@ std::size_t white_space_at_start(std::string_view text) {
   return n;
 }
 
-std::size_t white_space_at_end(std::string_view text) {
-  std::size_t end = text.size();
-  for (std::size_t at = end; at > 0;) {
-    do --at;
-    while (at > 0 && (text[at] & 0xC0) == 0x80);
-    const Utf8Char c = first_char(text.substr(at));
-    if (!c.valid || at + c.bytes != end || !is_white_space(c.code_point)) break;
-    end = at;
-  }
-  return text.size() - end;
-}
-
 }  // namespace
 
 RunTokenizer::RunTokenizer(const Vocabulary& vocabulary) : vocabulary_(vocabulary), specials_({}) {
@@ -70,7 +58,7 @@ class RunTokenizer::Encoder {
         ++at;
         continue;
       }
-      close_run(text.substr(from, at - from), offset_ + from, special->strip_left);
+      close_run(text.substr(from, at - from), offset_ + from);
       at += special->bytes;
       if (special->strip_right) {
         at += white_space_at_start(text.substr(at));
@@ -85,7 +73,7 @@ class RunTokenizer::Encoder {
   }
 
   std::vector<TokenId> finish() {
-    close_run({}, offset_, false);
+    close_run({}, offset_);
     return std::move(sink_.ids());
   }
 
@@ -111,15 +99,13 @@ class RunTokenizer::Encoder {
   }
 
   /// Adds to the run and encodes it.
-  void close_run(std::string_view text, std::size_t offset, bool strip_end) {
-    if (strip_end) text.remove_suffix(white_space_at_end(text));
+  void close_run(std::string_view text, std::size_t offset) {
     if (run_.empty() && !wants_dummy_space()) {
       sink_.begin_run(offset);
       if (!text.empty()) tokenizer_.encode_run(text, sink_);
       return;
     }
     open_run(text, offset);
-    if (strip_end) run_.resize(run_.size() - white_space_at_end(run_));
     sink_.begin_run(run_offset_);
     if (!run_.empty()) tokenizer_.encode_run(run_, sink_);
     run_.clear();

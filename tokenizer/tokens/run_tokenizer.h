@@ -66,7 +66,7 @@ class RunTokenizer : public Tokenizer {
       if (!is_special(role_of(id)) || text_of(id).empty()) continue;
       const auto& stripping = vocabulary_.strip_after;
       const bool strips = std::binary_search(stripping.begin(), stripping.end(), id);
-      entries.push_back({spelling(id), id, role_of(id) != TokenRole::UserDefined, false, strips});
+      entries.push_back({spelling(id), id, role_of(id) != TokenRole::UserDefined, strips});
     }
     for (const SpecialTokens::Entry& entry : entries) note_special(entry.text);
     specials_ = SpecialTokens(std::move(entries));

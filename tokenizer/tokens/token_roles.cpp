@@ -117,17 +117,6 @@ std::vector<TokenRole> token_roles(const Vocabulary& vocabulary) {
   return out;
 }
 
-int byte_value(std::string_view text) {
-  constexpr std::string_view kDigits = "0123456789ABCDEF";
-  if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') return -1;
-  const auto digit = [&](char c) {
-    return kDigits.find(c >= 'a' && c <= 'f' ? static_cast<char>(c - 32) : c);
-  };
-  const std::size_t high = digit(text[3]), low = digit(text[4]);
-  if (high > 15 || low > 15) return -1;
-  return static_cast<int>(high * 16 + low);
-}
-
 void check_vocabulary(const Vocabulary& v) {
   const std::size_t n = v.tokens.size();
   const auto expect = [](bool holds, const std::string& message, std::string_view key) {

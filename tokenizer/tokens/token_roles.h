@@ -20,9 +20,6 @@ constexpr bool is_special(TokenRole role) { return role >= TokenRole::Control; }
 /// The role of every token, by id.
 std::vector<TokenRole> token_roles(const Vocabulary& vocabulary);
 
-/// The value of a byte token, 10 of "<0x0A>", or -1.
-int byte_value(std::string_view text);
-
 /// Throws Error if lists differ in length, special ids are outside the vocabulary, or BOS or EOS are wanted
 /// but absent.
 void check_vocabulary(const Vocabulary& vocabulary);
