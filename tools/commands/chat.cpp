@@ -1,6 +1,7 @@
 // `cria chat`: a conversation in the terminal, or line by line from a pipe.
 #include <iostream>
 
+#include "model/plural.h"
 #include "tools/commands/chat_commands.h"
 #include "tools/commands/chat_session.h"
 #include "tools/commands/commands.h"
@@ -122,8 +123,7 @@ void show_prompt(std::string_view text, std::span<const TokenId> tokens) {
   std::string ids;
   for (const TokenId token : tokens) ids += (ids.empty() ? "" : " ") + std::to_string(token);
   say("prompt of " + counted(tokens.size(), "token") + ":");
-  std::cerr << (is_terminal(stderr) ? without_controls(text) : std::string(text));
-  std::cerr << (text.ends_with('\n') ? "" : "\n");
+  std::cerr << for_stream(stderr, text) << (text.ends_with('\n') ? "" : "\n");
   say("ids: " + ids);
 }
 

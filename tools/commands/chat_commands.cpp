@@ -40,7 +40,7 @@ std::string plural(std::size_t n, const std::string& noun) {
 bool confirmed(ChatState& state, const std::string& question) {
   if (!state.interactive) return true;
   TypedText reply;
-  if (state.reader.line(question + " [y/N]", reply) != Read::Line) return false;
+  if (state.reader.line(without_controls(question) + " [y/N]", reply) != Read::Line) return false;
   return reply.text.starts_with('y') || reply.text.starts_with('Y');
 }
 
@@ -206,7 +206,7 @@ std::vector<std::string> option_names() {
 
 void say(const std::string& text, std::size_t indent) {
   WordWrap wrap([] { return terminal_columns(stderr); }, indent);
-  std::string lines = wrap.push(text);
+  std::string lines = wrap.push(for_stream(stderr, text));
   lines += wrap.finish();
   std::cerr << styled(stderr, Style::Dim, lines) << '\n';
 }

@@ -431,7 +431,7 @@ int run(const InspectOptions& options) {
   if (options.json)
     write_json(report);
   else if (options.chat_template)
-    write_stdout(report.text);  // as it is
+    write_stdout(for_stream(stdout, report.text));  // no lines broken
   else
     write_text(report.text);
   flush_stdout();

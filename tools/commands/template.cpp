@@ -10,6 +10,7 @@
 #include "tools/options/input.h"
 #include "tools/options/model.h"
 #include "tools/terminal/standard_output.h"
+#include "tools/terminal/terminal.h"
 
 namespace cria::tools {
 namespace {
@@ -55,7 +56,7 @@ int run(const TemplateOptions& options) {
   const ChatTemplate chat_template = find_template(options);
   const Conversation conversation = read_conversation(options.messages);
   render.variables = options.variables.over(conversation.variables);
-  write_stdout(chat_template.render(conversation.messages, render).bytes());
+  write_stdout(for_stream(stdout, chat_template.render(conversation.messages, render).bytes()));
   flush_stdout();
   return 0;
 }

@@ -122,7 +122,7 @@ void decode(const Tokenizer& tokenizer, const TokenizeOptions& options) {
   const auto add = [&](const std::string& whole) {
     for (const TokenId id : parse_ids(whole, n_vocab)) text += stream.push(id);
     if (options.json) return;
-    write_stdout(text);
+    write_stdout(for_stream(stdout, text));
     text.clear();
   };
   options.input.read_pieces([&](std::string_view more) {
@@ -132,7 +132,7 @@ void decode(const Tokenizer& tokenizer, const TokenizeOptions& options) {
   });
   add(numbers);
   text += stream.finish();
-  write_stdout(options.json ? json_text({{"text", text}}) : text);
+  write_stdout(options.json ? json_text({{"text", text}}) : for_stream(stdout, text));
 }
 
 int run(const TokenizeOptions& options) {

@@ -30,7 +30,7 @@ void AnswerView::answer(std::string_view piece) {
 void AnswerView::call(std::string_view line) {
   end_thinking();
   if (for_person_) write_stdout(wrap_.finish());
-  write_stdout((in_line_ ? "\n" : "") + std::string(line) + "\n");
+  write_stdout((in_line_ ? "\n" : "") + for_stream(stdout, line) + "\n");
   in_line_ = false;
   flush_stdout();
 }
@@ -44,7 +44,8 @@ void AnswerView::finish() {
 }
 
 void AnswerView::write(std::string_view text, bool dimmed) {
-  const std::string shown = for_person_ ? wrap_.push(without_controls(text)) : std::string(text);
+  std::string shown = for_stream(stdout, text);
+  if (for_person_) shown = wrap_.push(shown);
   if (!shown.empty()) write_stdout(dimmed ? styled(stdout, Style::Dim, shown) : shown);
   flush_stdout();
 }

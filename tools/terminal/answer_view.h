@@ -7,10 +7,11 @@
 
 namespace cria::tools {
 
-/// Thinking is dimmed; where stdout shows no styles it stands between lines that say so.
+/// Thinking is dimmed; where stdout shows no styles it stands between lines that say so. A terminal gets
+/// no control characters.
 class AnswerView {
  public:
-  /// for_person: lines end between words and nothing drives the terminal; else bytes go out as they are.
+  /// for_person: lines end between words; else they are the model's.
   explicit AnswerView(bool for_person);
 
   void think(std::string_view piece);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tools/terminal/standard_output.h"
+#include "tools/terminal/terminal.h"
 #include "tools/terminal/width.h"
 
 namespace cria::tools {
@@ -13,7 +14,7 @@ constexpr std::size_t kIndent = 2;  // of the lines that a long one is broken in
 
 std::string fitted(std::FILE* stream, std::string_view text) {
   const std::size_t columns = terminal_columns(stream);
-  return columns == 0 ? std::string(text) : wrapped(text, columns, kIndent);
+  return columns == 0 ? std::string(text) : wrapped(without_controls(text), columns, kIndent);
 }
 
 void print(std::string_view prefix, std::string_view text) {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "tools/terminal/interrupt.h"
+#include "tools/terminal/terminal.h"
 
 namespace cria::tools {
 namespace {
@@ -49,6 +50,16 @@ void write_stdout(std::string_view bytes) {
   if (pending_output.size() >= kPendingBytes) flush_stdout();
 }
 
-void flush_stdout() { write_to_stdout(std::exchange(pending_output, {})); }
+void flush_stdout() {
+  std::string bytes = std::exchange(pending_output, {});
+  if (is_terminal(stdout)) {
+    if (bytes.ends_with('\xC2')) {  // the first half of a character
+      bytes.pop_back();
+      pending_output = '\xC2';
+    }
+    bytes = without_del_and_c1(bytes);
+  }
+  write_to_stdout(bytes);
+}
 
 }  // namespace cria::tools

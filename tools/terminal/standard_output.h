@@ -18,8 +18,9 @@ struct OutputError : Error {
   using Error::Error;
 };
 
-/// Bytes to stdout; they stay in a buffer until it is large or flushed. Throw OutputClosed or OutputError,
-/// and Interrupted where stdout takes nothing and a signal says to end.
+/// Bytes to stdout; they stay in a buffer until it is large or flushed. To a terminal without DEL and C1
+/// controls; others are the caller's business, whose text may have styles. Throw OutputClosed or OutputError, and
+/// Interrupted where stdout takes nothing and a signal says to end.
 void write_stdout(std::string_view bytes);
 void flush_stdout();
 

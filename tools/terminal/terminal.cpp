@@ -31,7 +31,29 @@ std::string without_controls(std::string_view text) {
     const bool control = (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7F;
     out += control ? std::string{'^', static_cast<char>(c ^ 0x40)} : std::string(1, c);
   }
+  return without_del_and_c1(out);
+}
+
+std::string without_del_and_c1(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = [&](std::size_t at) {
+      return at < text.size() ? static_cast<unsigned char>(text[at]) : 0U;
+    };
+    const bool c1 = byte(i) == 0xC2 && byte(i + 1) >= 0x80 && byte(i + 1) < 0xA0;
+    if (!c1 && byte(i) != 0x7F) {
+      out += text[i];
+      continue;
+    }
+    constexpr char kHex[] = "0123456789abcdef";
+    const unsigned code = c1 ? byte(++i) : 0x7F;
+    out.append("\\u00") += {kHex[code >> 4], kHex[code & 15]};
+  }
   return out;
+}
+
+std::string for_stream(std::FILE* stream, std::string_view text) {
+  return is_terminal(stream) ? without_controls(text) : std::string(text);
 }
 
 std::string fixed(double value, int decimals) {

@@ -336,7 +336,7 @@ unsigned char TerminalReader::complete(EditLine* edit, int) {
   }
   if (known.size() == 1) return CC_ERROR;
   std::string list = "\n";
-  for (const std::string& text : known) list += text + "\n";
+  for (const std::string& text : known) list += without_controls(text) + "\n";
   show(list.c_str());
   el_set(edit, EL_REFRESH);
   return CC_NORM;

@@ -251,6 +251,18 @@ TEST_F(ChatTerminal, TabCompletesCommands) {
   EXPECT_TRUE(child.wait_for("enalty")) << child.output();
 }
 
+TEST_F(ChatTerminal, NamesOfFilesCannotDriveTheTerminal) {
+  directory_.write("odd\033[31m1", "[]");
+  directory_.write("odd\033[31m2", "[]");
+  Child child = start();
+  ASSERT_TRUE(child.wait_for("> "));
+  child.send("/load ~/odd\t");
+  ASSERT_TRUE(child.wait_for("^[[31m")) << child.output();
+  child.send("\t");
+  EXPECT_TRUE(child.wait_for("odd^[[31m1\r\n/load ~/odd^[[31m2\r\n")) << child.output();
+  EXPECT_EQ(child.output().find("\033[31m"), std::string::npos) << child.output();
+}
+
 TEST_F(ChatTerminal, SaveAsksBeforeItOverwritesAndKnowsHome) {
   const std::string file = directory_.write("talk.json", "mine");
   Child child = start();

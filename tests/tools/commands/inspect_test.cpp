@@ -108,6 +108,20 @@ TEST(Inspect, NestedArraysAndOddBytes) {
   EXPECT_EQ(json.at("metadata").at("odd.negative"), -5);
 }
 
+TEST(Inspect, ATemplateCannotDriveTheTerminal) {
+  const TempDirectory directory;
+  const std::string path = directory.path("template.gguf");
+  GgufWriter writer(path);
+  writer.set("general.architecture", std::string("llama"));
+  writer.set("tokenizer.chat_template", std::string("\033[31mred"));
+  writer.begin();
+  writer.finish();
+  EXPECT_EQ(cria({"inspect", path, "--template"}).out, "\033[31mred\n");
+  Child child(Child::Kind::Terminal, {"inspect", path, "--template"});
+  EXPECT_TRUE(child.wait_for("^[[31mred")) << child.output();
+  EXPECT_EQ(child.exit_code(), 0);
+}
+
 TEST(Inspect, CheckFindsWhatIsNotANumber) {
   const TempDirectory directory;
   const Result good = cria({"inspect", kDemo, "--check"});

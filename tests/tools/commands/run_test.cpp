@@ -140,6 +140,28 @@ TEST(Run, WaitingForTheTerminalIsTold) {
   EXPECT_EQ(child.exit_code(), 0);
 }
 
+// SECURITY.md: text of a model or a file cannot drive the terminal; elsewhere it stays as it is.
+TEST(Run, AnswersCannotDriveTheTerminal) {
+  const std::vector<std::string> ask = {"run", "--temp", "0", "--regex", R"(\x1b\[31mred\u009b32m)", "hi"};
+  const auto with = [&ask](const std::string& more) {
+    std::vector<std::string> arguments = ask;
+    if (!more.empty()) arguments.push_back(more);
+    return arguments;
+  };
+  const std::string raw = "\033[31mred\302\23332m";
+  EXPECT_EQ(cria(ask).out, raw);
+  Child shown(Child::Kind::Terminal, with(""), {"TERM=xterm"});
+  EXPECT_TRUE(shown.wait_for("^[[31mred\\u009b32m")) << shown.output();
+  EXPECT_EQ(shown.exit_code(), 0);
+  Child json(Child::Kind::Terminal, with("--json"), {"TERM=xterm"});
+  EXPECT_EQ(json.exit_code(), 0);
+  EXPECT_EQ(nlohmann::json::parse(json.output()).at("text"), raw);
+  for (const Child* const child : {&shown, &json}) {
+    EXPECT_EQ(child->output().find('\033'), std::string::npos) << child->output();
+    EXPECT_EQ(child->output().find("\302\233"), std::string::npos) << child->output();
+  }
+}
+
 TEST(Run, AnswersAConversation) {
   const TempDirectory directory;
   const std::string file =

@@ -37,6 +37,15 @@ TEST(Template, TakesAFileTokensAndDate) {
             "User: Hi\nAssistant: Yo\nUser: Bye\nAssistant:");
 }
 
+TEST(Template, RenderingsCannotDriveTheTerminal) {
+  const TempDirectory directory;
+  const std::string talk = directory.write("talk.json", R"([{"role":"user","content":"\u001b[31mred"}])");
+  EXPECT_NE(cria({"template", "--messages", talk}).out.find("\033[31mred"), std::string::npos);
+  Child child(Child::Kind::Terminal, {"template", "--messages", talk});
+  EXPECT_TRUE(child.wait_for("\n^[[31mred<|im_end|>")) << child.output();
+  EXPECT_EQ(child.exit_code(), 0);
+}
+
 TEST(Template, SaysWhereATemplateFails) {
   const TempDirectory directory;
   const std::string file = directory.write("t.jinja", "{{ bos_token }}\n  {{ messages[0].x.y }}");

@@ -59,6 +59,14 @@ TEST(Tokenize, ControlTokensOnlyWhereAskedFor) {
   EXPECT_EQ(cria({"tokenize", "--decode", "--special", "-p", "4"}).out, marker);
 }
 
+TEST(Tokenize, DecodedTextCannotDriveTheTerminal) {
+  const std::string ids = cria({"tokenize", "--ids", "-p", "a\033[31mb"}).out;
+  EXPECT_EQ(cria({"tokenize", "--decode", "-p", ids}).out, "a\033[31mb");
+  Child child(Child::Kind::Terminal, {"tokenize", "--decode", "-p", ids});
+  EXPECT_TRUE(child.wait_for("a^[[31mb")) << child.output();
+  EXPECT_EQ(child.exit_code(), 0);
+}
+
 TEST(Tokenize, ShowsOffsets) {
   const std::string text = "na\xC3\xAFve  text";
   const auto json = nlohmann::json::parse(cria({"tokenize", "--json", "-p", text}).out);
