@@ -137,14 +137,15 @@ std::string zsh_value(const ValueKind& kind) {
   return "";
 }
 
-std::string zsh_option(const OptionDescription& option, const ValueKind& kind) {
+/// place: of a positional among its kind, from 1.
+std::string zsh_option(const OptionDescription& option, const ValueKind& kind, std::size_t place) {
   std::string help = option.help;
   for (const char special : {'\\', '[', ']', ':'})
     for (std::size_t at = 0; (at = help.find(special, at)) != std::string::npos; at += 2)
       help.insert(at, 1, '\\');
   const std::string value = option.value.empty() ? "" : zsh_value(kind);
   const auto line = [](const std::string& spec) { return "        " + quote(spec, "'\\''") + " \\\n"; };
-  if (option.names.empty()) return line("*" + value);
+  if (option.names.empty()) return line((option.list ? "*" : std::to_string(place)) + value);
   const std::string rest = "[" + help + "]" + value;
   std::string text;
   for (const std::string& name : option.names) text += line(std::string("*").append(name).append(rest));
@@ -164,8 +165,11 @@ std::string zsh(const Commands& commands) {
       "(( CURRENT-- ))\n  case $command in\n";
   for (const CommandDescription& command : commands) {
     text += "    " + command.name + ")\n      _arguments \\\n";
-    for (const OptionDescription& option : command.options)
-      text += zsh_option(option, value_kind(command, option, commands));
+    std::size_t positionals = 0;
+    for (const OptionDescription& option : command.options) {
+      if (option.names.empty()) ++positionals;
+      text += zsh_option(option, value_kind(command, option, commands), positionals);
+    }
     text += "        && return\n      ;;\n";
   }
   // A file of $fpath is the function's body when it is called first; a script that is sourced is not.

@@ -14,7 +14,9 @@ OptionDescription describe_option(const CLI::Option& option) {
     out.choices = CLI::detail::split(out.value.substr(open + 1, out.value.find('}') - open - 1), ',');
     out.value = CLI::detail::join(out.choices, "|");
   }
-  if (out.names.empty()) out.value = option.get_name();
+  if (!out.names.empty()) return out;
+  out.value = option.get_name();
+  out.list = option.get_expected_max() >= CLI::detail::expected_max_vector_size;
   return out;
 }
 

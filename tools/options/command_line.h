@@ -13,6 +13,7 @@ struct OptionDescription {
   std::string value;                 ///< "FILE", "N"; "" for a flag
   std::vector<std::string> choices;  ///< the values it takes, where they are few
   std::string help, default_value;
+  bool list = false;  ///< a positional that takes all words that are left
 
   [[nodiscard]] std::string joined_names() const;  ///< "-m, --model"
 };

@@ -53,9 +53,7 @@ std::string usage(const CLI::App& app, const std::string& name) {
   text += " [OPTIONS]";
   for (const CLI::Option* option : app.get_options())
     if (option->get_positional()) {
-      const std::string word =
-          option->get_name(true, false) +
-          (option->get_expected_max() >= CLI::detail::expected_max_vector_size ? "..." : "");
+      const std::string word = option->get_name(true, false) + (describe_option(*option).list ? "..." : "");
       text += option->get_required() ? " " + word : " [" + word + "]";
     }
   return text;

@@ -1,6 +1,8 @@
 // The frame of the program: help, version, wrong usage, and what is generated from its declarations.
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "tests/tools/process.h"
 
 namespace cria::test {
@@ -123,6 +125,23 @@ TEST(CommandLine, ZshSourcesIt) {
   EXPECT_EQ(script.find("#compdef cria\n"), 0U);
   EXPECT_NE(script.find("\n  compdef _cria cria\n"), std::string::npos) << "where it is sourced";
   EXPECT_EQ(script.find("\n_cria \"$@\"\n"), std::string::npos) << "called by completion alone";
+}
+
+// _arguments takes one rest argument at most, and nothing after it.
+TEST(CommandLine, ZshKnowsThePlacesOfArguments) {
+  const std::string script = cria({"completion", "zsh"}).out;
+  const auto arguments = [&](const std::string& name) {
+    const std::size_t begin = script.find("\n    " + name + ")\n");
+    std::istringstream lines(script.substr(begin, script.find(";;\n", begin) - begin));
+    std::string all;
+    for (std::string line; std::getline(lines, line);)
+      if (line.starts_with("        '") && line[10] == ':') all += line[9];
+    return all;
+  };
+  EXPECT_EQ(arguments("quantize"), "123");
+  EXPECT_EQ(arguments("merge"), "12");
+  EXPECT_EQ(arguments("inspect"), "1");
+  EXPECT_EQ(arguments("sweep"), "*");
 }
 
 TEST(CommandLine, ManualTellsEverySubcommandAndOption) {
