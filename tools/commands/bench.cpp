@@ -271,7 +271,6 @@ void run_tune(BenchOptions options) {
 }
 
 void run_bench(BenchOptions options) {
-  for (const std::string& spec : options.synthetic) static_cast<void>(parse_synthetic(spec));
   static_cast<void>(kernels_in_use());
   if (options.threads.empty()) options.threads.push_back(usable_cores());
   Bench bench(options);
@@ -302,7 +301,8 @@ void add_bench(CLI::App& app) {
   command
       ->add_option("--synthetic", options->synthetic,
                    "models that do not exist: a real model's shape with random weights, like 1.1b:Q4_K")
-      ->type_name("SHAPE:TYPE");
+      ->type_name("SHAPE:TYPE")
+      ->check(check_synthetic);
   command->add_option("--write", options->write, "keep the (last) synthetic model's file here")
       ->type_name("FILE");
   CLI::Option* prompt = command->add_option("-p,--prompt", options->prompt, "prompt lengths; 0: none");

@@ -139,8 +139,7 @@ void add_plan(CLI::App& app) {
                    "a model that does not exist: a real model's shape, like 70b:Q4_K")
       ->type_name("SHAPE:TYPE")
       ->excludes(model)
-      ->check(
-          [](const std::string& spec) { return static_cast<void>(parse_synthetic(spec)), std::string(); });
+      ->check(check_synthetic);
   command->add_option("--machines", options->machines, "numbers of machines, all alike")
       ->type_name("N,...")
       ->delimiter(',')

@@ -12,26 +12,30 @@ struct SyntheticSpec {
   const DTypeInfo& type;
 };
 
-/// "1.1b:Q4_K". Throws a usage error that lists what there is.
+/// "1.1b:Q4_K". Throws Error that lists what there is.
 SyntheticSpec parse_synthetic(const std::string& spec);
+/// For an option: what is wrong with it; "": nothing.
+std::string check_synthetic(const std::string& spec);
 
-/// A synthetic model's file: kept where the user said, else gone with this object.
+/// A synthetic model's file: kept where the user said, else gone with this object, and with the process whatever ends it.
 class SyntheticFile {
  public:
   enum class Weights {
     Random,
     Holes,  ///< all are 0, and take no place on the disk: for what does not depend on them
   };
-  /// keep: a path; "": a file among the temporary ones.
+  /// keep: a path; "": among the temporary files, and from then on without a name. Throws Error.
   SyntheticFile(const std::string& spec, const std::string& keep, Weights weights = Weights::Random);
   ~SyntheticFile();
   SyntheticFile(const SyntheticFile&) = delete;
   SyntheticFile& operator=(const SyntheticFile&) = delete;
-  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] const std::string& path() const { return path_; }  ///< in this process
 
  private:
+  void forget_name();
+
   std::string path_;
-  bool temporary_;
+  int descriptor_ = -1;  // of a file without a name
 };
 
 }  // namespace cria::tools

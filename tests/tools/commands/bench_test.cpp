@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "model/gguf/gguf.h"
@@ -165,6 +167,17 @@ TEST(Bench, KeepsASyntheticFileWhereTold) {
   const GgufFile file = GgufFile::open(path);
   EXPECT_EQ(file.tensor("blk.7.ffn_down.weight")->dtype, DType::Q6_K);
   EXPECT_EQ(cria({"run", "-m", path, "-p", "a", "-n", "2", "--temp", "0", "--ignore-eos"}).code, 0);
+}
+
+TEST(Bench, LeavesNoSyntheticFileWhateverEndsIt) {
+  const TempDirectory directory;
+  Child child(Child::Kind::Terminal,
+              {"bench", "--synthetic", "demo:Q8_0", "-p", "16", "-n", "16", "-r", "1000", "-t", "1"},
+              {"CRIA_ISA=scalar", "TMPDIR=" + directory.path()});
+  ASSERT_TRUE(child.wait_for("pp16 [")) << child.output();
+  child.signal(SIGKILL);
+  EXPECT_EQ(child.exit_code(), 128 + SIGKILL);
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
 }
 
 TEST(Bench, RefusesWhatDoesNotExist) {
