@@ -15,6 +15,7 @@
 #include "tools/options/sampling.h"
 #include "tools/report/answer_json.h"
 #include "tools/report/batch_answers.h"
+#include "tools/report/generation.h"
 #include "tools/report/json.h"
 #include "tools/terminal/interrupt.h"
 #include "tools/terminal/messages.h"
@@ -67,8 +68,11 @@ class BatchRun {
     }
     if (!ready_.empty()) {
       Engine engine(model_, wanted_engine());
+      engine.profile(options_.model.profile);
       Scheduler scheduler(engine, {.draft = draft_});
       answer(scheduler, stop);
+      progress_.wipe();
+      print_profile(engine.profile(), options_.model);
     }
     progress_.wipe();
     say_end();

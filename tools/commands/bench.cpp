@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 
@@ -19,9 +20,11 @@
 #include "tools/options/command.h"
 #include "tools/options/find_model.h"
 #include "tools/options/model.h"
+#include "tools/options/report_format.h"
 #include "tools/options/synthetic_file.h"
 #include "tools/options/types.h"
 #include "tools/report/bench_report.h"
+#include "tools/report/json.h"
 #include "tools/report/roofline.h"
 #include "tools/report/tuned.h"
 #include "tools/terminal/interrupt.h"
@@ -43,7 +46,8 @@ struct BenchOptions {
   std::string kv_type = "f16";
   std::vector<std::size_t> verify, parallel, speculate;  ///< tokens, sequences, per cent
   bool shared_prompt = false;
-  bool roofline = false, json = false, csv = false, markdown = false, no_mmap = false;
+  BenchFormat format = BenchFormat::Table;
+  bool roofline = false, no_mmap = false;
   bool tune = false, remember = false;
 };
 
@@ -259,6 +263,7 @@ void run_tune(BenchOptions options) {
                     .decode = std::max<std::size_t>(options.decode[0], 1),
                     .rounds = options.repetitions,
                     .kv_type = parse_kv_type(options.kv_type)};
+  auto all = nlohmann::ordered_json::array();
   for (const std::string& named : options.models) {
     const std::string path = find_model(named), label = std::filesystem::path(path).filename().string();
     const TuneResult result = tune(path, how);
@@ -266,8 +271,12 @@ void run_tune(BenchOptions options) {
       remember_options(path, result.options());
       print_note("remembered in " + tuned_path() + "; --no-tuned is without");
     }
-    write_stdout(options.json ? tune_json(label, result) : tune_line(label, result) + "\n");
+    if (options.format == BenchFormat::Json)
+      all.push_back(tune_json(label, result));
+    else
+      write_stdout(tune_line(label, result) + "\n");
   }
+  if (options.format == BenchFormat::Json) write_stdout(json_text(all));
 }
 
 void run_bench(BenchOptions options) {
@@ -281,13 +290,18 @@ void run_bench(BenchOptions options) {
     const SyntheticFile file(spec, options.write);
     bench.run(spec, file.path());
   }
-  const BenchFormat format = options.json       ? BenchFormat::Json
-                             : options.csv      ? BenchFormat::Csv
-                             : options.markdown ? BenchFormat::Markdown
-                                                : BenchFormat::Table;
   std::ostringstream out;
-  bench.print(out, format);
+  bench.print(out, options.format);
   write_stdout(out.str());
+}
+
+/// Some measurements take one length only.
+void require_one_length(const CLI::Option& measurement, std::initializer_list<const CLI::Option*> lengths) {
+  if (measurement.count() == 0) return;
+  for (const CLI::Option* length : lengths)
+    if (length->count() > 1)
+      throw CLI::ValidationError(length->get_name(),
+                                 "expected one number with " + measurement.get_name() + ", got several");
 }
 
 }  // namespace
@@ -304,16 +318,14 @@ void add_bench(CLI::App& app) {
       ->type_name("SHAPE:TYPE")
       ->check(check_synthetic);
   command->add_option("--write", options->write, "keep the (last) synthetic model's file here")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->needs("--synthetic");
   CLI::Option* prompt = command->add_option("-p,--prompt", options->prompt, "prompt lengths; 0: none");
   prompt->type_name("N,...")->delimiter(',')->check(range(0, 1 << 24))->capture_default_str();
   CLI::Option* decode = command->add_option("-n,--decode", options->decode, "tokens to decode; 0: none");
   decode->type_name("N,...")->delimiter(',')->check(range(0, 1 << 24))->capture_default_str();
-  command->add_option("-d,--depth", options->depth, "tokens already in the KV cache")
-      ->type_name("N,...")
-      ->delimiter(',')
-      ->check(range(0, 1 << 24))
-      ->capture_default_str();
+  CLI::Option* depth = command->add_option("-d,--depth", options->depth, "tokens already in the KV cache");
+  depth->type_name("N,...")->delimiter(',')->check(range(0, 1 << 24))->capture_default_str();
   CLI::Option* repetitions =
       command->add_option("-r,--repetitions", options->repetitions, "runs counted, after one that is not");
   repetitions->capture_default_str()->type_name("N")->check(range(1, 1000));
@@ -353,21 +365,20 @@ void add_bench(CLI::App& app) {
           ->excludes(verify);
   command->add_flag("--shared-prompt", options->shared_prompt, "one prompt, read once for all sequences")
       ->needs(parallel);
-  command
-      ->add_option("--speculate-rates", options->speculate,
-                   "decoding with guesses of which so many per cent are right, beside decoding without")
-      ->type_name("PERCENT,...")
-      ->delimiter(',')
-      ->check(range(0, 100))
-      ->excludes(verify)
-      ->excludes(parallel);
+  CLI::Option* speculate =
+      command
+          ->add_option("--speculate-rates", options->speculate,
+                       "decoding with guesses of which so many per cent are right, beside decoding without")
+          ->type_name("PERCENT,...")
+          ->delimiter(',')
+          ->check(range(0, 100))
+          ->excludes(verify)
+          ->excludes(parallel);
   add_tuned_option(*command);
   command->add_flag("--roofline", options->roofline,
                     "measure the machine's limits too, and say the share reached");
   command->add_flag("--no-mmap", options->no_mmap, "read the file into memory instead of mapping it");
-  command->add_flag("--json", options->json, "an array of objects");
-  command->add_flag("--csv", options->csv, "comma-separated values");
-  command->add_flag("--md", options->markdown, "a Markdown table");
+  add_report_options(*command, options->format);
   CLI::Option* tunes = command->add_flag(
       "--tune", options->tune,
       "try threads, batches and huge pages, and say in one line which options are best for the model here");
@@ -378,11 +389,16 @@ void add_bench(CLI::App& app) {
       ->add_flag("--remember", options->remember,
                  "run, chat, serve, bench and others use them for this model on this machine from now on")
       ->needs(tunes);
+  verify->excludes(prompt)->excludes(decode);
+  for (CLI::Option* mode : {parallel, speculate}) mode->excludes(depth);
+  for (CLI::Option* mode : {verify, parallel, speculate}) mode->excludes("--threads-prefill");
   command->footer(
       "Examples:\n  cria bench -m model.gguf -p 512 -n 128 -t 1,2\n  cria bench --synthetic 1.1b:Q4_K "
       "--synthetic 1.1b:IQ3_S --roofline\n  cria bench -m model.gguf --verify 1,2,4,8,16\n  cria bench -m "
       "model.gguf -p 512 -n 128 --parallel 1,8,32\n  cria bench -m model.gguf --tune --remember");
   on_run(command, [=] {
+    require_one_length(*verify, {depth});
+    for (const CLI::Option* mode : {parallel, speculate, tunes}) require_one_length(*mode, {prompt, decode});
     if (!options->tune) return run_bench(*options), 0;
     if (prompt->count() == 0) options->prompt = {1024};  // two of the usual batches
     if (decode->count() == 0) options->decode = {32};

@@ -173,6 +173,7 @@ void add_chat(CLI::App& app) {
   command->add_flag("--no-template", options->no_template,
                     "plain text instead of the model's chat template: it goes on where you end");
   add_template_option(*command, options->chat_template);
+  command->get_option("--no-template")->excludes("--chat-template");
   options->variables.add_to(*command);
   CLI::Option* const shown = command->add_flag("--show-thinking", options->show_thinking,
                                                "show what the model thinks before it answers (default on a "

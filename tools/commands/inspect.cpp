@@ -463,6 +463,8 @@ void add_inspect(CLI::App& app) {
           "--diff", options->other,
           "compare with this file: keys, tensors' types and shapes, values; exit code 1 if they differ")
       ->type_name("FILE");
+  for (const char* const part : {"--kv", "--tokenizer", "--template", "--tensors", "--graph", "--check"})
+    command->get_option("--diff")->excludes(part);
   command->add_flag("--cpu", options->cpu,
                     "this machine: processor, caches, memory, instruction sets ($CRIA_ISA forces one)");
   command->add_flag("--measure", options->measure, "with --cpu: its read rate and peaks too (some seconds)")

@@ -11,6 +11,7 @@
 #include "tools/commands/commands.h"
 #include "tools/options/command.h"
 #include "tools/options/find_model.h"
+#include "tools/options/report_format.h"
 #include "tools/options/synthetic_file.h"
 #include "tools/report/figures_table.h"
 #include "tools/terminal/messages.h"
@@ -26,7 +27,7 @@ struct PlanOptions {
   std::size_t context = 4096, prompt = 512, batch = 512;
   unsigned threads = 0;
   double read_gbytes = 0, gmacs = 0;  ///< 0: measured
-  bool json = false, csv = false, markdown = false;
+  BenchFormat format = BenchFormat::Table;
 };
 
 MachineRates rates_of(const PlanOptions& options, const Model& model, const PlannedWork& work) {
@@ -88,10 +89,7 @@ void run_plan(const PlanOptions& options) {
                waiting(plan.decode)});
   }
   std::ostringstream out;
-  table.print(out, options.json       ? BenchFormat::Json
-                   : options.csv      ? BenchFormat::Csv
-                   : options.markdown ? BenchFormat::Markdown
-                                      : BenchFormat::Table);
+  table.print(out, options.format);
   write_stdout(out.str());
 }
 
@@ -120,9 +118,7 @@ void add_rates_and_output(CLI::App& command, const std::shared_ptr<PlanOptions>&
   for (CLI::Option* option : {read, gmacs}) option->type_name("X")->check(range(1e-3, 1e6));
   read->needs(gmacs);
   gmacs->needs(read);
-  command.add_flag("--json", options->json, "an array of objects");
-  command.add_flag("--csv", options->csv, "comma-separated values");
-  command.add_flag("--md", options->markdown, "a Markdown table");
+  add_report_options(command, options->format);
 }
 
 }  // namespace

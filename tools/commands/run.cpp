@@ -409,6 +409,8 @@ void add_run(CLI::App& app) {
       "  cria run --messages talk.json --json --logprobs 3");
   on_run(command, [options, logprobs] {
     options->with_logprobs = logprobs->count() > 0;
+    if (options->with_logprobs && !options->json && !options->stream_json)
+      throw CLI::ValidationError("--logprobs", "goes with --json or --stream-json only");
     if (options->escapes) {
       if (options->prompt.text) options->prompt.text = unescaped(*options->prompt.text);
       options->system = unescaped(options->system);

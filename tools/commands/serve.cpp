@@ -227,6 +227,7 @@ void add_serve(CLI::App& app) {
   command->add_flag("--log-json", options->serve.server.log.json, "log lines are JSON objects");
   command->add_flag("--log-prompts", options->serve.server.log.texts, "the log has prompts and answers too");
   add_model_options(*command, options->model);
+  command->remove_option(command->get_option("--profile"));
   add_speculation_options(*command, options->model, options->sampling.generate);
   options->sampling.add_to(*command);
   command->footer(

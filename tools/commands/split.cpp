@@ -146,7 +146,8 @@ void add_merge(CLI::App& app) {
   command->add_option("OUT", options->output, "the file to write")->required();
   add_lora_option(*command, options->loras);
   command->add_option("--type", options->type, "of the matrices that adapters change (default: as they are)")
-      ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0"}));
+      ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0"}))
+      ->needs("--lora");
   command->add_option("-t,--threads", options->threads, "threads (default: the physical cores)")
       ->type_name("N")
       ->check(range(1, 4096));

@@ -56,7 +56,9 @@ int run(const TemplateOptions& options) {
   const ChatTemplate chat_template = find_template(options);
   const Conversation conversation = read_conversation(options.messages);
   render.variables = options.variables.over(conversation.variables);
-  write_stdout(for_stream(stdout, chat_template.render(conversation.messages, render).bytes()));
+  const std::string text = chat_template.render(conversation.messages, render).bytes();
+  for (std::string note : {chat_template.note(), options.variables.note(chat_template)}) say_note(note);
+  write_stdout(for_stream(stdout, text));
   flush_stdout();
   return 0;
 }

@@ -173,6 +173,8 @@ void add_tokenize(CLI::App& app) {
       "--json", options->json,
       "a JSON array of {\"id\", \"piece\", \"begin\", \"end\"} (offsets in the text's bytes); with --decode "
       "{\"text\"}");
+  command->get_option("--ids")->excludes("--json")->excludes("--decode");
+  command->get_option("--no-bos")->excludes("--decode");
   command->footer(
       "Without --ids or --json a line per token: its id, where its bytes begin in the text, the bytes.\n"
       "What comes through a pipe is tokenized as it comes.\n"

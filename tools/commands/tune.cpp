@@ -12,7 +12,6 @@
 #include "engine/execute/team.h"
 #include "model/gguf/gguf.h"
 #include "tools/commands/bench_passes.h"
-#include "tools/report/json.h"
 #include "tools/report/machine.h"
 #include "tools/terminal/interrupt.h"
 #include "tools/terminal/progress.h"
@@ -214,7 +213,7 @@ std::string tune_line(const std::string& label, const TuneResult& result) {
   return text;
 }
 
-std::string tune_json(const std::string& label, const TuneResult& result) {
+nlohmann::ordered_json tune_json(const std::string& label, const TuneResult& result) {
   auto tries = nlohmann::ordered_json::array();
   for (const TuneTry& each : result.tries) {
     nlohmann::ordered_json row = way_json(each.way);
@@ -222,15 +221,14 @@ std::string tune_json(const std::string& label, const TuneResult& result) {
     row["tokens_per_second"] = each.tokens_per_second;
     tries.push_back(std::move(row));
   }
-  return json_text(
-      {{"model", label},
-       {"machine", machine_label()},
-       {"best", way_json(result.best)},
-       {"options", typed_options(result.options())},
-       {"prompt_tokens_per_second", {{"default", result.usual_prompt}, {"best", result.best_prompt}}},
-       {"decode_tokens_per_second", {{"default", result.usual_decode}, {"best", result.best_decode}}},
-       {"copy_seconds", result.copy_seconds},
-       {"tries", tries}});
+  return {{"model", label},
+          {"machine", machine_label()},
+          {"best", way_json(result.best)},
+          {"options", typed_options(result.options())},
+          {"prompt_tokens_per_second", {{"default", result.usual_prompt}, {"best", result.best_prompt}}},
+          {"decode_tokens_per_second", {{"default", result.usual_decode}, {"best", result.best_decode}}},
+          {"copy_seconds", result.copy_seconds},
+          {"tries", tries}};
 }
 
 }  // namespace cria::tools

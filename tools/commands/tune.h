@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,6 @@ TuneResult tune(const std::string& path, const TuneHow& how);
 /// One line for a person; label: of the model.
 std::string tune_line(const std::string& label, const TuneResult& result);
 /// An object with all that was tried.
-std::string tune_json(const std::string& label, const TuneResult& result);
+nlohmann::ordered_json tune_json(const std::string& label, const TuneResult& result);
 
 }  // namespace cria::tools

@@ -93,10 +93,11 @@ std::string ConfigFile::default_path() {
 ConfigFile ConfigFile::read(const CLI::App& app, const std::string& path) {
   ConfigFile file;
   file.path_ = path;
+  if (path.empty()) return file;
   std::error_code error;
-  if (path.empty() || std::filesystem::is_directory(path, error)) return file;
-  std::ifstream in(path);
-  if (!in) {
+  std::ifstream in;
+  if (!std::filesystem::is_directory(path, error)) in.open(path);
+  if (!in.is_open()) {
     if (!environment("CRIA_CONFIG").empty())
       throw CLI::ValidationError(path, "the file that CRIA_CONFIG names cannot be opened");
     return file;

@@ -112,7 +112,9 @@ TunedOptions add_tuned_settings(CommandSettings& settings, const CLI::App& comma
                                 const std::vector<std::string>& words) {
   const auto said = [&](const std::string& name) {
     const CLI::Option* option = command.get_option_no_throw("--" + name);
-    return option == nullptr || given.contains(option) || settings.contains(name);
+    if (option == nullptr || given.contains(option) || settings.contains(name)) return true;
+    const std::set<CLI::Option*> excluded = option->get_excludes();
+    return std::ranges::any_of(excluded, [&](CLI::Option* other) { return given.contains(other); });
   };
   const auto typed = [&](const char* name) {
     const CLI::Option* option = command.get_option_no_throw(name);

@@ -181,6 +181,14 @@ TEST(Batch, GuessesChangeNothing) {
   EXPECT_EQ(read_file(one), read_file(two));
 }
 
+TEST(Batch, TimesItsNodes) {
+  const TempDirectory directory;
+  const std::string in = directory.write("in", R"({"prompt": "hi", "max_tokens": 2})");
+  const Result result = cria({"batch", "-i", in, "-o", directory.path("out"), "--profile"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.err.find("blk.*.attn_q"), std::string::npos) << result.err;
+}
+
 TEST(Batch, WrongUsage) {
   EXPECT_EQ(cria({"batch", "-i", "x"}).code, 2);
   EXPECT_EQ(cria({"batch", "-i", "x", "-o", "y", "--parallel", "0"}).code, 2);

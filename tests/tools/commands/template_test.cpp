@@ -46,6 +46,13 @@ TEST(Template, RenderingsCannotDriveTheTerminal) {
   EXPECT_EQ(child.exit_code(), 0);
 }
 
+TEST(Template, SaysWhatTheTemplateNeverLooksAt) {
+  const Result result = cria({"template", "--messages", "-", "--no-think"}, kTalk);
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.err.find("cria: note: "), 0U) << result.err;
+  EXPECT_EQ(result.out, cria({"template", "--messages", "-"}, kTalk).out);
+}
+
 TEST(Template, SaysWhereATemplateFails) {
   const TempDirectory directory;
   const std::string file = directory.write("t.jinja", "{{ bos_token }}\n  {{ messages[0].x.y }}");

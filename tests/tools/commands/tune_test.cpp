@@ -60,7 +60,9 @@ TEST_F(Tune, WhatWasTriedAndWhatIsRemembered) {
   const Result result = tune({"--remember", "--json"});
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_NE(result.err.find("remembered in " + file_), std::string::npos) << result.err;
-  const nlohmann::json json = nlohmann::json::parse(result.out);
+  const nlohmann::json all = nlohmann::json::parse(result.out);
+  ASSERT_TRUE(all.is_array() && all.size() == 1) << "as all that bench --json prints";
+  const nlohmann::json& json = all[0];
   std::size_t decodes = 0;
   for (const auto& each : json["tries"]) {
     EXPECT_GT(each["tokens_per_second"].get<double>(), 0);
@@ -94,6 +96,14 @@ TEST_F(Tune, RememberedOptionsAreUsedUnlessOthersAreGiven) {
   EXPECT_EQ(run({"bench", "-m", kDemo, "-m", kDemo, "-p", "8", "-n", "0", "-r", "1"}).err, "")
       << "for one model each";
   EXPECT_EQ(tune({}).err, "") << "tuning begins with the defaults";
+}
+
+TEST_F(Tune, RememberedOptionsAreNotUsedBesideWhatExcludesThem) {
+  remember({{"threads", "1"}, {"threads-prefill", "2"}});
+  const Result result = run({"bench", "--verify", "2", "-r", "1"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.err.find("tuned for this model and machine: --threads 1 ("), std::string::npos)
+      << result.err;
 }
 
 TEST_F(Tune, ConfigTellsWhereItComesFrom) {

@@ -62,6 +62,38 @@ TEST(CommandLine, WrongUsageIsOneLineAndExitCode2) {
   }
 }
 
+// Nothing is taken and then counts for nothing.
+TEST(CommandLine, OptionsThatWouldNotCountAreRefused) {
+  const std::vector<std::vector<std::string>> wrong = {
+      {"bench", "-p", "8,16", "-n", "2", "--parallel", "2"},
+      {"bench", "-n", "2,4", "--speculate-rates", "50"},
+      {"bench", "-p", "8,16", "--tune"},
+      {"bench", "-d", "0,4", "--verify", "2"},
+      {"bench", "-p", "8", "--verify", "2"},
+      {"bench", "-d", "4", "--parallel", "2"},
+      {"bench", "--threads-prefill", "1", "--parallel", "2"},
+      {"bench", "--json", "--md"},
+      {"bench", "--csv", "--md"},
+      {"bench", "--write", "file"},
+      {"plan", "--json", "--csv"},
+      {"run", "--logprobs", "2", "hi"},
+      {"serve", "--profile"},
+      {"inspect", kDemo, "--diff", kDemo, "--check"},
+      {"inspect", kDemo, "--diff", kDemo, "--kv"},
+      {"chat", "--no-template", "--chat-template", "chatml"},
+      {"merge", kDemo, "out", "--type", "f16"},
+      {"tokenize", "--json", "--ids", "-p", "a"},
+      {"tokenize", "--decode", "--no-bos", "-p", "4"},
+  };
+  for (const auto& arguments : wrong) {
+    const Result result = cria(arguments);
+    const std::string label = arguments[0] + " " + arguments.back();
+    EXPECT_EQ(result.code, 2) << label;
+    EXPECT_EQ(result.out, "") << label;
+    EXPECT_EQ(count_lines(result.err), 1U) << label << ": " << result.err;
+  }
+}
+
 TEST(CommandLine, UnknownInstructionSetIsNamed) {
   const Result result = cria({"run", "-p", "a"}, "", {"CRIA_ISA=abacus"});
   EXPECT_EQ(result.code, 2);

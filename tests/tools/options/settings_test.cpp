@@ -56,6 +56,15 @@ TEST_F(Settings, TheyAreWhatIsRun) {
   EXPECT_EQ(run({"--temp", "0"}, {"CRIA_JSON=false"}).out, greedy) << "a variable can turn a flag off";
 }
 
+TEST_F(Settings, AFileThatIsNamedIsThere) {
+  for (const std::string& path : {std::string("/no/such/file"), directory_.path()}) {
+    const Result result = cria({"config"}, "", {"CRIA_CONFIG=" + path});
+    EXPECT_EQ(result.code, 2) << path;
+    EXPECT_NE(result.err.find(path + ": the file that CRIA_CONFIG names cannot be opened"), std::string::npos)
+        << result.err;
+  }
+}
+
 TEST_F(Settings, WhatIsTypedCounts) {
   configure("temp = 1.5\nseed = 4\n");
   EXPECT_EQ(run({"--temp", "0"}, {"CRIA_TEMP=1.5"}).out, run({"--temp", "0", "--seed", "4"}).out);
