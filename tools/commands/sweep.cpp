@@ -41,7 +41,7 @@ struct SweepOptions {
   PerplexityOptions windows{.window = 512, .stride = 0, .max_windows = 40};
   std::size_t prompt = 512, decode = 64;
   unsigned repetitions = 3;
-  bool keep = false, json = false;
+  bool allow_requantize = false, keep = false, json = false;
 };
 
 void write_file(const std::string& path, const std::string& content) {
@@ -117,6 +117,7 @@ class Sweep {
   /// The base first: its predictions are what the others are compared with.
   void run() {
     require_names();
+    for (const Mix* mix : mixes_) static_cast<void>(plan_of(*mix));  // what cannot be made is said at once
     add(fs::path(base_.file().path()).stem().string(), base_);
     for (const std::string& file : options_.files)
       attempt(fs::path(file).stem().string(), [&](const std::string& name) { add(name, *load(file)); });
@@ -214,12 +215,17 @@ class Sweep {
     std::string file_;
   };
 
-  void make(const Mix& mix, const std::string& file) const {
-    const std::atomic<bool>& interrupted = catch_interrupts();
+  [[nodiscard]] QuantizePlan plan_of(const Mix& mix) const {
     QuantizeOptions options;
     options.mix = &mix;
     options.weighted = importance_.has_value();
-    const QuantizePlan plan = plan_quantize(base_.file(), options);
+    options.allow_requantize = options_.allow_requantize;
+    return plan_quantize(base_.file(), options);
+  }
+
+  void make(const Mix& mix, const std::string& file) const {
+    const std::atomic<bool>& interrupted = catch_interrupts();
+    const QuantizePlan plan = plan_of(mix);
     GgufWriter writer(file, base_.file().alignment());
     declare(writer, base_.file(), plan);
     if (importance_) declare_importance(writer, *importance_, fs::path(options_.imatrix).filename().string());
@@ -263,14 +269,12 @@ class Sweep {
   }
 
   void measure(const std::string& name, const Model& model, const std::string& id) {
-    const bool has_progress = is_terminal(stderr);  // which names the model
-    if (!has_progress) std::fputs((name + ": ").c_str(), stderr);
     SweepRow row = describe(name, model);
     if (&model != &base_ && !fs::exists(path(kBaseLogits))) write_base_logits();
     measure_quality(row, model);
     measure_speed(row, model);
-    print_line((has_progress ? name + ": " : "") + "perplexity " + fixed(row.ppl.value, 4) + ", prompt " +
-               fixed(row.prompt.value, 1) + ", decode " + fixed(row.decode.value, 1) + " tokens/s");
+    print_line(name + ": perplexity " + fixed(row.ppl.value, 4) + ", prompt " + fixed(row.prompt.value, 1) +
+               ", decode " + fixed(row.decode.value, 1) + " tokens/s");
     write_file(path(name + ".row.json"), json_text({{"identity", id}, {"row", to_json(row)}}));
     rows_.push_back(std::move(row));
   }
@@ -379,6 +383,8 @@ void add_sweep(CLI::App& app) {
       ->type_name("TYPE,TYPE...")
       ->delimiter(',');
   command->add_option("--imatrix", options->imatrix, "importance matrix for --types")->type_name("FILE");
+  command->add_flag("--allow-requantize", options->allow_requantize,
+                    "make --types of a quantized model too, which costs quality");
   command->add_flag("--keep", options->keep,
                     "leave in the directory what --types made, and the base's predictions (large)");
   command->add_option("-f,--file", options->text, "the text (-: stdin)")->type_name("FILE")->required();

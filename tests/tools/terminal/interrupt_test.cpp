@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <set>
@@ -71,14 +72,11 @@ std::set<std::string> names_in(const std::string& directory) {
 
 /// Runs a command, sends the signal when it has written so many bytes to stderr, where it has room for a few
 /// more, and expects its exit code.
-template <class Check>
-void interrupt_at(const Arguments& arguments, std::size_t words, std::size_t more, int signal,
-                  Check before_signal) {
+void interrupt_at(const Arguments& arguments, std::size_t words, std::size_t more, int signal) {
   const TempDirectory directory;
   const NarrowPipe errors(directory, words + more);
   Child child(Child::Kind::Pipe, arguments, {}, errors.path());
   ASSERT_TRUE(errors.wait_for(words)) << arguments[0];
-  before_signal();
   child.signal(signal);
   errors.open_wide();
   EXPECT_EQ(child.exit_code(), 128 + signal) << arguments[0];
@@ -95,12 +93,12 @@ TEST(Interrupt, ConvertAndExportLeaveNothing) {
   for (const int signal : kSignals) {
     const TempDirectory target;
     const std::string out = target.path("out");
-    interrupt_at({"export", kDemo, "-o", out, "-v"}, 1, kLine, signal, [] {});
+    interrupt_at({"export", kDemo, "-o", out, "-v"}, 1, kLine, signal);
     EXPECT_EQ(names_in(target.path()), std::set<std::string>()) << "export";
-    interrupt_at({"convert", hf, "-o", out, "-v"}, 1, kLine, signal, [] {});
+    interrupt_at({"convert", hf, "-o", out, "-v"}, 1, kLine, signal);
     EXPECT_EQ(names_in(target.path()), std::set<std::string>()) << "convert";
     target.write("out", "old");
-    interrupt_at({"convert", hf, "-o", out, "-v"}, 1, kLine, signal, [] {});
+    interrupt_at({"convert", hf, "-o", out, "-v"}, 1, kLine, signal);
     EXPECT_EQ(read_file(out), "old");
     EXPECT_EQ(names_in(target.path()), std::set<std::string>{"out"});
   }
@@ -122,32 +120,39 @@ Arguments sweep(const TempDirectory& directory, const std::string& types) {
           "--chunks",
           "2",
           "-p",
-          "4",
+          "64",
           "-n",
-          "1",
+          "16",
           "-r",
           "1",
           "--types",
           types};
 }
 
-// First when "BASE: " was said and the base is measured, then with the base known, when a model was made and
-// is measured.
+/// Sends the signal when the file is there: what is timed then would take much longer.
+void interrupt_sweep(Arguments arguments, const std::string& file, int signal) {
+  *(std::ranges::find(arguments, "-r") + 1) = "1000";
+  Child child(Child::Kind::Pipe, arguments, {}, "/dev/null");
+  for (int i = 0; i < 60'000 && !fs::exists(file); ++i) usleep(1000);
+  ASSERT_TRUE(fs::exists(file)) << file;
+  child.signal(signal);
+  EXPECT_EQ(child.exit_code(), 128 + signal);
+}
+
+// First when the base is measured, then with the base known, when a model was made and is measured.
 TEST(Interrupt, SweepLeavesWhatItGoesOnFrom) {
-  constexpr std::size_t kLess = 8;  // than "perplexity " takes
   const std::string base = "base";
   for (const int signal : kSignals) {
     const TempDirectory directory;
     ASSERT_EQ(cria({"quantize", kDemo, directory.path("base.gguf"), "F16"}).code, 0);
-    interrupt_at(sweep(directory, "Q4_0,Q8_0"), base.size() + 2, kLess, signal, [] {});
+    interrupt_sweep(sweep(directory, "Q4_0,Q8_0"), directory.path("out/base.logits"), signal);
     for (const std::string& name : names_in(directory.path("out")))
       EXPECT_TRUE(name == "base.logits" || name == base + ".row.json") << name;
 
     ASSERT_EQ(cria(sweep(directory, "Q8_0")).code, 0);
     const std::set<std::string> whole = names_in(directory.path("out"));
     const std::string name = base + "-Q4_0", made = directory.path("out/" + name + ".gguf");
-    interrupt_at(sweep(directory, "Q4_0"), name.size() + 2, kLess, signal,
-                 [&] { EXPECT_TRUE(fs::exists(made)) << "it is being measured"; });
+    interrupt_sweep(sweep(directory, "Q4_0"), made, signal);
     std::set<std::string> more = names_in(directory.path("out"));
     more.erase(name + ".state");
     more.erase("base.logits");  // what the next run compares with, and removes
