@@ -229,12 +229,12 @@ class BatchRun {
   }
 
   void say_end() {
-    if (errors_ > 0)
-      print_warning(counted(errors_, "request") + " could not be answered: see \"error\" in " +
-                    options_.output);
+    if (const std::size_t errors = answers_.errors() + errors_; errors > 0)
+      print_warning(counted(errors, "request") + " could not be answered: see \"error\" in " +
+                    (options_.output == "-" ? "the answers" : options_.output));
     if (answers_.count() < lines_.size())
       print_line("cria: " + std::to_string(answers_.count()) + " of " + counted(lines_.size(), "request") +
-                 " answered; the same command goes on from there");
+                 " answered" + (options_.output == "-" ? "" : "; the same command goes on from there"));
   }
 
   const BatchOptions& options_;
@@ -269,7 +269,8 @@ void add_batch(CLI::App& app) {
   command
       ->add_option(
           "-o,--output", options->output,
-          "answers, a line for each request; where some are there already, only the others are computed")
+          "answers, a line for each request (-: stdout); where some are there already, only the others are "
+          "computed")
       ->type_name("FILE")
       ->required();
   command->add_option("--parallel", options->parallel, "requests answered at once")
@@ -288,7 +289,10 @@ void add_batch(CLI::App& app) {
       "max_tokens,\n"
       "temperature, seed and so on beside it; what it does not say, the options here say. Each answer is "
       "that of\n"
-      "cria run, whatever is answered beside it. What prompts begin with in common is read once.\n\n"
+      "cria run, whatever is answered beside it. What prompts begin with in common is read once. A request "
+      "that\n"
+      "cannot be answered has its \"error\" among the answers, and a warning counts it; the exit code stays "
+      "0.\n\n"
       "Examples:\n"
       "  cria batch -m model.gguf -i requests.jsonl -o answers.jsonl --temp 0\n"
       "  cria batch -i requests.jsonl -o answers.jsonl --parallel 32 --unordered -n 200");

@@ -85,6 +85,7 @@ void add_convert(CLI::App& app) {
       ->required();
   command->add_option("-o,--output", options->convert.output, "the file to write")
       ->type_name("FILE")
+      ->check(named_file())
       ->required();
   command
       ->add_option("--type", options->type,

@@ -91,7 +91,9 @@ void add_edit(CLI::App& app) {
       app.add_subcommand("edit", "Write a model with other metadata, its tensors as they are");
   auto options = std::make_shared<EditCommand>();
   command->add_option("IN", options->input, "the model (GGUF)")->required();
-  command->add_option("OUT", options->output, "the file to write; another one than IN")->required();
+  command->add_option("OUT", options->output, "the file to write; another one than IN")
+      ->required()
+      ->check(named_file());
   command
       ->add_option("--set", options->set,
                    "sets a key; TYPE: u8 i8 u16 i16 u32 i32 u64 i64 f32 f64 bool string, with [] behind it "

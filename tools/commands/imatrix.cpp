@@ -115,6 +115,7 @@ void add_imatrix(CLI::App& app) {
       ->add_option("-o,--output", options->output,
                    "the importance matrix: a GGUF file, or in the older form if the name ends in .dat")
       ->type_name("FILE")
+      ->check(named_file())
       ->required();
   add_model_options(*command, options->model);
   options->model.session.n_ctx = 512;

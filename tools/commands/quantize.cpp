@@ -312,9 +312,11 @@ void add_quantize(CLI::App& app) {
   CLI::App* command = app.add_subcommand("quantize", "Write a model in fewer bits");
   auto options = std::make_shared<QuantizeCommand>();
   command->add_option("IN", options->input, "the model (GGUF; the first of a split one), best in F16 or F32");
-  command->add_option("OUT", options->output,
-                      "the file to write; one that is there is replaced when it is done (default: beside IN, "
-                      "named after it and the type)");
+  command
+      ->add_option("OUT", options->output,
+                   "the file to write; one that is there is replaced when it is done (default: beside IN, "
+                   "named after it and the type)")
+      ->check(named_file());
   command->add_option("TYPE", options->type, "the quantization: Q4_K_M, IQ3_XS, ... (see --mixes)");
   command
       ->add_option("--imatrix", options->imatrix,

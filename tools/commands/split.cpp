@@ -143,7 +143,7 @@ void add_merge(CLI::App& app) {
   auto options = std::make_shared<SplitCommand>();
   command->add_option("IN", options->input, "the model, or the first of its files, NAME-00001-of-00003.gguf")
       ->required();
-  command->add_option("OUT", options->output, "the file to write")->required();
+  command->add_option("OUT", options->output, "the file to write")->required()->check(named_file());
   add_lora_option(*command, options->loras);
   command->add_option("--type", options->type, "of the matrices that adapters change (default: as they are)")
       ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0"}))

@@ -26,6 +26,9 @@ CLI::Validator range(T low, T high) {
   return {[check](std::string& text) { return check(text); }, ""};
 }
 
+/// A file that is written as a whole: not "-", which stands for stdout elsewhere.
+CLI::Validator named_file();
+
 /// Makes `body` what the subcommand does; its result is the exit code.
 void on_run(CLI::App* command, std::function<int()> body);
 

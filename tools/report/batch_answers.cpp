@@ -11,6 +11,7 @@
 #include "model/error.h"
 #include "model/file/hash.h"
 #include "tools/options/input.h"
+#include "tools/terminal/standard_output.h"
 
 namespace cria::tools {
 
@@ -24,6 +25,7 @@ std::string batch_answer_id(std::size_t index, std::string_view request) {
 
 BatchAnswers::BatchAnswers(const std::string& path, std::vector<std::string> ids, bool in_order)
     : path_(path), ids_(std::move(ids)), in_order_(in_order), answered_(ids_.size()) {
+  if (path_ == "-") return;
   if (std::filesystem::is_regular_file(path_)) resume();
   file_.reset(std::fopen(path_.c_str(), "ab"));
   if (!file_) throw Error(path_, std::string("cannot be written: ") + std::strerror(errno));
@@ -46,6 +48,7 @@ void BatchAnswers::resume() {
                   "at byte " + std::to_string(begin));
     if (!answered_[index]) ++count_;
     answered_[index] = true;
+    if (json.contains("error") && !json["error"].is_null()) ++errors_;
     const nlohmann::json& body = json.contains("response") ? json["response"] : json;
     const nlohmann::json& answer = body.is_object() && body.contains("body") ? body["body"] : body;
     if (answer.is_object() && answer.contains("seed") && answer["seed"].is_number_unsigned())
@@ -60,9 +63,12 @@ std::optional<std::uint64_t> BatchAnswers::seed(std::size_t index) const {
 }
 
 void BatchAnswers::write(const std::string& line) {
+  if (!file_) return write_stdout(line + "\n"), flush_stdout();
   const bool good = std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size() &&
                     std::fputc('\n', file_.get()) != EOF && std::fflush(file_.get()) == 0;
-  if (!good) throw Error(path_, std::string("cannot be written: ") + std::strerror(errno));
+  if (good) return;
+  if (errno == EPIPE) throw OutputClosed();
+  throw Error(path_, std::string("cannot be written: ") + std::strerror(errno));
 }
 
 void BatchAnswers::add(std::size_t index, const std::string& line) {

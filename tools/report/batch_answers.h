@@ -17,15 +17,18 @@ std::string batch_answer_id(std::size_t index, std::string_view request);
 
 class BatchAnswers {
  public:
-  /// ids: of all requests. Finds which of them the file answers already, and cuts off a line that is not complete.
+  /// path: "-" is stdout, where nothing is answered already. ids: of all requests. Finds which of them the file answers already, and cuts off a line that is not complete.
   /// in_order: answers are written in the order of the ids. Throws Error for a file with other answers.
   BatchAnswers(const std::string& path, std::vector<std::string> ids, bool in_order);
 
   [[nodiscard]] bool answered(std::size_t index) const { return answered_[index]; }
   [[nodiscard]] std::size_t count() const { return count_; }
+  /// Of the requests that the file answered already: those that were refused.
+  [[nodiscard]] std::size_t errors() const { return errors_; }
   /// The seed that an answer in the file was drawn with.
   [[nodiscard]] std::optional<std::uint64_t> seed(std::size_t index) const;
-  /// A line without its newline, of a request that was not answered. Throws Error if the disk refuses.
+  /// A line without its newline, of a request that was not answered. Throws Error if the disk refuses, OutputClosed where
+  /// nobody reads a pipe any more.
   void add(std::size_t index, const std::string& line);
 
  private:
@@ -36,7 +39,7 @@ class BatchAnswers {
   const std::vector<std::string> ids_;
   const bool in_order_;
   std::vector<bool> answered_;
-  std::size_t count_ = 0, next_ = 0;
+  std::size_t count_ = 0, errors_ = 0, next_ = 0;
   std::map<std::size_t, std::uint64_t> seeds_;  // of answers that were there
   std::map<std::size_t, std::string> early_;    // whose turn has not come
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_{nullptr, &std::fclose};

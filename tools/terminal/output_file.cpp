@@ -19,6 +19,7 @@ bool is_written_directly(const std::string& path) {
 }  // namespace
 
 OutputFile::OutputFile(const std::string& path) : path_(path) {
+  if (path == "-") return;
   if (is_written_directly(path)) {
     stream_.reset(std::fopen(path.c_str(), "wb"));
     if (stream_ == nullptr) fail();
@@ -34,11 +35,13 @@ void OutputFile::fail() const {
 
 void OutputFile::write(std::string_view bytes) {
   if (file_) return file_->write(bytes);
+  if (stream_ == nullptr) return write_stdout(bytes);
   if (std::fwrite(bytes.data(), 1, bytes.size(), stream_.get()) != bytes.size()) fail();
 }
 
 void OutputFile::finish() {
   if (file_) return file_->finish();
+  if (stream_ == nullptr) return flush_stdout();
   if (std::fflush(stream_.get()) != 0) fail();
 }
 

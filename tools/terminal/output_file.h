@@ -12,7 +12,7 @@
 namespace cria::tools {
 
 /// A file is replaced whole or not at all (cria::OutputFile); what is not a regular file (/dev/stdout, a pipe)
-/// is written directly.
+/// is written directly, "-" to stdout.
 class OutputFile {
  public:
   explicit OutputFile(const std::string& path);  ///< throws Error
@@ -24,7 +24,8 @@ class OutputFile {
 
   std::string path_;
   std::optional<cria::OutputFile> file_;
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> stream_{nullptr, &std::fclose};  // when writing directly
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> stream_{
+      nullptr, &std::fclose};  // when writing directly, but to stdout
 };
 
 }  // namespace cria::tools

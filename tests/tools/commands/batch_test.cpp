@@ -90,6 +90,9 @@ TEST(Batch, ALineInErrorEndsNothing) {
     EXPECT_NE(answers[i]["error"]["message"].get<std::string>().find(said[i]), std::string::npos)
         << answers[i];
   EXPECT_EQ(answers[5]["text"], "The capital of France is Paris.");
+  const Result again = cria({"batch", "-i", in, "-o", out});
+  EXPECT_EQ(again.code, 0);
+  EXPECT_EQ(again.err, result.err) << "still so, though nothing was left to do";
 }
 
 TEST(Batch, TheSameWhateverRunsBesideIt) {
@@ -179,6 +182,19 @@ TEST(Batch, GuessesChangeNothing) {
   std::filesystem::remove(two);
   EXPECT_EQ(cria({"batch", "-i", in, "-o", two, "--speculate", "lookup"}).code, 0);
   EXPECT_EQ(read_file(one), read_file(two));
+}
+
+TEST(Batch, AnswersGoToStdout) {
+  const TempDirectory directory;
+  const std::string in = directory.write("in", many_requests(3)), out = directory.path("out");
+  ASSERT_EQ(cria({"batch", "-i", in, "-o", out}).code, 0);
+  EXPECT_EQ(cria({"batch", "-i", in, "-o", "-"}).out, read_file(out));
+  for (const char* const closed : {"-", "/dev/stdout"}) {
+    const Result result =
+        cria_in({.output = Surroundings::Output::NoReader}, {"batch", "-i", in, "-o", closed});
+    EXPECT_EQ(result.code, 141) << closed;
+    EXPECT_EQ(result.err, "") << closed;
+  }
 }
 
 TEST(Batch, TimesItsNodes) {

@@ -47,6 +47,15 @@ TEST(Logits, NamesAnOutputThatCannotBeWritten) {
   EXPECT_EQ(full.err, "cria: error: /dev/full: cannot write: No space left on device\n");
 }
 
+TEST(Logits, ADashIsStdout) {
+  const TempDirectory directory;
+  const std::string file = directory.path("out");
+  ASSERT_EQ(cria({"logits", "--tokens", "1,2", "-o", file}).code, 0);
+  const Result result = cria({"logits", "--tokens", "1,2", "-o", "-"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_TRUE(result.out == read_file(file)) << result.out.size() << " bytes";
+}
+
 TEST(Logits, ProfileIsATableOnStderr) {
   const TempDirectory directory;
   const Result result = cria({"logits", "--tokens", "1,2,3", "-o", directory.path("out"), "--profile"});

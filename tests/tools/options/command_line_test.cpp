@@ -94,6 +94,18 @@ TEST(CommandLine, OptionsThatWouldNotCountAreRefused) {
   }
 }
 
+TEST(CommandLine, WholeFilesDoNotGoToStdout) {
+  const std::vector<std::vector<std::string>> wrong = {
+      {"quantize", kDemo, "-", "Q4_0"}, {"merge", kDemo, "-"},  {"edit", kDemo, "-", "--remove", "x"},
+      {"convert", ".", "-o", "-"},      {"imatrix", "-o", "-"},
+  };
+  for (const auto& arguments : wrong) {
+    const Result result = cria(arguments);
+    EXPECT_EQ(result.code, 2) << arguments[0];
+    EXPECT_NE(result.err.find("this is not written to stdout"), std::string::npos) << result.err;
+  }
+}
+
 TEST(CommandLine, UnknownInstructionSetIsNamed) {
   const Result result = cria({"run", "-p", "a"}, "", {"CRIA_ISA=abacus"});
   EXPECT_EQ(result.code, 2);
