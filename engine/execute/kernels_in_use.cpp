@@ -1,5 +1,7 @@
 #include "engine/execute/kernels_in_use.h"
 
+#include <cstdlib>
+
 namespace cria {
 
 std::string available_kernel_names() {
@@ -11,7 +13,9 @@ std::string available_kernel_names() {
 
 const KernelSet& kernels_in_use() {
   if (const KernelSet* kernels = active_kernels()) return *kernels;
-  throw UnknownInstructionSet("CRIA_ISA names no instruction set that can run here: expected one of " +
+  const char* const named = std::getenv("CRIA_ISA");
+  throw UnknownInstructionSet("CRIA_ISA=" + printable(named == nullptr ? "" : named) +
+                              " names no instruction set that can run here: expected one of " +
                               available_kernel_names());
 }
 

@@ -109,7 +109,7 @@ TEST(CommandLine, WholeFilesDoNotGoToStdout) {
 TEST(CommandLine, UnknownInstructionSetIsNamed) {
   const Result result = cria({"run", "-p", "a"}, "", {"CRIA_ISA=abacus"});
   EXPECT_EQ(result.code, 2);
-  EXPECT_EQ(result.err.find("cria: error: CRIA_ISA"), 0U) << result.err;
+  EXPECT_EQ(result.err.find("cria: error: CRIA_ISA=abacus names no instruction set"), 0U) << result.err;
   EXPECT_NE(result.err.find("scalar"), std::string::npos) << result.err;
   EXPECT_EQ(cria({"inspect", "--cpu"}, "", {"CRIA_ISA=abacus"}).err, result.err);
 }
