@@ -2,6 +2,7 @@
 #include "tools/commands/commands.h"
 #include "tools/options/command.h"
 #include "tools/options/command_line.h"
+#include "tools/options/help.h"
 #include "tools/terminal/standard_output.h"
 
 namespace cria::tools {
@@ -33,7 +34,9 @@ std::string option_text(const OptionDescription& option) {
 std::string command_text(const CommandDescription& command) {
   std::string text = ".SS cria " + troff(command.name) + "\n" + troff(command.help) + ".\n";
   for (const OptionDescription& option : command.options) text += option_text(option);
-  if (!command.footer.empty()) text += ".PP\n.nf\n" + troff(command.footer) + "\n.fi\n";
+  constexpr std::size_t kColumns = 72;  // of 80, less the indent
+  if (!command.footer.empty())
+    text += ".PP\n.nf\n" + troff(footer_text(command.footer, kColumns)) + "\n.fi\n";
   return text;
 }
 

@@ -198,5 +198,19 @@ TEST(CommandLine, ManualTellsEverySubcommandAndOption) {
   EXPECT_NE(result.out.find(".SH EXIT STATUS"), std::string::npos);
 }
 
+TEST(CommandLine, ManualFitsATerminal) {
+  std::istringstream lines(cria({"man"}).out);
+  bool broken_here = true;  // by troff; else lines are shown as they stand
+  for (std::string line; std::getline(lines, line);) {
+    if (line == ".nf" || line == ".fi") broken_here = line == ".fi";
+    std::size_t columns = 0;
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      if (line[i] == '\\' && line[++i] == '&') continue;  // nothing; "\-" and "\e" are a character
+      columns += (static_cast<unsigned char>(line[i]) & 0xC0) == 0x80 ? 0 : 1;
+    }
+    EXPECT_TRUE(broken_here || columns <= 72) << line;
+  }
+}
+
 }  // namespace
 }  // namespace cria::test
