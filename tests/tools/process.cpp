@@ -122,8 +122,10 @@ Child::Child(Kind kind, std::vector<std::string> arguments, std::vector<std::str
   if (kind != Kind::Pipe) {
     winsize size = {.ws_row = 40, .ws_col = 200, .ws_xpixel = 0, .ws_ypixel = 0};
     pid_ = forkpty(&descriptor_, nullptr, nullptr, &size);
-    if (pid_ == 0)
+    if (pid_ == 0) {
+      setenv("TERM", "xterm", 1);  // wherever the tests run
       become(std::move(arguments), std::move(environment), kind == Kind::Shell ? "bash" : program_path());
+    }
     return;
   }
   int ends[2];

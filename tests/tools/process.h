@@ -42,7 +42,7 @@ class Child {
     Terminal,
     Shell,  ///< a terminal with bash, which has job control; the arguments are bash's
   };
-  /// errors: a file for stderr, where that is not the terminal's; "": the test's own.
+  /// A terminal is an xterm, unless environment says otherwise. errors: a file for stderr, where that is not the terminal's; "": the test's own.
   Child(Kind kind, std::vector<std::string> arguments, std::vector<std::string> environment = {},
         const std::string& errors = {});
   ~Child();

@@ -12,11 +12,14 @@ bool is_terminal(std::FILE* stream) {
   return isatty(fileno(stream)) != 0 && std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr;
 }
 
+bool takes_sequences(std::FILE* stream) {
+  const char* const term = std::getenv("TERM");
+  return is_terminal(stream) && term != nullptr && *term != '\0' && std::string_view(term) != "dumb";
+}
+
 bool shows_styles(std::FILE* stream) {
-  const char* no_color = std::getenv("NO_COLOR");
-  const char* term = std::getenv("TERM");
-  return is_terminal(stream) && (no_color == nullptr || *no_color == '\0') && term != nullptr &&
-         std::string_view(term) != "dumb";
+  const char* const no_color = std::getenv("NO_COLOR");
+  return takes_sequences(stream) && (no_color == nullptr || *no_color == '\0');
 }
 
 std::string styled(std::FILE* stream, Style style, std::string_view text) {

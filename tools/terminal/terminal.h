@@ -10,8 +10,11 @@ namespace cria::tools {
 
 bool is_terminal(std::FILE* stream);
 
+/// Whether escape sequences can go there: the stream is a terminal that is not dumb.
+bool takes_sequences(std::FILE* stream);
+
 enum class Style { Bold, Dim, Prompt };
-/// Whether styles can be seen: the stream is a terminal that is not dumb, and NO_COLOR is not set.
+/// Whether styles can be seen: the stream takes sequences, and NO_COLOR is not set.
 bool shows_styles(std::FILE* stream);
 /// The text in a style, where that can be seen.
 std::string styled(std::FILE* stream, Style style, std::string_view text);

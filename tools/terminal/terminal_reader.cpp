@@ -10,7 +10,6 @@
 #include <climits>
 #include <clocale>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <cwchar>
 
@@ -39,11 +38,6 @@ std::string prompt_escaped(std::string text) {
     text.insert(at, 1, '\1');
   }
   return text;
-}
-
-bool knows_brackets() {
-  const char* const term = std::getenv("TERM");
-  return term != nullptr && *term != '\0' && std::strcmp(term, "dumb") != 0;
 }
 
 void show(const char* sequence) {
@@ -120,7 +114,7 @@ TerminalReader::Input::~Input() {
 int TerminalReader::Input::descriptor() const { return own_ >= 0 ? own_ : STDIN_FILENO; }
 
 TerminalReader::TerminalReader(Completer completer)
-    : completer_(std::move(completer)), brackets_(knows_brackets()) {
+    : completer_(std::move(completer)), brackets_(takes_sequences(stdout)) {
   use_utf8();
   edit_ = el_init("cria", stdin, stdout, stderr);
   el_set(edit_, EL_CLIENTDATA, this);

@@ -157,6 +157,13 @@ TEST(Bench, ShowsProgressAndStopsAtCtrlC) {
       << "one line, which does not scroll: " << child.output();
 }
 
+TEST(Bench, DumbTerminalsGetNoBar) {
+  Child child(Child::Kind::Terminal, {"bench", "-p", "16", "-n", "0", "-r", "25", "-t", "1"},
+              {"CRIA_ISA=scalar", "TERM=dumb"});
+  EXPECT_EQ(child.exit_code(), 0);
+  EXPECT_EQ(child.output().find('\033'), std::string::npos) << child.output();
+}
+
 TEST(Bench, KeepsASyntheticFileWhereTold) {
   const TempDirectory directory;
   const std::string path = directory.path("model.gguf");
