@@ -5,8 +5,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "tokenizer/chat/text_ends.h"
+#include "tools/options/usage_error.h"
+#include "tools/report/json.h"
 #include "tools/terminal/terminal.h"
 #include "tools/terminal/width.h"
 #include "tools/terminal/word_wrap.h"
@@ -36,9 +39,8 @@ std::string plural(std::size_t n, const std::string& noun) {
   return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
 }
 
-/// Whether the user agrees. In a pipe there is nobody to ask.
+/// Whether the user agrees.
 bool confirmed(ChatState& state, const std::string& question) {
-  if (!state.interactive) return true;
   TypedText reply;
   if (state.reader.line(without_controls(question) + " [y/N]", reply) != Read::Line) return false;
   return reply.text.starts_with('y') || reply.text.starts_with('Y');
@@ -47,8 +49,10 @@ bool confirmed(ChatState& state, const std::string& question) {
 void save(ChatState& state, const std::string& name) {
   const std::string file = with_home(name);
   std::error_code error;
-  if (fs::is_regular_file(file, error) && !confirmed(state, file + " is there already. Overwrite it?"))
-    return say("not saved");
+  if (fs::is_regular_file(file, error)) {
+    if (!state.interactive) throw Error(file, "is there already, and there is nobody to ask");
+    if (!confirmed(state, file + " is there already. Overwrite it?")) return say("not saved");
+  }
   state.chat.save(file);
   say("saved " + file);
 }
@@ -82,25 +86,43 @@ void compact(ChatState& state, const std::string&) {
 /// The options of sampling as they are declared for the command line, bound to these values.
 struct SamplingDeclarations {
   CLI::App app;
-  explicit SamplingDeclarations(SamplingOptions& sampling) { sampling.add_to(app); }
+  explicit SamplingDeclarations(SamplingOptions& sampling) {
+    app.set_help_flag();
+    sampling.add_to(app);
+  }
 
   [[nodiscard]] std::vector<std::string> names() {
     std::vector<std::string> names;
-    for (const CLI::Option* option : app.get_options()) {
-      if (!option->get_lnames().empty() && option->get_lnames().front() != "help")
-        names.push_back(option->get_lnames().front());
-    }
+    for (const CLI::Option* option : app.get_options()) names.push_back(option->get_lnames().front());
     return names;
   }
 };
+
+/// The texts, each in quotes.
+std::string quoted(const std::vector<std::string>& texts) {
+  std::string all = json_line(texts);
+  return all.substr(1, all.size() - 3);  // without brackets and newline
+}
+
+/// An option that is no number, where it is not as usual; else "".
+std::string other_value(const std::string& name, const SamplingOptions& sampling) {
+  const SamplerOptions usual, &sampler = sampling.generate.sampler;
+  if (name == "seed" && sampler.seed) return std::to_string(*sampler.seed);
+  if (name == "stop") return quoted(sampling.generate.stop);
+  if (name == "ignore-eos" && sampling.generate.ignore_eos) return "on";
+  if (name == "samplers" && sampler.steps != usual.steps) return sampler_steps_text(sampler.steps);
+  if (name == "dry-sequence-breaker" && sampler.dry_sequence_breakers != usual.dry_sequence_breakers)
+    return quoted(sampler.dry_sequence_breakers);
+  if (name == "logit-bias") return CLI::detail::join(sampling.biases, " ");
+  return "";
+}
 
 std::string sampling_text(SamplingOptions& sampling) {
   SamplingDeclarations declared(sampling);
   std::string text;
   for (const std::string& name : declared.names()) {
     std::string value = declared.app.get_option("--" + name)->get_default_str();
-    if (name == "seed" && sampling.generate.sampler.seed)
-      value = std::to_string(*sampling.generate.sampler.seed);
+    if (value.empty()) value = other_value(name, sampling);
     if (value.empty()) continue;
     std::string line = name;
     line.resize(std::max<std::size_t>(line.size() + 1, 20), ' ');
@@ -123,7 +145,7 @@ void set_option(ChatState& state, const std::string& text) {
   } catch (const CLI::ExtrasError&) {
     throw Error("", "/set: there is no option " + name + " (/set alone shows them)");
   } catch (const CLI::ParseError& error) {
-    throw Error("", std::string("/set: ") + error.what());
+    throw Error("", "/set: " + usage_text(error));
   }
   state.chat.generate_with(changed.resolve());
   state.sampling = changed;

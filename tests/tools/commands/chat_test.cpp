@@ -162,6 +162,28 @@ TEST(Chat, SetChangesAndShowsHowAnswersAreDrawn) {
   EXPECT_NE(result.err.find("cria: error: /set: "), std::string::npos) << result.err;
 }
 
+TEST(Chat, SetSpeaksOfItsOwn) {
+  const Result result =
+      chat("/set help\n/set temp\n/set stop END\n/set ignore-eos\n/set samplers top_k;temperature\n/set\n");
+  EXPECT_NE(result.err.find("cria: error: /set: there is no option help"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("cria: error: /set: --temp: its value is missing\n"), std::string::npos)
+      << result.err;
+  EXPECT_NE(result.err.find("stop                \"END\"\n"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("ignore-eos          on\n"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("samplers            top_k;temperature\n"), std::string::npos) << result.err;
+  EXPECT_EQ(result.err.find("dry-sequence-breaker"), std::string::npos) << result.err;
+}
+
+TEST(Chat, AFileIsNotReplacedWhereNobodyCanBeAsked) {
+  const TempDirectory directory;
+  const std::string file = directory.write("talk.json", "mine");
+  const Result result = chat("/save " + file + "\nWhat colour is grass?\n");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.err, "cria: error: " + file + ": is there already, and there is nobody to ask\n");
+  EXPECT_EQ(result.out, "Grass is green.\n");
+  EXPECT_EQ(read_file(file), "mine");
+}
+
 TEST(Chat, StatsAreOfTheConversationThatWasLoaded) {
   const TempDirectory directory;
   const std::string file = directory.path("talk.json");

@@ -110,7 +110,7 @@ TEST_F(Thinking, SwitchesThatATemplateHasNotAreTold) {
 }
 
 TEST_F(Thinking, ChatKeepsItButDoesNotReadItAgain) {
-  const std::string saved = directory_.path("talk.json");
+  const std::string saved = directory_.path("talk.json"), shorter = directory_.path("shorter.json");
   const Result result = chat("hi\nwhy\n/save " + saved + "\n", {"--show-prompt"});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.out, "Fourty\nFourty\n");
@@ -119,9 +119,9 @@ TEST_F(Thinking, ChatKeepsItButDoesNotReadItAgain) {
   ASSERT_EQ(talk.size(), 4U);
   EXPECT_EQ(talk[1].at("content"), "Fourty");
   EXPECT_EQ(talk[1].at("reasoning_content"), "hmso");
-  const Result again = chat("/load " + saved + "\n/retry\n/undo\n/save " + saved + "\n");
+  const Result again = chat("/load " + saved + "\n/retry\n/undo\n/save " + shorter + "\n");
   EXPECT_EQ(again.out, "Fourty\n");
-  EXPECT_EQ(nlohmann::json::parse(read_file(saved)).size(), 2U);
+  EXPECT_EQ(nlohmann::json::parse(read_file(shorter)).size(), 2U);
 }
 
 TEST_F(Thinking, ASessionFileKeepsIt) {
