@@ -69,14 +69,15 @@ class Dialogue {
   /// False: an interrupt ends the chat.
   bool handle(const TypedText& typed) {
     state_.answered = false;
+    const bool command = is_command(typed);
     try {
-      if (!is_command(typed)) {
+      if (!command) {
         state_.answer = chat_.answer(typed.text, state_.sink);
         state_.answered = true;
       } else {
         run_command(state_, typed.text);
       }
-      if (state_.answered) end_answer(state_.answer);
+      if (state_.answered) end_answer(state_.answer, command);
     } catch (const OutputError&) {
       throw;  // nobody could see an answer
     } catch (const std::bad_alloc&) {
@@ -95,13 +96,15 @@ class Dialogue {
     for (std::string& note : chat_.notes()) say_note(note);
   }
 
-  void end_answer(const GenerateResult& result) {
+  /// again: it is another answer to a message that has one.
+  void end_answer(const GenerateResult& result, bool again) {
     say_notes();
     const bool nothing_began = result.text.empty() && result.reason == StopReason::Interrupted;
     view_.finish();
     if (!nothing_began) write_stdout("\n");
     flush_stdout();
-    if (nothing_began) say("interrupted: the message is taken back");
+    if (nothing_began)
+      say(again ? "interrupted: the answer before stays" : "interrupted: the message is taken back");
     if (result.text.empty() && !nothing_began)
       say(result.reasoning.empty() ? "the model ended its answer at once"
                                    : "the model was still thinking at the end");

@@ -28,7 +28,7 @@ class PlainReader : public LineReader {
     if (out.text.ends_with('\r')) out.text.pop_back();
     return Read::Line;
   }
-  void remember(const std::string&) override {}
+  void remember(const TypedText&) override {}
 
  private:
   std::string buffer_;  // read, but not yet a line
@@ -89,7 +89,7 @@ Read read_message(LineReader& reader, TypedText& out) {
   } else if (!out.literal) {
     read = read_continued(reader, out.text);
   }
-  if (read == Read::Line) reader.remember(out.text);
+  if (read == Read::Line) reader.remember(out);
   return read;
 }
 

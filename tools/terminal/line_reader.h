@@ -19,7 +19,7 @@ enum class Read {
 struct TypedText {
   std::string text;
   /// It was pasted, edited elsewhere or stands between two lines of """: text as it is, in which nothing is a
-  /// command or another mark.
+  /// command or another mark. So is such a text of several lines that the history brings back.
   bool literal = false;
   bool unclosed = false;  ///< the input ended before the """ that closes it
 };
@@ -34,7 +34,7 @@ class LineReader {
   /// space after it.
   virtual Read line(const std::string& prompt, TypedText& out) = 0;
   /// Keeps a message for the history.
-  virtual void remember(const std::string& message) = 0;
+  virtual void remember(const TypedText& message) = 0;
 
   /// SIGINT must be caught (catch_interrupts): line() returns then.
   static std::unique_ptr<LineReader> create(bool terminal, Completer completer = {});

@@ -296,6 +296,39 @@ TEST_F(ChatTerminal, AnAnswerThatNeverBeganLeavesNothing) {
   ASSERT_TRUE(child.wait_for("there is no message yet")) << child.output();
 }
 
+TEST_F(ChatTerminal, ARetryThatNeverBeganLeavesTheAnswer) {
+  environment_.push_back("CRIA_ISA=scalar");
+  std::string words;
+  for (int i = 0; i < 450; ++i) words += "word ";
+  directory_.write("talk.json",
+                   R"([{"role":"user","content":")" + words + R"("},{"role":"assistant","content":"mine"}])");
+  Child child = start({"-t", "1", "-b", "400"});
+  ASSERT_TRUE(child.wait_for("> "));
+  child.send("/load ~/talk.json\r");
+  ASSERT_TRUE(child.wait_for("loaded")) << child.output();
+  ASSERT_TRUE(child.wait_for("> "));
+  child.send("/retry\r");
+  ASSERT_TRUE(child.wait_for("/retry\r\n")) << child.output();
+  child.signal(SIGINT);
+  ASSERT_TRUE(child.wait_for("the answer before stays")) << child.output();
+  ASSERT_TRUE(child.wait_for("> "));
+  EXPECT_EQ(said(child, 1), "mine");
+}
+
+TEST_F(ChatTerminal, ATextOfSeveralLinesStaysTextInTheHistory) {
+  Child child = start({"-n", "1"});
+  for (const char* const line : {"\"\"\"\r", "/help\r", "me\r"}) {
+    ASSERT_TRUE(child.wait_for(line[0] == '"' ? "> " : ". ")) << child.output();
+    child.send(line);
+  }
+  ASSERT_TRUE(child.wait_for(". "));
+  child.send("\"\"\"\r");
+  ASSERT_TRUE(child.wait_for("> ")) << child.output();
+  child.send(std::string(kUp) + "\r");
+  ASSERT_TRUE(child.wait_for("> ")) << child.output();
+  EXPECT_EQ(said(child, 2), "/help\nme");
+}
+
 TEST_F(ChatTerminal, AFullContextOffersWaysOut) {
   Child child = start({"-c", "64", "--ignore-eos"});
   ASSERT_TRUE(child.wait_for("> "));
