@@ -1,11 +1,14 @@
 // `cria convert`: a directory of a Hugging Face or MLX model as a GGUF file.
-#include "engine/convert/convert.h"
+#include <nlohmann/json.hpp>
+
 #include "engine/architectures/hf_form.h"
+#include "engine/convert/convert.h"
 #include "engine/execute/team.h"
 #include "model/plural.h"
 #include "tools/commands/commands.h"
 #include "tools/options/command.h"
 #include "tools/options/model.h"
+#include "tools/report/json.h"
 #include "tools/terminal/interrupt.h"
 #include "tools/terminal/messages.h"
 #include "tools/terminal/progress.h"
@@ -19,7 +22,7 @@ struct ConvertCommand {
   ConvertOptions convert;
   std::string type = "auto";
   unsigned threads = 0;
-  bool dry_run = false, verbose = false;
+  bool dry_run = false, verbose = false, json = false;
 };
 
 std::string line(const ConvertedTensor& tensor) {
@@ -44,12 +47,16 @@ int run(ConvertCommand command) {
   std::uint64_t total = 0;
   for (const ConvertedTensor& tensor : conversion.tensors()) {
     total += tensor.bytes;
-    if (command.dry_run) write_text(line(tensor) + "\n");
+    if (command.dry_run && !command.json) write_text(line(tensor) + "\n");
   }
   const std::string summary = output + ": " + counted(conversion.tensors().size(), "tensor") + ", " +
                               human_bytes(conversion.file_bytes());
+  nlohmann::ordered_json json = {{"file", output},
+                                 {"tensors", conversion.tensors().size()},
+                                 {"bytes", conversion.file_bytes()},
+                                 {"written", !command.dry_run}};
   if (command.dry_run) {
-    write_text(summary + "\n");
+    command.json ? write_stdout(json_text(json)) : write_text(summary + "\n");
     flush_stdout();
     return 0;
   }
@@ -68,6 +75,12 @@ int run(ConvertCommand command) {
           if (tensor.error) error.add(*tensor.error);
         });
     if (!done) throw Interrupted();
+  }
+  if (command.json) {
+    if (packed) json["relative_error"] = error.relative();
+    write_stdout(json_text(json));
+    flush_stdout();
+    return 0;
   }
   print_line(summary +
              (packed ? ", relative error of what was packed " + significant(error.relative()) : ""));
@@ -100,6 +113,7 @@ void add_convert(CLI::App& app) {
       ->check(range(1, 4096));
   command->add_flag("--dry-run", options->dry_run,
                     "show what would be written, tensor by tensor, and its size");
+  command->add_flag("--json", options->json, "an object with the file and its size on stdout");
   command->add_flag("-v,--verbose", options->verbose, "a line on stderr for each tensor");
   std::string classes;
   for (const HfClass* one : hf_classes()) classes += (classes.empty() ? "" : ", ") + std::string(one->name);

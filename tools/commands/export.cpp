@@ -1,13 +1,17 @@
 // `cria export`: a GGUF file as the directory of a Hugging Face model.
+#include <nlohmann/json.hpp>
+
 #include "engine/convert/export.h"
 #include "engine/execute/team.h"
 #include "model/plural.h"
 #include "tools/commands/commands.h"
 #include "tools/options/command.h"
 #include "tools/options/types.h"
+#include "tools/report/json.h"
 #include "tools/terminal/interrupt.h"
 #include "tools/terminal/messages.h"
 #include "tools/terminal/progress.h"
+#include "tools/terminal/standard_output.h"
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {
@@ -17,7 +21,7 @@ struct ExportCommand {
   ExportOptions to;
   std::string type = "auto", shard_size = "5GiB";
   unsigned threads = 0;
-  bool verbose = false;
+  bool verbose = false, json = false;
 };
 
 std::string line(const ExportedTensor& tensor) {
@@ -52,6 +56,14 @@ int run(ExportCommand command) {
         });
     if (!done) throw Interrupted();
   }
+  if (command.json) {
+    write_stdout(json_text({{"file", directory},
+                            {"tensors", work.tensors().size()},
+                            {"bytes", total},
+                            {"files", work.shards()}}));
+    flush_stdout();
+    return 0;
+  }
   print_line(directory + ": " + counted(work.tensors().size(), "tensor") + ", " + human_bytes(total) +
              " in " + counted(work.shards(), "file"));
   return 0;
@@ -78,6 +90,8 @@ void add_export(CLI::App& app) {
   command->add_option("-t,--threads", options->threads, "threads (default: the physical cores)")
       ->type_name("N")
       ->check(range(1, 4096));
+  command->add_flag("--json", options->json,
+                    "an object with the directory and the bytes of its weights on stdout");
   command->add_flag("-v,--verbose", options->verbose, "a line on stderr for each tensor");
   command->footer(
       "Rows of queries and keys are put back into Hugging Face's order; what was quantized is dequantized.\n"

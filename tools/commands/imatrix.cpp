@@ -88,6 +88,7 @@ int run(const ImatrixCommand& options) {
   matrix.write(options.output);
   if (options.json) {
     write_stdout(json_text({{"output", options.output},
+                            {"file", options.output},
                             {"entries", matrix.entries.size()},
                             {"chunks", matrix.chunks},
                             {"chunk_size", matrix.chunk_size},

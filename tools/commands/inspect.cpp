@@ -211,7 +211,9 @@ Json limits_json(const Roofline& limits, unsigned threads) {
   return {{"threads", threads},
           {"read_gbytes_per_second", limits.read_gbytes},
           {"int8_gmac_per_second", limits.int8_gmacs},
-          {"float32_gmac_per_second", limits.float_gmacs}};
+          {"float32_gmac_per_second", limits.float_gmacs},
+          {"bfloat16_gmac_per_second", limits.bf16_gmacs},
+          {"int8_matrix_gmac_per_second", limits.matrix_gmacs}};
 }
 
 Json cpu_json(bool measure) {

@@ -260,10 +260,15 @@ class Quantization {
       tensors.push_back(std::move(tensor));
     }
     const std::uint64_t bytes = writer_->file_bytes();
-    return {{"output", command_.output},         {"type", plan_.mix->name},
-            {"file_type", plan_.mix->file_type}, {"bytes", bytes},
-            {"input_bytes", file_.file_bytes()}, {"bits_per_weight", BitsPerWeight(plan_).after},
-            {"written", !command_.dry_run},      {"tensors", tensors}};
+    return {{"output", command_.output},
+            {"file", command_.output},
+            {"type", plan_.mix->name},
+            {"file_type", plan_.mix->file_type},
+            {"bytes", bytes},
+            {"input_bytes", file_.file_bytes()},
+            {"bits_per_weight", BitsPerWeight(plan_).after},
+            {"written", !command_.dry_run},
+            {"tensors", tensors}};
   }
 
   const QuantizeCommand& command_;

@@ -16,6 +16,7 @@
 #include "tools/options/sampling.h"
 #include "tools/report/answer_json.h"
 #include "tools/report/generation.h"
+#include "tools/report/json.h"
 #include "tools/terminal/answer_view.h"
 #include "tools/terminal/interrupt.h"
 #include "tools/terminal/messages.h"
@@ -116,7 +117,7 @@ class RunOutput {
   void show(AnswerPart part, std::string_view piece) {
     say_notes();
     if (options_.stream_json)
-      write_line(piece_json(part, piece, facts_), -1);
+      write_stdout(json_line(piece_json(part, piece, facts_)));
     else if (!options_.json && part == AnswerPart::Answer)
       view_.answer(piece);
     else if (!options_.json && options_.show_thinking)
@@ -127,7 +128,7 @@ class RunOutput {
   void show(const ToolCall& call) {
     say_notes();
     if (options_.stream_json)
-      write_line(call_piece_json(call, calls_++, facts_), -1);
+      write_stdout(json_line(call_piece_json(call, calls_++, facts_)));
     else if (!options_.json)
       view_.call(call_line(call));
     flush_stdout();
@@ -136,8 +137,10 @@ class RunOutput {
   void finish(const GenerateResult& result) {
     say_notes();
     view_.finish();
-    if (options_.json || options_.stream_json)
-      write_line(answer_json(result, facts_), options_.stream_json ? -1 : 2);
+    if (options_.json)
+      write_stdout(json_text(answer_json(result, facts_)));
+    else if (options_.stream_json)
+      write_stdout(json_line(answer_json(result, facts_)));
     else if (is_terminal(stdout) && !result.text.ends_with('\n') && result.tool_calls.empty())
       write_stdout("\n");
     flush_stdout();
@@ -146,10 +149,6 @@ class RunOutput {
  private:
   void say_notes() {
     for (std::string& note : notes_) say_note(note);
-  }
-  /// indent: -1: all in one line.
-  static void write_line(const nlohmann::ordered_json& json, int indent) {
-    write_stdout(json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
   }
 
   const RunOptions& options_;
@@ -214,8 +213,7 @@ class Choices {
     }
     while (scheduler.step(wanted_.interrupt)) show_ended();
     show_ended();
-    if (options_.json)
-      write_stdout(all_.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+    if (options_.json) write_stdout(json_text(all_));
     flush_stdout();
   }
 

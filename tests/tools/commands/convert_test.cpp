@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "model/gguf/gguf.h"
 #include "tests/tools/hf_directory.h"
@@ -290,6 +291,19 @@ TEST(Convert, DryRunShowsThePlanAndWritesNothing) {
             std::string::npos)
       << converted.result.out;
   EXPECT_TRUE(converted.left_nothing());
+}
+
+TEST(Convert, TellsProgramsWhatItWrites) {
+  const Converted plan(mlx_directory(4), {"--dry-run", "--json"}), made(mlx_directory(4), {"--json"});
+  ASSERT_EQ(plan.result.code, 0) << plan.result.err;
+  ASSERT_EQ(made.result.code, 0) << made.result.err;
+  EXPECT_EQ(made.result.err, "");
+  const auto planned = nlohmann::json::parse(plan.result.out),
+             written = nlohmann::json::parse(made.result.out);
+  EXPECT_EQ(planned.at("written"), false);
+  EXPECT_EQ(written.at("written"), true);
+  for (const char* const key : {"tensors", "bytes"}) EXPECT_EQ(planned.at(key), written.at(key)) << key;
+  EXPECT_EQ(written.at("bytes"), std::filesystem::file_size(written.at("file").get<std::string>()));
 }
 
 struct ConvertDefect {

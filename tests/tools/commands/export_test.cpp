@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "model/gguf/gguf.h"
 #include "model/safetensors/safetensors.h"
@@ -50,6 +51,19 @@ TEST(Export, AndConvertIsTheIdentity) {
     directory.add_biases();
     expect_identity(ExportModel(directory, type));
   }
+}
+
+TEST(Export, TellsProgramsWhatItWrites) {
+  const ExportModel model{HfDirectory()};
+  const std::string directory = model.work.path("hf");
+  const Result result = cria({"export", model.path, "-o", directory, "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(json.at("file"), directory);
+  EXPECT_EQ(json.at("files"), 1);
+  EXPECT_EQ(json.at("tensors"), GgufFile::open(model.path).tensors().size());
+  EXPECT_GT(json.at("bytes"), 0);
 }
 
 TEST(Export, IdentityOfOtherModels) {

@@ -108,6 +108,20 @@ TEST(Inspect, NestedArraysAndOddBytes) {
   EXPECT_EQ(json.at("metadata").at("odd.negative"), -5);
 }
 
+TEST(Inspect, JsonHasEveryPeakOfTheText) {
+  const auto limits =
+      nlohmann::json::parse(cria({"inspect", "--cpu", "--measure", "--json"}).out).at("cpu").at("limits");
+  const std::string text = cria({"inspect", "--cpu", "--measure"}).out;
+  const std::pair<const char*, const char*> peaks[] = {{"int8 dot", "int8_gmac_per_second"},
+                                                       {"float32", "float32_gmac_per_second"},
+                                                       {"bfloat16", "bfloat16_gmac_per_second"},
+                                                       {"int8 matrix unit", "int8_matrix_gmac_per_second"}};
+  for (const auto& [name, key] : peaks)
+    EXPECT_EQ(limits.at(key) > 0, text.find(std::string(", ") + name + " ") != std::string::npos ||
+                                      text.find(std::string("\n") + name + " ") != std::string::npos)
+        << key << text;
+}
+
 TEST(Inspect, ATemplateCannotDriveTheTerminal) {
   const TempDirectory directory;
   const std::string path = directory.path("template.gguf");

@@ -91,6 +91,7 @@ TEST(Quantize, DryRunTellsTheExactSize) {
   ASSERT_EQ(result.code, 0) << result.err;
   const Json written = Json::parse(result.out);
   EXPECT_EQ(written.at("bytes"), plan.at("bytes"));
+  EXPECT_EQ(written.at("file"), out) << "as merge, edit and split call it";
   EXPECT_EQ(plan.at("bytes"), fs::file_size(out));
   const Json& tensors = written.at("tensors");
   const auto embedding =

@@ -123,6 +123,11 @@ TEST(Run, AContextAboveTheTrainingIsTold) {
   }
 }
 
+TEST(Run, ItsJsonHasTheLayoutOfAll) {
+  const Result result = cria({"run", "hi", "-n", "1", "--seed", "1", "--json"});
+  EXPECT_EQ(result.out, nlohmann::ordered_json::parse(result.out).dump(1) + "\n");
+}
+
 TEST(Run, NotesBeginALineOfTheirOwn) {
   const TempDirectory directory;
   const std::string both = directory.path("both");
