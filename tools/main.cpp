@@ -64,7 +64,7 @@ CommandSettings add_settings(CLI::App& app, const Arguments& arguments) {
   const TunedOptions tuned = add_tuned_settings(settings, command, arguments.given, arguments.words);
   if (!tuned.empty())
     app.parse_complete_callback([text = typed_options(tuned)] {
-      print_note("tuned for this model and machine: " + text + " (--no-tuned: without)");
+      print_note("tuned for this model and machine: " + text + " (--no-tuned turns this off)");
     });
   apply_settings(command, settings);
   return settings;

@@ -269,7 +269,7 @@ void run_tune(BenchOptions options) {
     const TuneResult result = tune(path, how);
     if (options.remember) {
       remember_options(path, result.options());
-      print_note("remembered in " + tuned_path() + "; --no-tuned is without");
+      print_note("remembered in " + tuned_path() + "; --no-tuned turns it off");
     }
     if (options.format == BenchFormat::Json)
       all.push_back(tune_json(label, result));

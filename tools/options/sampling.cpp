@@ -207,7 +207,7 @@ void SamplingOptions::add_to(CLI::App& command) {
   command
       .add_option_function<std::string>(
           "--seed", [&s](const std::string& text) { s.seed = parse_seed(text); },
-          "the same seed gives the same answer; -1: another each time, and which is told (default: another)")
+          "the same seed gives the same answer; -1: a random one, which is shown (default: a random one)")
       ->type_name("N")
       ->group(kGroup);
   add_filters(command, s);
