@@ -39,8 +39,9 @@ std::string plural(std::size_t n, const std::string& noun) {
   return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
 }
 
-/// Whether the user agrees.
+/// Whether the user agrees. In a pipe there is nobody to ask, and a script means what it says.
 bool confirmed(ChatState& state, const std::string& question) {
+  if (!state.interactive) return true;
   TypedText reply;
   if (state.reader.line(without_controls(question) + " [y/N]", reply) != Read::Line) return false;
   return reply.text.starts_with('y') || reply.text.starts_with('Y');
@@ -49,10 +50,8 @@ bool confirmed(ChatState& state, const std::string& question) {
 void save(ChatState& state, const std::string& name) {
   const std::string file = with_home(name);
   std::error_code error;
-  if (fs::is_regular_file(file, error)) {
-    if (!state.interactive) throw Error(file, "is there already, and there is nobody to ask");
-    if (!confirmed(state, file + " is there already. Overwrite it?")) return say("not saved");
-  }
+  if (fs::is_regular_file(file, error) && !confirmed(state, file + " is there already. Overwrite it?"))
+    return say("not saved");
   state.chat.save(file);
   say("saved " + file);
 }

@@ -174,14 +174,12 @@ TEST(Chat, SetSpeaksOfItsOwn) {
   EXPECT_EQ(result.err.find("dry-sequence-breaker"), std::string::npos) << result.err;
 }
 
-TEST(Chat, AFileIsNotReplacedWhereNobodyCanBeAsked) {
+TEST(Chat, AScriptMayReplaceAFile) {
   const TempDirectory directory;
   const std::string file = directory.write("talk.json", "mine");
-  const Result result = chat("/save " + file + "\nWhat colour is grass?\n");
-  EXPECT_EQ(result.code, 1);
-  EXPECT_EQ(result.err, "cria: error: " + file + ": is there already, and there is nobody to ask\n");
-  EXPECT_EQ(result.out, "Grass is green.\n");
-  EXPECT_EQ(read_file(file), "mine");
+  const Result result = chat("What colour is grass?\n/save " + file + "\n");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(nlohmann::json::parse(read_file(file)).size(), 2U);
 }
 
 TEST(Chat, StatsAreOfTheConversationThatWasLoaded) {
