@@ -108,6 +108,10 @@ class Bench(unittest.TestCase):
         self.assertEqual(len(got), begin + 1 + 2 * 6)
         self.assertTrue(all(len(line) <= 80 for line in got[begin:]))
 
+    def test_all_ranks_find_a_synthetic_file(self):
+        got = on_ranks(2, "bench", "--synthetic", "demo:Q8_0", "-p", "8", "-n", "4", "-r", "1", "-t", "1", "--json")
+        self.assertEqual(got.returncode, 0, got.stderr)
+
     def test_is_as_ever_alone(self):
         self.assertNotIn("ranks", json.loads(alone(*self.ARGUMENTS, "--json").stdout)[0])
 

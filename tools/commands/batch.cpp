@@ -204,6 +204,7 @@ class BatchRun {
   void add(std::size_t index, const nlohmann::ordered_json& json) {
     std::string line = json_line(json);
     line.pop_back();
+    if (options_.output == "-") progress_.wipe();  // both may be on one terminal
     answers_.add(index, line);
   }
 

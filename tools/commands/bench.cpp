@@ -21,6 +21,7 @@
 #include "tools/options/find_model.h"
 #include "tools/options/model.h"
 #include "tools/options/report_format.h"
+#include "tools/options/settings.h"
 #include "tools/options/synthetic_file.h"
 #include "tools/options/types.h"
 #include "tools/report/bench_report.h"
@@ -299,7 +300,7 @@ void run_bench(BenchOptions options) {
 void require_one_length(const CLI::Option& measurement, std::initializer_list<const CLI::Option*> lengths) {
   if (measurement.count() == 0) return;
   for (const CLI::Option* length : lengths)
-    if (length->count() > 1)
+    if (length->count() > 1 && is_typed(*length))
       throw CLI::ValidationError(length->get_name(),
                                  "expected one number with " + measurement.get_name() + ", got several");
 }

@@ -48,6 +48,7 @@ bool confirmed(ChatState& state, const std::string& question) {
 }
 
 void save(ChatState& state, const std::string& name) {
+  if (name == "-") throw Error("/save", "expected a file's name, got -");
   const std::string file = with_home(name);
   std::error_code error;
   if (fs::is_regular_file(file, error) && !confirmed(state, file + " is there already. Overwrite it?"))

@@ -14,6 +14,7 @@
 #include "tools/options/conversation.h"
 #include "tools/options/find_model.h"
 #include "tools/options/sampling.h"
+#include "tools/options/settings.h"
 #include "tools/report/answer_json.h"
 #include "tools/report/generation.h"
 #include "tools/report/json.h"
@@ -406,8 +407,9 @@ void add_run(CLI::App& app) {
       "  cria run \"Tell me a story.\" --temp 1 --seed 1 --choices-of 4\n"
       "  cria run --messages talk.json --json --logprobs 3");
   on_run(command, [options, logprobs] {
-    options->with_logprobs = logprobs->count() > 0;
-    if (options->with_logprobs && !options->json && !options->stream_json)
+    const bool in_json = options->json || options->stream_json;
+    options->with_logprobs = logprobs->count() > 0 && in_json;
+    if (is_typed(*logprobs) && !in_json)
       throw CLI::ValidationError("--logprobs", "goes with --json or --stream-json only");
     if (options->escapes) {
       if (options->prompt.text) options->prompt.text = unescaped(*options->prompt.text);

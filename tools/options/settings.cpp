@@ -207,7 +207,26 @@ CommandSettings settings_for(const CLI::App& command, const std::set<const CLI::
     if (!setting) setting = from_file(name);
     if (setting && !turns_off(*option, *setting)) settings[name] = std::move(*setting);
   }
+  std::erase_if(settings, [&](const auto& setting) {
+    return std::ranges::any_of(
+        find_option(command, setting.first)->get_needs(), [&](const CLI::Option* other) {
+          return !given.contains(other) && !settings.contains(setting_name(command, *other));
+        });
+  });
   return settings;
+}
+
+namespace {
+
+std::set<const CLI::Option*>& set_by_settings() {
+  static std::set<const CLI::Option*> options;
+  return options;
+}
+
+}  // namespace
+
+bool is_typed(const CLI::Option& option) {
+  return option.count() > 0 && !set_by_settings().contains(&option);
 }
 
 void apply_settings(CLI::App& command, const CommandSettings& settings) {
@@ -215,8 +234,10 @@ void apply_settings(CLI::App& command, const CommandSettings& settings) {
     CLI::Option* option = command.get_option("--" + name);
     if (option->get_excludes().empty() ||
         std::ranges::none_of(option->get_excludes(),
-                             [](const CLI::Option* other) { return other->count() > 0; }))
+                             [](const CLI::Option* other) { return other->count() > 0; })) {
       option->add_result(setting.values);
+      set_by_settings().insert(option);
+    }
   }
 }
 

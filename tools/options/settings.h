@@ -54,7 +54,7 @@ std::vector<std::string> builtin_preset_names();
 /// Adds --preset to every subcommand that draws answers.
 void add_preset_options(CLI::App& app);
 
-/// What the subcommand gets for options that are not in `given`, nor exclude one that is. A preset is worth
+/// What the subcommand gets for options that are not in `given`, nor exclude one that is, nor need one that is not. A preset is worth
 /// more than the environment, the environment more than the file, its section more than its top. preset: by its
 /// name, "": as environment and file say. Throws a usage error for a preset that there is not.
 CommandSettings settings_for(const CLI::App& command, const std::set<const CLI::Option*>& given,
@@ -62,6 +62,10 @@ CommandSettings settings_for(const CLI::App& command, const std::set<const CLI::
 
 /// Gives the settings to the subcommand, as if they had been typed.
 void apply_settings(CLI::App& command, const CommandSettings& settings);
+
+/// Whether the option is on the command line. Only such a one is refused where it would not count: settings are for all uses of a
+/// subcommand.
+bool is_typed(const CLI::Option& option);
 
 /// The message of a usage error, with the source of the value where it was not typed.
 std::string with_source(const std::string& message, const CommandSettings& settings);

@@ -63,7 +63,8 @@ void SyntheticFile::forget_name() {
   const int failed = descriptor_ < 0 ? errno : 0;
   unlink(path_.c_str());
   if (failed != 0) throw Error(path_, std::string("cannot be opened: ") + std::strerror(failed));
-  path_ = "/proc/self/fd/" + std::to_string(descriptor_);
+  path_ =
+      "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(descriptor_);  // other ranks open it, too
 }
 
 }  // namespace cria::tools

@@ -29,7 +29,8 @@ class SyntheticFile {
   ~SyntheticFile();
   SyntheticFile(const SyntheticFile&) = delete;
   SyntheticFile& operator=(const SyntheticFile&) = delete;
-  [[nodiscard]] const std::string& path() const { return path_; }  ///< in this process
+  /// For any process of this user on this machine.
+  [[nodiscard]] const std::string& path() const { return path_; }
 
  private:
   void forget_name();

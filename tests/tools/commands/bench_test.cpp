@@ -158,10 +158,14 @@ TEST(Bench, ShowsProgressAndStopsAtCtrlC) {
 }
 
 TEST(Bench, DumbTerminalsGetNoBar) {
-  Child child(Child::Kind::Terminal, {"bench", "-p", "16", "-n", "0", "-r", "25", "-t", "1"},
-              {"CRIA_ISA=scalar", "TERM=dumb"});
-  EXPECT_EQ(child.exit_code(), 0);
-  EXPECT_EQ(child.output().find('\033'), std::string::npos) << child.output();
+  const std::vector<std::string> takes_long = {"bench", "-p", "16", "-n", "0", "-r", "1000", "-t", "1"};
+  Child usual(Child::Kind::Terminal, takes_long, {"CRIA_ISA=scalar"});
+  Child dumb(Child::Kind::Terminal, takes_long, {"CRIA_ISA=scalar", "TERM=dumb"});
+  ASSERT_TRUE(usual.wait_for("of 1001")) << usual.output();
+  for (Child* child : {&usual, &dumb}) child->send("\003");
+  EXPECT_EQ(dumb.exit_code(), 130);
+  EXPECT_NE(usual.output().find('\033'), std::string::npos);
+  EXPECT_EQ(dumb.output().find('\033'), std::string::npos) << dumb.output();
 }
 
 TEST(Bench, KeepsASyntheticFileWhereTold) {

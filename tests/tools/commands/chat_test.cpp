@@ -174,6 +174,12 @@ TEST(Chat, SetSpeaksOfItsOwn) {
   EXPECT_EQ(result.err.find("dry-sequence-breaker"), std::string::npos) << result.err;
 }
 
+TEST(Chat, ConversationsAreSavedInFilesOnly) {
+  const Result result = chat("What colour is grass?\n/save -\n");
+  EXPECT_EQ(result.out, "Grass is green.\n");
+  EXPECT_EQ(result.err, "cria: error: /save: expected a file's name, got -\n");
+}
+
 TEST(Chat, AScriptMayReplaceAFile) {
   const TempDirectory directory;
   const std::string file = directory.write("talk.json", "mine");

@@ -73,6 +73,18 @@ TEST_F(Settings, WhatIsTypedCounts) {
   EXPECT_EQ(cria({"inspect", "--kv"}, "", {"CRIA_MODEL=/no/such/file.gguf"}).code, 1);
 }
 
+TEST_F(Settings, WhatDoesNotCountHereIsPassedOver) {
+  EXPECT_EQ(run({}, {"CRIA_LOGPROBS=2"}).code, 0);
+  EXPECT_NE(run({"--json"}, {"CRIA_LOGPROBS=2"}).out.find("\"logprobs\""), std::string::npos);
+  EXPECT_EQ(run({"--logprobs", "2"}).code, 2);
+  configure("type = \"q8_0\"\n");
+  const std::string part = directory_.path("part"), merged = directory_.path("merged.gguf");
+  ASSERT_EQ(cria({"split", kDemo, part, "--max-tensors", "50"}).code, 0);
+  const std::vector<std::string> merge = {"merge", part + "-00001-of-00002.gguf", merged};
+  EXPECT_EQ(cria(merge, "", {"CRIA_CONFIG=" + file_}).code, 0);
+  EXPECT_EQ(cria({merge[0], merge[1], merge[2], "--type", "q8_0"}).code, 2);
+}
+
 TEST_F(Settings, PresetsHoldSamplingAndSystemMessage) {
   EXPECT_EQ(run({"--preset", "exact"}).out, run({"--temp", "0"}).out);
   configure(
