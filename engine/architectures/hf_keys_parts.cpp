@@ -62,6 +62,8 @@ void HfKeys::copy_routed_experts(std::uint32_t gating, bool grouped) {
     say("first_k_dense_replace", leading_dense_layers());
   else
     set("leading_dense_block_count", uint_or("first_k_dense_replace", 0, limits::kLayers));
+  if (exporting())
+    (void)keys_->get_or("expert_group_used_count", 1, 0, limits::kExperts);  // of one group: nothing to say
   if (!grouped) return;
   if ((exporting() ? keys_->get_or("expert_group_count", 1, 0, limits::kExperts)
                    : uint_or("n_group", 1, limits::kExperts)) <= 1)

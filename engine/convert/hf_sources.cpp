@@ -77,6 +77,7 @@ const SafeTensor* HfSources::find(const std::string& name) const {
 }
 
 std::optional<MlxPacking> HfSources::packing_of(const SafeTensor& tensor) const {
+  if (!tensor.name.ends_with(".weight")) return std::nullopt;  // a bias beside packed weights is not packed
   const bool scaled = weights_.tensor(tensor.name.substr(0, tensor.name.rfind('.')) + ".scales") != nullptr;
   return scaled ? config_.packing_of(tensor.name) : std::nullopt;
 }

@@ -24,6 +24,7 @@ OrderedJson longrope_json(const HfConfig& config) {
                       {"short_factor", list(scaling.short_factors)},
                       {"long_factor", list(scaling.long_factors)}};
   const HfLongRope form = config.model_class->longrope;
+  if (form == HfLongRope::Context) json["rope_type"] = "longrope";  // as other readers of MiniCPM call it
   if (form != HfLongRope::Factors) json["original_max_position_embeddings"] = scaling.original_context;
   if (form == HfLongRope::Magnitudes)
     json["short_mscale"] = json["long_mscale"] = shortest(config.longrope_magnitude());

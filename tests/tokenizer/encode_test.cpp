@@ -148,24 +148,27 @@ TEST(Encode, ChatMarkersCalledUserDefinedAreControl) {
 }
 
 // As in Gemma's vocabularies: its makers' tokenizers take the tags whole in whatever text.
-TEST(Encode, UserDefinedTagsAreTextUnlessAChatIsMarkedWithThem) {
-  SmallVocabulary v;
-  v->add_space_prefix = false;
-  v->chat_template =
-      "{{ '<turn>' + role + '[/turn]' }}{% if a <b and c> d %}{{ '[|' + role + '|]' }}{% endif %}";
-  const TokenId tag = v.add("<h1>", TokenType::UserDefined), end = v.add("</h1>", TokenType::UserDefined),
-                bold = v.add("<b>", TokenType::UserDefined), a = v.add("a");
-  for (const char* text : {"/", "<", "=", ">", "[", "]"}) v.add(text);
-  const std::string long_one = "<" + std::string(40, '=') + ">";
-  const std::string markers[] = {"<turn>", "[/turn]",     "[|user|]",        "<|tool>", "<think>", "</think>",
-                                 "[INST]", "<tool_call>", "<start_of_turn>", "[THINK]", "<a>b>",   long_one};
-  for (const std::string& marker : markers) v.add(marker, TokenType::UserDefined);
-  const auto tokenizer = v.tokenizer();
-  for (const bool trusted : {false, true})
-    EXPECT_EQ(tokenizer->encode("a<h1>a</h1><b>", false, trusted), (Ids{a, tag, a, end, bold}));
-  for (const std::string& marker : markers) {
-    EXPECT_EQ(tokenizer->encode(marker, false, true).size(), 1) << marker;
-    EXPECT_GT(tokenizer->encode(marker, false, false).size(), 1) << marker;
+TEST(Encode, TagsOfHtmlAreTextUnlessAChatIsMarkedWithThem) {
+  for (const std::string_view chat_template : {"", "{{ '<turn>' + role + '<b>' }}"}) {
+    SmallVocabulary v;
+    v->add_space_prefix = false;
+    v->chat_template = chat_template;
+    const TokenId tag = v.add("<h1>", TokenType::UserDefined), end = v.add("</h1>", TokenType::UserDefined),
+                  a = v.add("a");
+    for (const char* text : {"/", "<", "=", ">", "[", "]"}) v.add(text);
+    std::vector<std::string> markers = {"<turn>",          "[/turn]",  "[|user|]", "<|tool>",
+                                        "<think>",         "</think>", "[INST]",   "<tool_call>",
+                                        "<start_of_turn>", "<AI>",     "<用户>",   "<a>b>"};
+    for (const std::string& marker : markers) v.add(marker, TokenType::UserDefined);
+    const TokenId bold = v.add("<b>", TokenType::UserDefined);
+    const auto tokenizer = v.tokenizer();
+    for (const bool trusted : {false, true})
+      EXPECT_EQ(tokenizer->encode("a<h1>a</h1>", false, trusted), (Ids{a, tag, a, end}));
+    EXPECT_EQ(tokenizer->encode("<b>", false, false) == Ids{bold}, chat_template.empty());
+    for (const std::string& marker : markers) {
+      EXPECT_EQ(tokenizer->encode(marker, false, true).size(), 1) << marker;
+      EXPECT_GT(tokenizer->encode(marker, false, false).size(), 1) << marker;
+    }
   }
 }
 

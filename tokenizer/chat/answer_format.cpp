@@ -1,7 +1,5 @@
 #include "tokenizer/chat/answer_format.h"
 
-#include <span>
-
 namespace cria {
 namespace {
 
@@ -53,15 +51,6 @@ AnswerFormat AnswerFormat::of_template(std::string_view source) {
     break;
   }
   return format;
-}
-
-std::vector<std::string_view> AnswerFormat::known_markers() {
-  std::vector<std::string_view> markers;
-  for (const std::span<const Block> blocks :
-       {std::span<const Block>(kBlocks), std::span<const Block>(kAnswers)}) {
-    for (const Block& block : blocks) markers.insert(markers.end(), {block.open, block.close});
-  }
-  return markers;
 }
 
 bool AnswerFormat::opened_by(std::string_view prompt) const {

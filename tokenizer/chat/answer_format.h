@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "tokenizer/chat/tool_call.h"
 
@@ -34,8 +33,6 @@ struct AnswerFormat {
 
   /// By the markers that a chat template's source names.
   static AnswerFormat of_template(std::string_view source);
-  /// All markers around thinking and answers that it knows.
-  static std::vector<std::string_view> known_markers();
   /// Whether a prompt ends inside of a block that it has opened, so that the model begins with thinking.
   [[nodiscard]] bool opened_by(std::string_view prompt) const;
   [[nodiscard]] bool thinks() const { return kind != Kind::Plain; }  ///< whether there is a part for thinking

@@ -128,10 +128,12 @@ Value message_value(const ChatMessage& message, bool knows_parts, bool names_thi
   return out;
 }
 
-/// Some templates look at all later messages for every one (gpt-oss: for every call of a tool).
+/// Some templates look at all later messages for every one (gpt-oss: for every call of a tool). 2000 messages may do so; more would
+/// allow a hostile template too long a time.
 jinja::Limits limits_for(std::size_t messages) {
+  const std::uint64_t n = std::min<std::uint64_t>(messages, 2000);
   jinja::Limits limits;
-  limits.steps += 8 * std::uint64_t{messages} * messages;
+  limits.steps += 8 * n * n;
   return limits;
 }
 

@@ -8,19 +8,14 @@
 
 #include "model/error.h"
 #include "model/plural.h"
-#include "tokenizer/chat/answer_format.h"
-#include "tokenizer/chat/builtin_templates.h"
-#include "tokenizer/chat/call_form.h"
 
 namespace cria {
 
 namespace {
 
-constexpr std::string_view kWhiteSpace = " \t\r\n";
-
 /// Whether a text has one of the forms that chat formats mark turns, tools and thoughts with: <|…|>, <…>, […].
 bool looks_like_marker(std::string_view text) {
-  if (text.size() < 3 || text.find_first_of(kWhiteSpace) != std::string_view::npos) return false;
+  if (text.size() < 3 || text.find_first_of(" \t\r\n") != std::string_view::npos) return false;
   return (text.front() == '<' && text.back() == '>') || (text.front() == '[' && text.back() == ']');
 }
 
@@ -28,56 +23,25 @@ bool is_chat_marker(std::string_view text) {
   return text.size() > 4 && text.starts_with("<|") && text.ends_with("|>");
 }
 
-/// Which of the user-defined tokens that look like markers can steer a conversation: whatever a chat template
-/// or a form of answers names. Others are text (HTML tags in Gemma's vocabularies), which the model has learned
-/// as these tokens wherever they stand.
-class SteeringTokens {
- public:
-  explicit SteeringTokens(const Vocabulary& vocabulary) {
-    for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) {
-      const std::string_view text = vocabulary.tokens[id];
-      if (vocabulary.types[id] == TokenType::UserDefined && looks_like_marker(text) && is_plain(text))
-        not_named_.insert(text);
-    }
-    if (not_named_.empty()) return;
-    take_out_names(vocabulary.chat_template);
-    for (const BuiltinTemplate& one : builtin_templates()) take_out_names(one.source);
-    for (const std::string_view marker : AnswerFormat::known_markers()) take_out_names(marker);
-    for (const CallFormFacts& form : call_forms()) {
-      for (const std::string_view marker : {form.open, form.close, form.signs[0], form.signs[1]})
-        take_out_names(marker);
-    }
-  }
-  [[nodiscard]] bool contain(std::string_view text) const {
-    return looks_like_marker(text) && !not_named_.contains(text);
-  }
-
- private:
-  static constexpr std::size_t kLongest = 32;
-
-  /// No text with a bar, which templates build of parts ('[|' + role + '|]'), none that is too long to be looked
-  /// for at every place.
-  static bool is_plain(std::string_view text) {
-    return text.size() <= kLongest && text.find('|') == std::string_view::npos &&
-           text.find("｜") == std::string_view::npos && text.find(text.back()) == text.size() - 1;
-  }
-
-  void take_out_names(std::string_view source) {
-    for (std::size_t at = 0; (at = source.find_first_of("<[", at)) != std::string_view::npos; ++at) {
-      const std::string_view from = source.substr(at, kLongest);
-      const std::size_t close = from.find(from[0] == '<' ? '>' : ']');
-      if (close != std::string_view::npos) not_named_.erase(from.substr(0, close + 1));
-    }
-  }
-
-  std::unordered_set<std::string_view> not_named_;
-};
+/// Whether a text is a tag of HTML as it stands in documents. Gemma's makers have made such tokens, which their models have learned
+/// wherever they stand; no chat format is marked with them.
+bool is_html_tag(std::string_view text) {
+  static const std::unordered_set<std::string_view> kElements = {
+      "a",     "b",     "blockquote", "br",         "caption", "code",   "dd",     "del",  "details", "div",
+      "dl",    "dt",    "em",         "figcaption", "figure",  "h1",     "h2",     "h3",   "h4",      "h5",
+      "h6",    "hr",    "i",          "img",        "ins",     "kbd",    "li",     "mark", "ol",      "p",
+      "pre",   "q",     "s",          "small",      "span",    "strike", "strong", "sub",  "summary", "sup",
+      "table", "tbody", "td",         "tfoot",      "th",      "thead",  "tr",     "tt",   "u",       "ul"};
+  if (text.size() < 3 || text.front() != '<' || text.back() != '>') return false;
+  text = text.substr(1, text.size() - 2);
+  if (text.front() == '/') text.remove_prefix(1);
+  return kElements.contains(text);
+}
 
 class Roles {
  public:
   explicit Roles(const Vocabulary& vocabulary)
       : vocabulary_(vocabulary),
-        steering_(vocabulary),
         has_byte_type_(std::count(vocabulary.types.begin(), vocabulary.types.end(), TokenType::Byte) > 0),
         control_(vocabulary.end_of_generation.begin(), vocabulary.end_of_generation.end()) {
     for (const auto& id : {vocabulary.bos, vocabulary.eos, vocabulary.unk}) {
@@ -93,15 +57,19 @@ class Roles {
     if (type == TokenType::Unused) return TokenRole::Unused;
     // Files without types, and chat markers that are called user-defined: users could forge them.
     if (control_.contains(id) || is_chat_marker(text)) return TokenRole::Control;
-    if (type == TokenType::UserDefined)
-      return steering_.contain(text) ? TokenRole::Marker : TokenRole::UserDefined;
+    if (type == TokenType::UserDefined) return is_marker(text) ? TokenRole::Marker : TokenRole::UserDefined;
     const bool may_be_byte = !has_byte_type_ && vocabulary_.model != "gpt2";
     return may_be_byte && byte_value(text) >= 0 ? TokenRole::Byte : TokenRole::Text;
   }
 
  private:
+  /// One that a chat template could mark turns with, and a user forge.
+  [[nodiscard]] bool is_marker(std::string_view text) const {
+    if (is_html_tag(text)) return vocabulary_.chat_template.find(text) != std::string::npos;
+    return looks_like_marker(text);
+  }
+
   const Vocabulary& vocabulary_;
-  SteeringTokens steering_;
   bool has_byte_type_;
   std::unordered_set<TokenId> control_;
 };

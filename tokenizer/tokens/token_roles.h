@@ -11,8 +11,8 @@
 namespace cria {
 
 /// Text and Unused stand for text, Byte for one byte. The others are found as they are written: UserDefined
-/// (runs of spaces, words, HTML tags) in any text, Control and Marker (<think>, [INST]: what chat templates
-/// name) in trusted text only, and Control is no part of the answer that is shown.
+/// (runs of spaces, words, HTML tags) in any text, Control and Marker (<think>, [INST]: what looks as if a chat
+/// was marked with it) in trusted text only, and Control is no part of the answer that is shown.
 enum class TokenRole : std::uint8_t { Text, Unused, Byte, Control, Marker, UserDefined };
 
 constexpr bool is_special(TokenRole role) { return role >= TokenRole::Control; }

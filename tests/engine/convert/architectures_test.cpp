@@ -252,13 +252,14 @@ TEST(ConvertArchitectures, PackedExpertsKeepTheirBits) {
 
 // Packed, alone or as MLX stacks them, they are the values that their codes stand for.
 TEST(ConvertArchitectures, ExpertsThatMlxPacked) {
-  for (const char* model : {"qwen3moe", "mixtral"}) {
+  for (const char* model :
+       {"qwen3moe", "mixtral", "qwen2moe"}) {  // the last with biases beside packed weights
     HfModel plain(hf_case(model));
     std::map<std::string, HfModel::Bytes> alone, stacked;
     std::set<std::string> packed;
     for (auto& [name, tensor] : plain.tensors) {
       const std::size_t number = name.find(".experts.");
-      if (number == std::string::npos) continue;
+      if (number == std::string::npos && !name.ends_with("self_attn.q_proj.weight")) continue;
       packed.insert(name);
       const std::uint64_t rows = tensor.shape[0], cols = tensor.shape[1];
       std::string codes;
@@ -273,12 +274,14 @@ TEST(ConvertArchitectures, ExpertsThatMlxPacked) {
           {"w1", "gate_proj"}, {"w2", "down_proj"}, {"w3", "up_proj"}};
       std::string matrix = base.substr(base.rfind('.') + 1);
       if (const auto other = matrices.find(matrix); other != matrices.end()) matrix = other->second;
-      const std::string all = name.substr(0, number) + ".switch_mlp." + matrix;
+      const bool stacks = number != std::string::npos;
+      const std::string all = stacks ? name.substr(0, number) + ".switch_mlp." + matrix : base;
       const auto put = [&](const std::string& ending, const std::string& values, std::uint64_t length,
                            const char* type) {
         alone[base + ending] = {{rows, length}, values, type};
         HfModel::Bytes& to = stacked[all + ending];
-        to.shape = {to.shape.empty() ? 1 : to.shape[0] + 1, rows, length};
+        to.shape = {rows, length};
+        if (stacks) to.shape.insert(to.shape.begin(), to.values.size() / values.size() + 1);
         to.values += values;
         to.type = type;
       };
@@ -495,7 +498,6 @@ TEST(ConvertArchitectures, TextModelsWithinOthers) {
   }
 }
 
-// What cria takes from the tensors, or for granted, is required elsewhere.
 // LLaVA's text model says only what differs from transformers' LlamaConfig.
 TEST(ConvertArchitectures, SizesThatATextModelLeavesOut) {
   HfCase c = hf_case("llama");
@@ -523,6 +525,7 @@ TEST(ConvertArchitectures, SizesThatATextModelLeavesOut) {
   EXPECT_NE(error_without("intermediate_size").find("expected [11008, 64], got [96, 64]"), std::string::npos);
 }
 
+// What cria takes from the tensors, or for granted, is required elsewhere.
 TEST(ConvertArchitectures, KeysThatOtherReadersNeed) {
   const auto number = [](std::string_view name, const std::string& key) {
     HfModel hf(hf_case(name));
