@@ -240,17 +240,37 @@ TEST(ServeHttpLimits, WhatAllTogetherLeaveUnreadIsLimited) {
   }
 }
 
-TEST(ServeHttpLimits, AnEventMayBeLargerThanWhatMayBeUnread) {
+TEST(ServeHttpLimits, EventsMayBeLargerThanWhatMayBeUnread) {
   Served served;
-  RawClient client = served.client();
+  RawClient client(served.server->port(), 2048);
   client.send(post("/hold", "x"));
   const auto exchange = served.inbox.next();
-  const std::string large(ExchangeState::kMostUnsent, 'x');  // and its frame
+  // More than the system takes from the server while nothing is read.
+  const std::string large(4 * ExchangeState::kMostUnsent, 'x');
   exchange->event(large);
-  EXPECT_TRUE(has(client.read_until("x\n\n"), "data: " + large + "\n\n"));
+  exchange->event(large);
   exchange->event("last");
+  exchange->event("[DONE]");
   exchange->end_events();
-  EXPECT_TRUE(client.read_all().ends_with("data: last\n\n\r\n0\r\n\r\n"));
+  EXPECT_FALSE(exchange->closed());
+  const std::string answer = client.read_all();
+  EXPECT_GT(answer.size(), 2 * large.size());
+  EXPECT_TRUE(has(answer, "data: last\n\n"));
+  EXPECT_TRUE(answer.ends_with("data: [DONE]\n\n\r\n0\r\n\r\n"));
+}
+
+TEST(ServeHttpLimits, WhoReadsNothingBehindALargeEventIsGivenUp) {
+  Served served;
+  RawClient lazy(served.server->port(), 2048);
+  lazy.send(post("/hold", "x"));
+  const auto exchange = served.inbox.next();
+  exchange->event(std::string(4 * ExchangeState::kMostUnsent, 'x'));
+  const std::string event(1000, 'x');
+  // As many as may be unread, and as many as the system may take.
+  for (std::size_t sent = 0; sent < 5 * ExchangeState::kMostUnsent && !exchange->closed();
+       sent += event.size())
+    exchange->event(event);
+  EXPECT_TRUE(exchange->closed());
 }
 
 TEST(ServeHttpLimits, MoreConnectionsThanAllowed) {

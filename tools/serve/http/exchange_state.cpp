@@ -1,5 +1,7 @@
 #include "tools/serve/http/exchange_state.h"
 
+#include <algorithm>
+
 #include "tools/serve/http/error_body.h"
 
 namespace cria::serve {
@@ -62,11 +64,12 @@ void ExchangeState::event(std::string_view data) {
   const std::lock_guard lock(mutex_);
   if (ended_ || closed_) return;
   stream_ = true;
-  if (events_.size() + unsent_ > kMostUnsent) {
+  if (events_.size() + unsent_ > kMostUnsent + uncounted_) {
     events_.clear();
     closed_ = true;
   } else {
     events_.append("data: ").append(data).append("\n\n");
+    uncounted_ += data.size() - std::min(data.size(), kMostCounted);
   }
   wake_locked();
 }
@@ -109,6 +112,7 @@ ExchangeState::Batch ExchangeState::take() {
     batch = {std::move(answer_), std::move(events_), stream_, ended_};
     answer_.reset();
     events_.clear();
+    unsent_ += batch.events.size();
     if (!batch.events.empty()) head_out_ = true;
     if (closed_ && !ended_) call.swap(on_closed_);
   }

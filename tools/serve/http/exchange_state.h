@@ -15,9 +15,10 @@ namespace cria::serve {
 
 class ExchangeState : public std::enable_shared_from_this<ExchangeState> {
  public:
-  /// Bytes of unread events at which one more shows that the client does not read. That one may be of any size itself, as
-  /// the log-probabilities of a long prompt are.
-  static constexpr std::size_t kMostUnsent = 4 << 20;
+  /// A stream is given up when more than kMostUnsent bytes of its events are unread. Of each event at most kMostCounted
+  /// bytes count: one may be large, as the log-probabilities of a long prompt are, and others follow it before any client
+  /// could have read it.
+  static constexpr std::size_t kMostUnsent = 4 << 20, kMostCounted = 16 << 10;
 
   /// What there is to send. Taken by the network thread.
   struct Batch {
@@ -80,6 +81,7 @@ class ExchangeState : public std::enable_shared_from_this<ExchangeState> {
   bool stream_ = false, head_out_ = false, ended_ = false, awake_ = false;
   std::atomic<bool> closed_{false};
   std::atomic<std::size_t> unsent_{0};
+  std::size_t uncounted_ = 0;  // bytes of all events beyond kMostCounted each
   std::function<void()> on_closed_;
 };
 
