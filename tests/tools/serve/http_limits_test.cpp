@@ -240,6 +240,38 @@ TEST(ServeHttpLimits, WhatAllTogetherLeaveUnreadIsLimited) {
   }
 }
 
+TEST(ServeHttpLimits, WhoReadsIsNotGivenUpForWhoDoesNot) {
+  Served served;  // 64 MiB beside the largest
+  const auto ask = [&served](RawClient& client, const std::string& answer) {
+    client.send(post("/hold", "x"));
+    served.inbox.next()->answer(200, "text/plain", answer);
+  };
+  const auto pass_ticks = [&served] {
+    served.ask(get("/echo"));  // after it the system has taken what it takes of earlier answers
+    std::this_thread::sleep_for(milliseconds(300));
+  };
+  const std::string small(8 << 20, 'x'), large(40 << 20, 'x'), largest(60 << 20, 'x');
+  RawClient paused(served.server->port(), 2048);
+  ask(paused, small);
+  pass_ticks();
+  std::deque<RawClient> lazy;
+  for (int i = 0; i < 2; ++i) ask(lazy.emplace_back(served.server->port(), 2048), large);
+  pass_ticks();
+  RawClient reader = served.client();
+  ask(reader, largest);
+  std::string answer;
+  for (int i = 0; i < 1000 && std::ranges::all_of(lazy, [](RawClient& one) { return one.send("x"); }); ++i) {
+    answer += reader.read_until("x", milliseconds(0));  // a piece
+    if (!reader.send("x")) break;
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  answer += reader.read_all();
+  EXPECT_TRUE(content_of(answer) == largest);
+  EXPECT_TRUE(content_of(paused.read_all()) == small);
+  EXPECT_EQ(std::ranges::count_if(lazy, [&](RawClient& one) { return content_of(one.read_all()) == large; }),
+            1);
+}
+
 TEST(ServeHttpLimits, EventsMayBeLargerThanWhatMayBeUnread) {
   Served served;
   RawClient client(served.server->port(), 2048);

@@ -85,6 +85,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] bool turned_away() const noexcept { return turned_away_; }
   /// Bytes of answers that the client has not taken.
   [[nodiscard]] std::size_t unread() const noexcept { return out_bytes_; }
+  /// For how long it has taken none of them.
+  [[nodiscard]] Clock::duration stalled(Clock::time_point now) const noexcept {
+    return out_bytes_ > 0 ? now - last_sent_ : Clock::duration{};
+  }
 
  private:
   enum class State { Head, Body, Busy, Linger, Closed };

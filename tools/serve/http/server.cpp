@@ -8,6 +8,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <functional>
 #include <thread>
+#include <utility>
 
 #include "model/error.h"
 #include "tools/serve/http/connection.h"
@@ -232,21 +233,29 @@ class Server::Impl {
       const auto now = Clock::now();
       for (const auto& connection : std::vector(core_->connections.begin(), core_->connections.end()))
         connection->tick(now);
-      give_up_unread();
+      give_up_unread(now);
       tick();
     });
   }
 
-  /// Closes those that leave most unread, while they are too much together. One alone may be as large as it is.
-  void give_up_unread() {
-    std::vector all(core_->connections.begin(), core_->connections.end());
-    std::ranges::sort(all, std::greater(), &Connection::unread);
-    std::uint64_t bytes = 0;
-    for (const auto& connection : all) bytes += connection->unread();
-    for (const auto& connection : all) {
-      if (bytes - connection->unread() <= most_body_bytes(core_->options)) return;
-      bytes -= connection->unread();
-      connection->close();
+  /// While too much is left unread of all answers together, closes who has taken nothing for most ticks, of several the
+  /// one that leaves most unread. One answer may be as large as it is, and little is gained by those below the average.
+  void give_up_unread(Clock::time_point now) {
+    const auto& all = core_->connections;
+    for (;;) {
+      std::uint64_t bytes = 0, largest = 0;
+      for (const auto& connection : all) {
+        bytes += connection->unread();
+        largest = std::max<std::uint64_t>(largest, connection->unread());
+      }
+      if (bytes - largest <= most_body_bytes(core_->options)) return;
+      const std::uint64_t average = (bytes - largest) / all.size();
+      const auto idleness = [&](const auto& connection) {
+        const std::size_t unread = connection->unread();
+        return std::pair(unread < average ? 0 : connection->stalled(now) / kTick, unread);
+      };
+      const auto idlest = *std::ranges::max_element(all, {}, idleness);
+      idlest->close();
     }
   }
 
