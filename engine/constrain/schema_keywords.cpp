@@ -1,0 +1,221 @@
+// The keywords of JSON Schema, each into what has to hold.
+#include <algorithm>
+#include <cmath>
+
+#include "engine/constrain/regex.h"
+#include "engine/constrain/schema_form.h"
+#include "engine/constrain/schema_parts.h"
+
+namespace cria {
+namespace {
+
+unsigned type_named(const SchemaJson& name, const std::string& at) {
+  constexpr std::pair<std::string_view, unsigned> kTypes[] = {
+      {"null", kNullType},     {"boolean", kBooleanType}, {"integer", kIntegerType}, {"number", kNumberType},
+      {"string", kStringType}, {"array", kArrayType},     {"object", kObjectType}};
+  require_kind(name.is_string(), "the name of a type", at);
+  for (const auto& [known, type] : kTypes)
+    if (name.get_ref<const std::string&>() == known) return type;
+  refuse_malformed_schema("unknown type " + name.get<std::string>(), at);
+}
+
+// A count: an integer from 0 on, which may be written 5.0.
+std::size_t count_of(const SchemaJson& value, const std::string& at) {
+  const double count = value.is_number() ? value.get<double>() : -1;
+  require_kind(count >= 0 && count == std::floor(count), "an integer from 0 on", at);
+  if (count > 9e15) refuse_schema("counts above 9e15 are not supported", at);
+  return static_cast<std::size_t>(count);
+}
+
+bool is_annotation(std::string_view key) {
+  constexpr std::string_view kNames[] = {"title",    "description", "default",  "examples",
+                                         "$schema",  "$id",         "$comment", "deprecated",
+                                         "readOnly", "writeOnly",   "$defs",    "definitions"};
+  return std::ranges::count(kNames, key) != 0;
+}
+
+// Steps that comparing a value takes.
+std::size_t weight_of(const SchemaJson& value) {
+  if (value.is_string()) return 1 + steps_of_text(value.get_ref<const std::string&>().size());
+  std::size_t weight = 1;
+  if (!value.is_structured()) return weight;
+  for (const auto& [key, member] : value.items())
+    weight += weight_of(member) + (value.is_object() ? steps_of_text(key.size()) : 0);
+  return weight;
+}
+
+// RFC 3339 and RFC 4122 as expressions; days as the calendar has them.
+std::string_view format_expression(std::string_view name) {
+#define CRIA_DATE                                                                                            \
+  "(\\d{4}-((0[13578]|1[02])-(0[1-9]|[12]\\d|3[01])|(0[469]|11)-(0[1-9]|[12]\\d|30)|02-(0[1-9]|1\\d|2[0-8])" \
+  ")"                                                                                                        \
+  "|(\\d\\d(0[48]|[2468][048]|[13579][26])|(0[048]|[2468][048]|[13579][26])00)-02-29)"
+#define CRIA_TIME "([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.\\d{1,9})?(Z|[+-]([01]\\d|2[0-3]):[0-5]\\d)"
+  constexpr std::pair<std::string_view, std::string_view> kFormats[] = {
+      {"date", CRIA_DATE},
+      {"time", CRIA_TIME},
+      {"date-time", CRIA_DATE "T" CRIA_TIME},
+      {"uuid", "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"},
+      {"ipv4", "((\\d|[1-9]\\d|1\\d\\d|2[0-4]\\d|25[0-5])\\.){3}(\\d|[1-9]\\d|1\\d\\d|2[0-4]\\d|25[0-5])"}};
+#undef CRIA_DATE
+#undef CRIA_TIME
+  for (const auto& [known, expression] : kFormats)
+    if (name == known) return expression;
+  return {};
+}
+
+}  // namespace
+
+SchemaAlternative SchemaForms::read_keywords(const SchemaJson& schema, const std::string& place) {
+  SchemaAlternative out;
+  for (const auto& [key, value] : schema.items()) {
+    budget_.steps(16 + steps_of_text(place.size() + key.size()));
+    if (is_annotation(key) || is_combination(key)) continue;
+    read_keyword(key, value, place + pointer_part(key), out);
+  }
+  for (const std::string_view name : out.required) {
+    const auto has_name = [&](const auto& property) { return property.first == name; };
+    budget_.steps(out.properties.size());
+    if (std::ranges::none_of(out.properties, has_name)) out.properties.emplace_back(name, out.additional);
+  }
+  hold(out);
+  return out;
+}
+
+std::shared_ptr<const SchemaValues> SchemaForms::values_of(const SchemaJson& value, bool is_list) {
+  auto& known = values_[&value];
+  if (known) return known;
+  SchemaValues values;
+  const auto add = [&](const SchemaJson& one) {
+    values.list.push_back({&one, weight_of(one)});
+    values.weight += values.list.back().weight;
+  };
+  if (is_list)
+    for (const SchemaJson& one : value) add(one);
+  else
+    add(value);
+  budget_.steps(values.weight);
+  values.held = HeldBytes(budget_, sizeof values + values.list.capacity() * sizeof(SchemaValues::Value));
+  return known = std::make_shared<const SchemaValues>(std::move(values));
+}
+
+std::shared_ptr<const SchemaValues> SchemaForms::values_in_both(
+    const std::shared_ptr<const SchemaValues>& a, const std::shared_ptr<const SchemaValues>& b) {
+  if (!b || a == b) return a;
+  if (!a) return b;
+  budget_.steps(a->weight * b->list.size());
+  SchemaValues both;
+  for (const SchemaValues::Value& value : a->list) {
+    const auto is_it = [&value](const SchemaValues::Value& other) { return *other.json == *value.json; };
+    if (std::ranges::none_of(b->list, is_it)) continue;
+    both.list.push_back(value);
+    both.weight += value.weight;
+  }
+  both.held = HeldBytes(budget_, sizeof both + both.list.capacity() * sizeof(SchemaValues::Value));
+  return std::make_shared<const SchemaValues>(std::move(both));
+}
+
+void SchemaForms::read_keyword(const std::string& key, const SchemaJson& value, const std::string& at,
+                               SchemaAlternative& out) {
+  if (key == "type") {
+    out.types = 0;
+    if (value.is_array())
+      for (const SchemaJson& one : value) out.types |= type_named(one, at);
+    else
+      out.types = type_named(value, at);
+    require_kind(out.types != 0, "at least one type", at);
+  } else if (key == "enum" || key == "const") {
+    if (key == "enum") require_kind(value.is_array() && !value.empty(), "a list of values", at);
+    out.values = values_in_both(values_of(value, key == "enum"), out.values);
+  } else if (!read_number_keyword(key, value, at, out) && !read_string_keyword(key, value, at, out) &&
+             !read_array_keyword(key, value, at, out) && !read_object_keyword(key, value, at, out)) {
+    refuse_schema("keyword " + key + " is not supported", at);
+  }
+}
+
+bool SchemaForms::read_number_keyword(const std::string& key, const SchemaJson& value, const std::string& at,
+                                      SchemaAlternative& out) {
+  const bool low = key == "minimum" || key == "exclusiveMinimum";
+  const bool high = key == "maximum" || key == "exclusiveMaximum";
+  if (!low && !high) return false;
+  require_kind(value.is_number(), "a number", at);
+  const NumberBounds::Bound bound{Decimal::of(value), key.starts_with("exclusive")};
+  NumberBounds bounds;
+  (low ? bounds.low : bounds.high) = bound;
+  out.bounds = tighter(out.bounds, bounds);
+  return true;
+}
+
+bool SchemaForms::read_string_keyword(const std::string& key, const SchemaJson& value, const std::string& at,
+                                      SchemaAlternative& out) {
+  if (key == "minLength") {
+    out.least_length = count_of(value, at);
+  } else if (key == "maxLength") {
+    out.most_length = count_of(value, at);
+  } else if (key == "pattern" || key == "format") {
+    require_kind(value.is_string(), "a text", at);
+    const auto& text = value.get_ref<const std::string&>();
+    if (key == "pattern") {
+      out.patterns.push_back(pattern(text, true, at));
+    } else if (const std::string_view format = format_expression(text); !format.empty()) {
+      out.patterns.push_back(pattern(std::string(format), false, at));
+    }
+  } else {
+    return false;
+  }
+  return true;
+}
+
+std::shared_ptr<const CharDfa> SchemaForms::pattern(const std::string& expression, bool anywhere,
+                                                    const std::string& at) {
+  auto& known = patterns_[(anywhere ? "a" : "w") + expression];
+  if (known) return known;
+  try {
+    known = std::make_shared<const CharDfa>(regex_dfa(expression, anywhere, budget_));
+  } catch (const ConstraintError& error) {
+    throw ConstraintError(std::string("schema: ") + error.what(), at);
+  }
+  return known;
+}
+
+bool SchemaForms::read_array_keyword(const std::string& key, const SchemaJson& value, const std::string& at,
+                                     SchemaAlternative& out) {
+  if (key == "items") {
+    out.items = {number(value, at)};
+  } else if (key == "prefixItems") {
+    require_kind(value.is_array(), "a list of schemas", at);
+    for (std::size_t i = 0; i < value.size(); ++i)
+      out.prefix.push_back({number(value[i], at + "/" + std::to_string(i))});
+  } else if (key == "minItems") {
+    out.least_items = count_of(value, at);
+  } else if (key == "maxItems") {
+    out.most_items = count_of(value, at);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool SchemaForms::read_object_keyword(const std::string& key, const SchemaJson& value, const std::string& at,
+                                      SchemaAlternative& out) {
+  if (key == "properties") {
+    require_kind(value.is_object(), "an object of schemas", at);
+    for (const auto& [name, schema] : value.items())
+      out.properties.emplace_back(name, SchemaSet{number(schema, at + pointer_part(name))});
+  } else if (key == "required") {
+    require_kind(value.is_array(), "a list of names", at);
+    for (const SchemaJson& name : value) {
+      require_kind(name.is_string(), "a list of names", at);
+      budget_.steps(1 + out.required.size());
+      const auto& text = name.get_ref<const std::string&>();
+      if (std::ranges::count(out.required, text) == 0) out.required.push_back(text);
+    }
+  } else if (key == "additionalProperties") {
+    out.additional = {number(value, at)};
+  } else {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace cria
