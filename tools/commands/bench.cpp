@@ -305,12 +305,100 @@ void require_one_length(const CLI::Option& measurement, std::initializer_list<co
                                  "expected one number with " + measurement.get_name() + ", got several");
 }
 
+/// Options that others exclude, or that say whether they were typed.
+struct BenchDeclared {
+  CLI::Option *prompt, *decode, *depth, *repetitions, *verify, *parallel, *speculate, *tune;
+};
+
+void add_lengths(CLI::App& command, BenchOptions& options, BenchDeclared& declared) {
+  declared.prompt = command.add_option("-p,--prompt", options.prompt, "prompt lengths; 0: none");
+  declared.decode = command.add_option("-n,--decode", options.decode, "tokens to decode; 0: none");
+  declared.depth = command.add_option("-d,--depth", options.depth, "tokens already in the KV cache");
+  for (CLI::Option* length : {declared.prompt, declared.decode, declared.depth})
+    length->type_name("N,...")->delimiter(',')->check(range(0, 1 << 24))->capture_default_str();
+  declared.repetitions =
+      command.add_option("-r,--repetitions", options.repetitions, "runs counted, after one that is not");
+  declared.repetitions->capture_default_str()->type_name("N")->check(range(1, 1000));
+}
+
+/// How the model is run.
+void add_engine_options(CLI::App& command, BenchOptions& options) {
+  command.add_option("-t,--threads", options.threads, "numbers of threads (default: the physical cores)")
+      ->type_name("N,...")
+      ->delimiter(',')
+      ->check(range(1, 4096));
+  command
+      .add_option("--threads-prefill", options.threads_prefill, "threads for prompts (default: as --threads)")
+      ->type_name("N")
+      ->check(range(1, 4096));
+  command.add_option("-b,--batch", options.batch, "tokens per prefill chunk")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(range(1, 65536));
+  command.add_option("--kv-type", options.kv_type, "type of the cached keys and values")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"f16", "f32", "q8_0"}));
+}
+
+/// What is measured instead of prompts and decoding one after the other.
+void add_modes(CLI::App& command, BenchOptions& options, BenchDeclared& declared) {
+  declared.verify = command.add_option(
+      "--verify", options.verify,
+      "time of one pass of so many tokens, all with logits, beside what the machine allows: 1.25 "
+      "times the longer of reading the weights and of the products");
+  declared.verify->type_name("N,...")->delimiter(',')->check(range(1, 65536));
+  declared.parallel = command.add_option(
+      "--parallel", options.parallel,
+      "so many sequences at once: tokens/s of all prompts (-p) and of decoding (-n) together");
+  declared.parallel->type_name("N,...")->delimiter(',')->check(range(1, 1024));
+  command.add_flag("--shared-prompt", options.shared_prompt, "one prompt, read once for all sequences")
+      ->needs(declared.parallel);
+  declared.speculate = command.add_option(
+      "--speculate-rates", options.speculate,
+      "decoding with guesses of which so many per cent are right, beside decoding without");
+  declared.speculate->type_name("PERCENT,...")->delimiter(',')->check(range(0, 100));
+}
+
+void add_tune(CLI::App& command, BenchOptions& options, BenchDeclared& declared) {
+  declared.tune = command.add_flag(
+      "--tune", options.tune,
+      "try threads, batches and huge pages, and say in one line which options are best for the model here");
+  command
+      .add_flag("--remember", options.remember,
+                "run, chat, serve, bench and others use them for this model on this machine from now on")
+      ->needs(declared.tune);
+}
+
+/// Each mode has its own lengths, and there is one at a time.
+void exclude_what_does_not_count(const BenchDeclared& declared) {
+  const auto [prompt, decode, depth, repetitions, verify, parallel, speculate, tunes] = declared;
+  verify->excludes(prompt)->excludes(decode)->excludes(parallel)->excludes(speculate);
+  parallel->excludes(depth)->excludes(speculate);
+  speculate->excludes(depth);
+  for (CLI::Option* mode : {verify, parallel, speculate}) mode->excludes("--threads-prefill");
+  for (const char* other : {"--synthetic", "--depth", "--threads", "--threads-prefill", "--batch", "--verify",
+                            "--parallel", "--speculate-rates", "--roofline", "--no-mmap", "--csv", "--md"})
+    tunes->excludes(other);
+}
+
+int run_declared(BenchOptions options, const BenchDeclared& declared) {
+  const auto [prompt, decode, depth, repetitions, verify, parallel, speculate, tunes] = declared;
+  require_one_length(*verify, {depth});
+  for (const CLI::Option* mode : {parallel, speculate, tunes}) require_one_length(*mode, {prompt, decode});
+  if (!options.tune) return run_bench(std::move(options)), 0;
+  if (prompt->count() == 0) options.prompt = {1024};  // two of the usual batches
+  if (decode->count() == 0) options.decode = {32};
+  if (repetitions->count() == 0) options.repetitions = 3;
+  return run_tune(std::move(options)), 0;
+}
+
 }  // namespace
 
 void add_bench(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("bench", "Measure tokens per second of prompts (pp) and of decoding (tg)");
   auto options = std::make_shared<BenchOptions>();
+  BenchDeclared declared{};
   command->add_option("-m,--model", options->models, "GGUF files (default: the bundled demo model)")
       ->type_name("FILE");
   command
@@ -321,91 +409,21 @@ void add_bench(CLI::App& app) {
   command->add_option("--write", options->write, "keep the (last) synthetic model's file here")
       ->type_name("FILE")
       ->needs("--synthetic");
-  CLI::Option* prompt = command->add_option("-p,--prompt", options->prompt, "prompt lengths; 0: none");
-  prompt->type_name("N,...")->delimiter(',')->check(range(0, 1 << 24))->capture_default_str();
-  CLI::Option* decode = command->add_option("-n,--decode", options->decode, "tokens to decode; 0: none");
-  decode->type_name("N,...")->delimiter(',')->check(range(0, 1 << 24))->capture_default_str();
-  CLI::Option* depth = command->add_option("-d,--depth", options->depth, "tokens already in the KV cache");
-  depth->type_name("N,...")->delimiter(',')->check(range(0, 1 << 24))->capture_default_str();
-  CLI::Option* repetitions =
-      command->add_option("-r,--repetitions", options->repetitions, "runs counted, after one that is not");
-  repetitions->capture_default_str()->type_name("N")->check(range(1, 1000));
-  command->add_option("-t,--threads", options->threads, "numbers of threads (default: the physical cores)")
-      ->type_name("N,...")
-      ->delimiter(',')
-      ->check(range(1, 4096));
-  command
-      ->add_option("--threads-prefill", options->threads_prefill,
-                   "threads for prompts (default: as --threads)")
-      ->type_name("N")
-      ->check(range(1, 4096));
-  command->add_option("-b,--batch", options->batch, "tokens per prefill chunk")
-      ->capture_default_str()
-      ->type_name("N")
-      ->check(range(1, 65536));
-  command->add_option("--kv-type", options->kv_type, "type of the cached keys and values")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"f16", "f32", "q8_0"}));
-  CLI::Option* verify =
-      command
-          ->add_option(
-              "--verify", options->verify,
-              "time of one pass of so many tokens, all with logits, beside what the machine allows: 1.25 "
-              "times the longer of reading the weights and of the products")
-          ->type_name("N,...")
-          ->delimiter(',')
-          ->check(range(1, 65536));
-  CLI::Option* parallel =
-      command
-          ->add_option(
-              "--parallel", options->parallel,
-              "so many sequences at once: tokens/s of all prompts (-p) and of decoding (-n) together")
-          ->type_name("N,...")
-          ->delimiter(',')
-          ->check(range(1, 1024))
-          ->excludes(verify);
-  command->add_flag("--shared-prompt", options->shared_prompt, "one prompt, read once for all sequences")
-      ->needs(parallel);
-  CLI::Option* speculate =
-      command
-          ->add_option("--speculate-rates", options->speculate,
-                       "decoding with guesses of which so many per cent are right, beside decoding without")
-          ->type_name("PERCENT,...")
-          ->delimiter(',')
-          ->check(range(0, 100))
-          ->excludes(verify)
-          ->excludes(parallel);
+  add_lengths(*command, *options, declared);
+  add_engine_options(*command, *options);
+  add_modes(*command, *options, declared);
   add_tuned_option(*command);
   command->add_flag("--roofline", options->roofline,
                     "measure the machine's limits too, and say the share reached");
   command->add_flag("--no-mmap", options->no_mmap, "read the file into memory instead of mapping it");
   add_report_options(*command, options->format);
-  CLI::Option* tunes = command->add_flag(
-      "--tune", options->tune,
-      "try threads, batches and huge pages, and say in one line which options are best for the model here");
-  for (const char* other : {"--synthetic", "--depth", "--threads", "--threads-prefill", "--batch", "--verify",
-                            "--parallel", "--speculate-rates", "--roofline", "--no-mmap", "--csv", "--md"})
-    tunes->excludes(other);
-  command
-      ->add_flag("--remember", options->remember,
-                 "run, chat, serve, bench and others use them for this model on this machine from now on")
-      ->needs(tunes);
-  verify->excludes(prompt)->excludes(decode);
-  for (CLI::Option* mode : {parallel, speculate}) mode->excludes(depth);
-  for (CLI::Option* mode : {verify, parallel, speculate}) mode->excludes("--threads-prefill");
+  add_tune(*command, *options, declared);
+  exclude_what_does_not_count(declared);
   command->footer(
       "Examples:\n  cria bench -m model.gguf -p 512 -n 128 -t 1,2\n  cria bench --synthetic 1.1b:Q4_K "
       "--synthetic 1.1b:IQ3_S --roofline\n  cria bench -m model.gguf --verify 1,2,4,8,16\n  cria bench -m "
       "model.gguf -p 512 -n 128 --parallel 1,8,32\n  cria bench -m model.gguf --tune --remember");
-  on_run(command, [=] {
-    require_one_length(*verify, {depth});
-    for (const CLI::Option* mode : {parallel, speculate, tunes}) require_one_length(*mode, {prompt, decode});
-    if (!options->tune) return run_bench(*options), 0;
-    if (prompt->count() == 0) options->prompt = {1024};  // two of the usual batches
-    if (decode->count() == 0) options->decode = {32};
-    if (repetitions->count() == 0) options->repetitions = 3;
-    return run_tune(*options), 0;
-  });
+  on_run(command, [options, declared] { return run_declared(*options, declared); });
 }
 
 }  // namespace cria::tools
