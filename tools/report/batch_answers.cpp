@@ -43,9 +43,7 @@ void BatchAnswers::resume() {
                                : std::string();
     std::size_t index = ids_.size();
     std::from_chars(id.data(), id.data() + id.size(), index);
-    if (index >= ids_.size() || ids_[index] != id)
-      throw Error(path_, "has an answer to another request: these answers need a file of their own",
-                  "at byte " + std::to_string(begin));
+    if (index >= ids_.size() || ids_[index] != id) refuse(begin);
     if (!answered_[index]) ++count_;
     answered_[index] = true;
     if (json.contains("error") && !json["error"].is_null()) ++errors_;
@@ -54,7 +52,22 @@ void BatchAnswers::resume() {
     if (answer.is_object() && answer.contains("seed") && answer["seed"].is_number_unsigned())
       seeds_[index] = answer["seed"].get<std::uint64_t>();
   }
-  if (begin < text.size()) std::filesystem::resize_file(path_, begin);
+  if (begin == text.size()) return;
+  if (!is_cut_answer(std::string_view(text).substr(begin))) refuse(begin);
+  std::filesystem::resize_file(path_, begin);
+}
+
+/// Whether an answer to one of the requests begins so: a run that was killed has left it.
+bool BatchAnswers::is_cut_answer(std::string_view line) const {
+  return std::ranges::any_of(ids_, [line](const std::string& id) {
+    const std::string head = "{\"id\":\"" + id + "\"";
+    return line.starts_with(head) || head.starts_with(line);
+  });
+}
+
+void BatchAnswers::refuse(std::size_t begin) const {
+  throw Error(path_, "holds more than answers to these requests: they need a file of their own",
+              "at byte " + std::to_string(begin));
 }
 
 std::optional<std::uint64_t> BatchAnswers::seed(std::size_t index) const {

@@ -17,8 +17,9 @@ std::string batch_answer_id(std::size_t index, std::string_view request);
 
 class BatchAnswers {
  public:
-  /// path: "-" is stdout, where nothing is answered already. ids: of all requests. Finds which of them the file answers already, and cuts off a line that is not complete.
-  /// in_order: answers are written in the order of the ids. Throws Error for a file with other answers.
+  /// path: "-" is stdout, where nothing is answered already. ids: of all requests. Finds which of them the file answers already, and cuts off
+  /// an answer that is not complete. in_order: answers are written in the order of the ids. Throws Error for a file that
+  /// holds anything else.
   BatchAnswers(const std::string& path, std::vector<std::string> ids, bool in_order);
 
   [[nodiscard]] bool answered(std::size_t index) const { return answered_[index]; }
@@ -33,6 +34,8 @@ class BatchAnswers {
 
  private:
   void resume();
+  [[nodiscard]] bool is_cut_answer(std::string_view line) const;
+  [[noreturn]] void refuse(std::size_t begin) const;
   void write(const std::string& line);
 
   const std::string path_;

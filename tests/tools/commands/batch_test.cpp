@@ -147,8 +147,23 @@ TEST(Batch, GoesOnWhereItWasKilled) {
   const std::string others = directory.write("others", "{\"prompt\": \"x\"}\n");
   const Result refused = cria({"batch", "-i", others, "-o", out});
   EXPECT_EQ(refused.code, 1);
-  EXPECT_NE(refused.err.find("has an answer to another request"), std::string::npos) << refused.err;
+  EXPECT_NE(refused.err.find("holds more than answers to these requests"), std::string::npos) << refused.err;
   EXPECT_EQ(read_file(out), want);
+}
+
+// The end of a file is cut off where it is the beginning of an answer, and nothing else is.
+TEST(Batch, AnotherTextIsNotCut) {
+  const TempDirectory directory;
+  const std::string request = "{\"prompt\": \"x\"}";
+  const std::string in = directory.write("in", request), notes = directory.write("notes", "my notes");
+  for (const std::string& out : {notes, in}) {
+    const std::string before = read_file(out);
+    const Result refused = cria({"batch", "-i", in, "-o", out, "-n", "1"});
+    EXPECT_EQ(refused.code, 1);
+    EXPECT_NE(refused.err.find(out + ": holds more than answers to these requests"), std::string::npos)
+        << refused.err;
+    EXPECT_EQ(read_file(out), before);
+  }
 }
 
 // The seed that nobody gave is that of the answers which are there.
