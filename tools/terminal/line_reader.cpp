@@ -28,7 +28,7 @@ class PlainReader : public LineReader {
     if (out.text.ends_with('\r')) out.text.pop_back();
     return Read::Line;
   }
-  void remember(const TypedText&) override {}
+  void remember(const std::string&) override {}
 
  private:
   std::string buffer_;  // read, but not yet a line
@@ -43,8 +43,15 @@ Read read_more(LineReader& reader, TypedText& line) {
   return read == Read::Interrupt ? Read::Cleared : read;
 }
 
-/// Adds lines to a text until one ends with """.
+/// Whether a line with such a text would be read as something else.
+bool needs_fences(const std::string& text) {
+  return text.find('\n') != std::string::npos || text.starts_with('/') || text.starts_with(kFence) ||
+         text.ends_with('\\');
+}
+
+/// Adds lines to a text until one ends with """. One that the history has brought back is complete.
 Read read_fenced(LineReader& reader, std::string& text, bool& unclosed) {
+  if (text.starts_with('\n')) text.erase(0, 1);
   TypedText line;
   bool closed = text.ends_with(kFence);
   while (!closed) {
@@ -89,7 +96,9 @@ Read read_message(LineReader& reader, TypedText& out) {
   } else if (!out.literal) {
     read = read_continued(reader, out.text);
   }
-  if (read == Read::Line) reader.remember(out);
+  if (read != Read::Line) return read;
+  const std::string fence(kFence);
+  reader.remember(out.literal && needs_fences(out.text) ? fence + "\n" + out.text + "\n" + fence : out.text);
   return read;
 }
 

@@ -19,7 +19,7 @@ enum class Read {
 struct TypedText {
   std::string text;
   /// It was pasted, edited elsewhere or stands between two lines of """: text as it is, in which nothing is a
-  /// command or another mark. So is such a text of several lines that the history brings back.
+  /// command or another mark.
   bool literal = false;
   bool unclosed = false;  ///< the input ended before the """ that closes it
 };
@@ -33,15 +33,16 @@ class LineReader {
   /// The next line without its newline; a pasted or edited one may hold newlines. The prompt is shown with a
   /// space after it.
   virtual Read line(const std::string& prompt, TypedText& out) = 0;
-  /// Keeps a message for the history.
-  virtual void remember(const TypedText& message) = 0;
+  /// Keeps a message, as it could be typed, for the history.
+  virtual void remember(const std::string& message) = 0;
 
   /// SIGINT must be caught (catch_interrupts): line() returns then.
   static std::unique_ptr<LineReader> create(bool terminal, Completer completer = {});
 };
 
 /// A whole message: lines that end in a backslash go on, and so does everything between two lines of """. The
-/// end of the input ends such a message too, and the message is returned.
+/// end of the input ends such a message too, and the message is returned. The history brings it back as the same
+/// message: what is text only because it was pasted then stands between """.
 Read read_message(LineReader& reader, TypedText& out);
 
 }  // namespace cria::tools

@@ -176,14 +176,11 @@ Read TerminalReader::line(const std::string& prompt_text, TypedText& out) {
   }
   out = {std::string(typed, static_cast<std::size_t>(n))};
   if (out.text.ends_with('\n')) out.text.pop_back();
-  out.literal = (!literal_.empty() && out.text.starts_with(literal_)) || literal_messages_.contains(out.text);
+  out.literal = !literal_.empty() && out.text.starts_with(literal_);
   return Read::Line;
 }
 
-void TerminalReader::remember(const TypedText& message) {
-  history_.add(message.text);
-  if (message.literal && message.text.find('\n') != std::string::npos) literal_messages_.insert(message.text);
-}
+void TerminalReader::remember(const std::string& message) { history_.add(message); }
 
 TerminalReader& TerminalReader::of(EditLine* edit) {
   void* data = nullptr;

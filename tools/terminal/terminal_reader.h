@@ -6,7 +6,6 @@
 
 #include <histedit.h>
 
-#include <set>
 #include <string>
 
 #include "tools/terminal/line_reader.h"
@@ -22,7 +21,7 @@ class TerminalReader : public LineReader {
   TerminalReader& operator=(const TerminalReader&) = delete;
 
   Read line(const std::string& prompt, TypedText& out) override;
-  void remember(const TypedText& message) override;
+  void remember(const std::string& message) override;
 
  private:
   /// The terminal that is standard input, opened once more: reading it never blocks, which is nobody else's
@@ -59,10 +58,9 @@ class TerminalReader : public LineReader {
   MessageHistory history_;
   std::string prompt_;
   EditLine* edit_;
-  Read read_ = Read::Line;                  // how the line ends
-  std::string literal_;                     // what was pasted at the line's beginning, or edited elsewhere
-  std::set<std::string> literal_messages_;  // those of several lines, which the history brings back
-  bool brackets_;                           // the terminal is asked for them
+  Read read_ = Read::Line;  // how the line ends
+  std::string literal_;     // what was pasted at the line's beginning, or edited elsewhere
+  bool brackets_;           // the terminal is asked for them
 };
 
 }  // namespace cria::tools

@@ -315,18 +315,48 @@ TEST_F(ChatTerminal, ARetryThatNeverBeganLeavesTheAnswer) {
   EXPECT_EQ(said(child, 1), "mine");
 }
 
-TEST_F(ChatTerminal, ATextOfSeveralLinesStaysTextInTheHistory) {
-  Child child = start({"-n", "1"});
-  for (const char* const line : {"\"\"\"\r", "/help\r", "me\r"}) {
-    ASSERT_TRUE(child.wait_for(line[0] == '"' ? "> " : ". ")) << child.output();
-    child.send(line);
+// Texts stay texts and commands commands, also in a later chat and where they are edited.
+TEST_F(ChatTerminal, TheHistoryBringsTheSameMessageBack) {
+  const std::string text = "/help\n\tme\n\nx\"\"\"";
+  {
+    Child child = start({"-n", "1"});
+    ASSERT_TRUE(child.wait_for("> "));
+    child.send("\"\"\"\r");
+    for (const std::string& more : {std::string("/help"), pasted("\tme\n\nx\"\"\""), std::string("\"\"\"")}) {
+      ASSERT_TRUE(child.wait_for(". ")) << child.output();
+      child.send(more + "\r");
+    }
+    for (const std::string& more : {pasted("/exit"), std::string("/system be\\")}) {
+      ASSERT_TRUE(child.wait_for("\n> ")) << child.output();
+      child.send(more + "\r");
+    }
+    ASSERT_TRUE(child.wait_for(". ")) << child.output();
+    child.send("kind\r");
+    ASSERT_TRUE(child.wait_for("system message set")) << child.output();
+    ASSERT_TRUE(child.wait_for("> "));
+    child.send(kCtrlD);
+    EXPECT_EQ(child.exit_code(), 0);
   }
-  ASSERT_TRUE(child.wait_for(". "));
-  child.send("\"\"\"\r");
-  ASSERT_TRUE(child.wait_for("> ")) << child.output();
-  child.send(std::string(kUp) + "\r");
-  ASSERT_TRUE(child.wait_for("> ")) << child.output();
-  EXPECT_EQ(said(child, 2), "/help\nme");
+  Child child = start({"-n", "1"});
+  ASSERT_TRUE(child.wait_for("> "));
+  const auto up = [](int times) {
+    std::string keys;
+    for (int i = 0; i < times; ++i) keys += kUp;
+    return keys;
+  };
+  child.send(up(1) + "\r");
+  ASSERT_TRUE(child.wait_for("system message set")) << child.output();
+  ASSERT_TRUE(child.wait_for("> "));
+  child.send(up(2) + "\r");
+  ASSERT_TRUE(child.wait_for("\n> ")) << child.output();
+  child.send(up(4) + "\r");
+  ASSERT_TRUE(child.wait_for("\n> ")) << child.output();
+  child.send(up(1) + "\033[D\033[D\033[D\033[D!\r");  // before the last line
+  ASSERT_TRUE(child.wait_for("\n> ")) << child.output();
+  EXPECT_EQ(said(child, 0), "be\nkind");
+  EXPECT_EQ(said(child, 1), "/exit");
+  EXPECT_EQ(said(child, 3), text);
+  EXPECT_EQ(said(child, 5), text + "!");
 }
 
 TEST_F(ChatTerminal, AFullContextOffersWaysOut) {
