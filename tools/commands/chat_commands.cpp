@@ -65,10 +65,9 @@ void load(ChatState& state, const std::string& name) {
 
 void undo(ChatState& state, const std::string&) {
   const std::string message = trimmed(state.chat.undo());
-  constexpr std::size_t kShown = 60;
+  constexpr std::size_t kShown = 60;  // columns
   const std::string begin = message.substr(0, message.find('\n'));
-  say("taken back: " +
-      without_controls(begin.size() > kShown ? begin.substr(0, begin.rfind(' ', kShown)) + " …" : begin));
+  say("taken back: " + shortened(without_controls(begin), kShown));
 }
 
 void retry(ChatState& state, const std::string&) {

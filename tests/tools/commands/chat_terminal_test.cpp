@@ -251,6 +251,14 @@ TEST_F(ChatTerminal, TabCompletesCommands) {
   EXPECT_TRUE(child.wait_for("enalty")) << child.output();
 }
 
+TEST_F(ChatTerminal, TabCutsNoCharacter) {
+  for (const char* const name : {"na\u00EFve", "na\u00FCve"}) directory_.write(name, "[]");  // C3 AF, C3 BC
+  Child child = start();
+  ASSERT_TRUE(child.wait_for("> "));
+  child.send("/load ~/n\t\t");
+  EXPECT_TRUE(child.wait_for("/load ~/na\u00EFve\r\n/load ~/na\u00FCve\r\n")) << child.output();
+}
+
 TEST_F(ChatTerminal, NamesOfFilesCannotDriveTheTerminal) {
   directory_.write("odd\033[31m1", "[]");
   directory_.write("odd\033[31m2", "[]");

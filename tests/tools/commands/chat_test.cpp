@@ -126,6 +126,14 @@ TEST(Chat, UndoTakesAnExchangeBack) {
   EXPECT_EQ(nlohmann::json::parse(read_file(file)).size(), 4U);
 }
 
+TEST(Chat, UndoShowsTheBeginningOfALongMessage) {
+  std::string message;
+  for (int i = 0; i < 40; ++i) message += "\u3053\u306C";  // two columns each, and no blank
+  const Result result = chat(message + "\n/undo\n", {"-n", "1"});
+  EXPECT_NE(result.err.find("taken back: " + message.substr(0, 29 * 3) + "\u2026\n"), std::string::npos)
+      << result.err;
+}
+
 TEST(Chat, RetryAnswersAnew) {
   const TempDirectory directory;
   const std::string file = directory.path("talk.json");
