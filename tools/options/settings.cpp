@@ -1,6 +1,8 @@
 #include "tools/options/settings.h"
 
+#include <toml++/toml.h>
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -58,11 +60,58 @@ std::vector<std::string> keys_of(const CLI::App& app, const std::string& section
   return keys;
 }
 
-/// Whether it says that a flag is not wanted, as nothing at all does.
+/// Whether it says that a flag is not wanted, as nothing at all does. Throws a usage error for what says neither.
 bool turns_off(const CLI::Option& option, const Setting& setting) {
-  constexpr std::string_view kOff[] = {"0", "false", "no", "off"};
-  return option.get_items_expected_max() == 0 && setting.values.size() == 1 &&
-         std::ranges::find(kOff, setting.values.front()) != std::end(kOff);
+  if (option.get_items_expected_max() != 0) return false;
+  constexpr std::string_view kOff[] = {"0", "false", "no", "off", "n", "f", "disable"},
+                             kOn[] = {"1", "true", "yes", "on", "y", "t", "enable"};
+  const std::string word =
+      setting.values.size() == 1 ? CLI::detail::to_lower(setting.values.front()) : std::string();
+  if (std::ranges::find(kOff, word) != std::end(kOff)) return true;
+  if (std::ranges::find(kOn, word) != std::end(kOn)) return false;
+  throw CLI::ValidationError("--" + option.get_lnames().front(), "expected true or false, got " +
+                                                                     CLI::detail::join(setting.values, ", ") +
+                                                                     " (from " + setting.source + ")");
+}
+
+/// As it would be typed.
+std::string typed_text(const toml::node& value, const std::string& key) {
+  if (const auto* text = value.as_string()) return text->get();
+  if (const auto* flag = value.as_boolean()) return flag->get() ? "true" : "false";
+  if (const auto* whole = value.as_integer()) return std::to_string(whole->get());
+  if (const auto* number = value.as_floating_point()) {
+    char digits[32];
+    return {digits, std::to_chars(digits, digits + sizeof digits, number->get()).ptr};
+  }
+  throw CLI::ValidationError(key, "expected a text, a number, true or false, or an array of them");
+}
+
+std::vector<std::string> typed_texts(const toml::node& value, const std::string& key) {
+  if (!value.is_array()) return {typed_text(value, key)};
+  std::vector<std::string> texts;
+  for (const toml::node& element : *value.as_array()) texts.push_back(typed_text(element, key));
+  return texts;
+}
+
+/// What stands in a table and in those inside of it. Throws a usage error for a key that no subcommand has.
+void add_table(const CLI::App& app, const std::string& section, const toml::table& table,
+               std::map<std::string, ConfigFile::Values>& sections) {
+  const std::vector<std::string> keys = keys_of(app, section);
+  const bool known = !keys.empty() || section == kPreset;
+  if (!known) throw CLI::ValidationError("[" + section + "]", "is no command, nor a preset");
+  for (const auto& [key, value] : table) {
+    std::string name(key.str());
+    if (const toml::table* const inner = value.as_table()) {
+      add_table(app, section.empty() ? name : section + "." + name, *inner, sections);
+      continue;
+    }
+    std::ranges::replace(name, '_', '-');
+    const std::string place = section.empty() ? name : "[" + section + "] " + name;
+    if (std::ranges::find(keys, name) == keys.end())
+      throw CLI::ValidationError(place, "is no option" + suggestion(name, keys));
+    if (std::vector<std::string> texts = typed_texts(value, place); !texts.empty())
+      sections[section][name] = std::move(texts);
+  }
 }
 
 ConfigFile::Values preset_values(const std::string& name, const ConfigFile& file) {
@@ -104,23 +153,14 @@ ConfigFile ConfigFile::read(const CLI::App& app, const std::string& path) {
   }
   file.found_ = true;
   try {
-    for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(in)) file.add(app, item);
+    add_table(app, "", toml::parse(in), file.sections_);
+  } catch (const toml::parse_error& problem) {
+    throw CLI::ValidationError(path, "line " + std::to_string(problem.source().begin.line) + ": " +
+                                         std::string(problem.description()));
   } catch (const CLI::ParseError& problem) {
     throw CLI::ValidationError(path, problem.what());
   }
   return file;
-}
-
-void ConfigFile::add(const CLI::App& app, const CLI::ConfigItem& item) {
-  if (item.name == "++" || item.name == "--") return;  // a section begins, ends
-  std::string section = CLI::detail::join(item.parents, "."), name = item.name;
-  std::ranges::replace(name, '_', '-');
-  const std::vector<std::string> keys = keys_of(app, section);
-  if (keys.empty()) throw CLI::ValidationError("[" + section + "]", "is no command, nor a preset");
-  if (std::ranges::find(keys, name) == keys.end())
-    throw CLI::ValidationError(section.empty() ? name : "[" + section + "] " + name,
-                               "is no option" + suggestion(name, keys));
-  sections_[section][name] = item.inputs;
 }
 
 const ConfigFile::Values* ConfigFile::section(const std::string& name) const {

@@ -36,7 +36,6 @@ class ConfigFile {
   [[nodiscard]] std::vector<std::string> presets() const;
 
  private:
-  void add(const CLI::App& app, const CLI::ConfigItem& item);
   std::string path_;
   bool found_ = false;
   std::map<std::string, Values> sections_;

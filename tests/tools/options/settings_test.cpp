@@ -53,7 +53,42 @@ TEST_F(Settings, TheyAreWhatIsRun) {
   EXPECT_EQ(run({}).out, greedy);
   configure("json = true\n");
   EXPECT_NE(run({"--temp", "0"}).out.find("\"stop_reason\""), std::string::npos);
-  EXPECT_EQ(run({"--temp", "0"}, {"CRIA_JSON=false"}).out, greedy) << "a variable can turn a flag off";
+  EXPECT_EQ(run({"--temp", "0"}, {"CRIA_JSON=False"}).out, greedy) << "a variable can turn a flag off";
+  const Result neither = run({}, {"CRIA_JSON=maybe"});
+  EXPECT_EQ(neither.code, 2);
+  EXPECT_NE(neither.err.find("--json: expected true or false, got maybe (from CRIA_JSON)"), std::string::npos)
+      << neither.err;
+}
+
+TEST_F(Settings, TheFileIsToml) {
+  configure(
+      "temp = 0.25 # not much\n"
+      "threads = 1_0\n"
+      "[run]\n"
+      "stop = [\n  \"a, b\",  # two\n  'c # d\\n',\n]\n"
+      "system = \"Write C# \\\"well\\\",\\nand \\u00E9.\"\n"
+      "tools = \"\"\"\nmy tools\"\"\"\n");
+  EXPECT_EQ(of_run("temp").first, "0.25");
+  EXPECT_EQ(of_run("threads").first, "10");
+  EXPECT_EQ(of_run("stop").first, "a, b c # d\\n");
+  EXPECT_EQ(of_run("system").first, "Write C# \"well\",\nand \u00E9.");
+  EXPECT_EQ(of_run("tools").first, "my tools");
+  configure("\xEF\xBB\xBFrun = {temp = 0}\r\n");
+  EXPECT_EQ(of_run("temp"), (Value{"0", file_ + " [run]"}));
+  configure("stop = []\n");
+  EXPECT_EQ(of_run("stop").second, "default");
+  for (const auto& [text, where] :
+       {std::pair<std::string_view, std::string>{"threads = 1\nsystem = You are kind\n", "line 2: "},
+        {"temp = 0\ntemp = 1\n", "line 2: "},
+        {"[run\n", "line 1: "},
+        {"[rum]\n", "[rum]: is no command, nor a preset"},
+        {"[preset]\ntemp = 0\n", "[preset] temp: is no option"},
+        {"[run]\nseed = 2026-11-27\n", "[run] seed: expected a text, a number, true or false"}}) {
+    configure(text);
+    const Result result = run({});
+    EXPECT_EQ(result.code, 2) << text;
+    EXPECT_NE(result.err.find(file_ + ": " + where), std::string::npos) << result.err;
+  }
 }
 
 TEST_F(Settings, AFileThatIsNamedIsThere) {
