@@ -30,6 +30,7 @@ std::uint64_t unit_of(const DTypeInfo& type, std::uint64_t columns) {
 int run(const std::string& type_name, std::uint64_t columns) {
   const DTypeInfo* type = find_dtype(std::string_view(type_name));
   if (type == nullptr) throw CLI::ValidationError("TYPE", unknown_type_text(type_name));
+  refuse_terminal();
   constexpr std::size_t kValues = std::size_t{1} << 18;
   const std::size_t unit = unit_of(*type, columns), unit_bytes = type->row_bytes(unit);
   const std::size_t units = std::max<std::size_t>(1, kValues / unit);

@@ -26,6 +26,7 @@ std::vector<TokenId> parse_tokens(const std::string& text, std::size_t n_vocab) 
 }
 
 int run(LogitsOptions options) {
+  if (options.output == "-") refuse_terminal();
   const std::atomic<bool>& interrupted = catch_interrupts();
   const auto model = load_model(options.model);
   const std::vector<TokenId> ids = parse_tokens(options.tokens, model->config().n_vocab);

@@ -50,6 +50,11 @@ void write_stdout(std::string_view bytes) {
   if (pending_output.size() >= kPendingBytes) flush_stdout();
 }
 
+void refuse_terminal() {
+  if (is_terminal(stdout))
+    throw OutputError("stdout", "is a terminal, and raw values are no text: expected a file or a pipe");
+}
+
 void flush_stdout() {
   std::string bytes = std::exchange(pending_output, {});
   if (is_terminal(stdout)) {

@@ -24,4 +24,7 @@ struct OutputError : Error {
 void write_stdout(std::string_view bytes);
 void flush_stdout();
 
+/// Throws OutputError where stdout is a terminal: for bytes that are no text.
+void refuse_terminal();
+
 }  // namespace cria::tools

@@ -56,6 +56,15 @@ TEST(Logits, ADashIsStdout) {
   EXPECT_TRUE(result.out == read_file(file)) << result.out.size() << " bytes";
 }
 
+TEST(Logits, ATerminalGetsNoRawValues) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"logits", "--tokens", "1,2", "-o", "-"}, {"dequant", "F32"}}) {
+    Child child(Child::Kind::Terminal, arguments);
+    EXPECT_EQ(child.exit_code(), 1);
+    EXPECT_TRUE(child.output().starts_with("cria: error: stdout: is a terminal")) << child.output();
+  }
+}
+
 TEST(Logits, ProfileIsATableOnStderr) {
   const TempDirectory directory;
   const Result result = cria({"logits", "--tokens", "1,2,3", "-o", directory.path("out"), "--profile"});
