@@ -112,6 +112,7 @@ class Bench {
       for (const std::size_t depth : options_.depth) run_depth(*model, threads, depth);
     }
   }
+  [[nodiscard]] bool has_rows() const { return !rows_.empty() || (passes_ && !passes_->empty()); }
   void print(std::ostream& out, BenchFormat format) const {
     if (passes_)
       passes_->print(out, format);
@@ -285,15 +286,23 @@ void run_bench(BenchOptions options) {
   if (options.threads.empty()) options.threads.push_back(usable_cores());
   Bench bench(options);
   if (options.models.empty() && options.synthetic.empty()) options.models.push_back(find_model(""));
-  for (const std::string& path : options.models)
-    bench.run(std::filesystem::path(path).filename().string(), find_model(path));
-  for (const std::string& spec : options.synthetic) {
-    const SyntheticFile file(spec, options.write);
-    bench.run(spec, file.path());
+  const auto print = [&] {
+    std::ostringstream out;
+    bench.print(out, options.format);
+    write_stdout(out.str());
+  };
+  try {
+    for (const std::string& path : options.models)
+      bench.run(std::filesystem::path(path).filename().string(), find_model(path));
+    for (const std::string& spec : options.synthetic) {
+      const SyntheticFile file(spec, options.write);
+      bench.run(spec, file.path());
+    }
+  } catch (...) {  // Ctrl-C, or the next model: what was measured took its time
+    if (bench.has_rows()) print();
+    throw;
   }
-  std::ostringstream out;
-  bench.print(out, options.format);
-  write_stdout(out.str());
+  print();
 }
 
 /// Some measurements take one length only.

@@ -1,5 +1,6 @@
 #include "tools/report/bench_report.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -19,19 +20,29 @@ std::string number(double value, int digits) {
   return text.data();
 }
 
-constexpr std::array kTitles = {"model",     "type",  ">size",   ">threads", "test",
-                                ">tokens/s", ">GB/s", ">GMAC/s", ">roofline"};
+bool has_roofline(const std::vector<BenchRow>& rows) {
+  return std::ranges::any_of(rows, [](const BenchRow& row) { return row.roofline_fraction >= 0; });
+}
 
-std::vector<std::string> cells(const BenchRow& row) {
-  return {row.model,
-          row.dtype,
-          number(static_cast<double>(row.weight_bytes) / 1e6, 1) + " MB",
-          std::to_string(row.threads),
-          row.test,
-          number(row.tokens_per_second, 2) + " ± " + number(row.stddev, 2),
-          row.gbytes_per_second > 0 ? number(row.gbytes_per_second, 1) : "",
-          number(row.gmac_per_second, 1),
-          row.roofline_fraction < 0 ? "" : number(100 * row.roofline_fraction, 1) + " %"};
+/// What was not measured has no column.
+std::vector<std::string> titles(bool roofline) {
+  std::vector<std::string> all = {"model", "type",      ">size", ">threads",
+                                  "test",  ">tokens/s", ">GB/s", ">GMAC/s"};
+  if (roofline) all.emplace_back(">roofline");
+  return all;
+}
+
+std::vector<std::string> cells(const BenchRow& row, bool roofline) {
+  std::vector<std::string> all = {row.model,
+                                  row.dtype,
+                                  number(static_cast<double>(row.weight_bytes) / 1e6, 1) + " MB",
+                                  std::to_string(row.threads),
+                                  row.test,
+                                  number(row.tokens_per_second, 2) + " ± " + number(row.stddev, 2),
+                                  row.gbytes_per_second > 0 ? number(row.gbytes_per_second, 1) : "",
+                                  number(row.gmac_per_second, 1)};
+  if (roofline) all.push_back(row.roofline_fraction < 0 ? "" : number(100 * row.roofline_fraction, 1) + " %");
+  return all;
 }
 
 /// Several ranks: a second table of what they gather.
@@ -45,21 +56,23 @@ void print_gathers(std::ostream& out, BenchFormat format, const std::vector<Benc
 }
 
 void print_table(std::ostream& out, const std::vector<BenchRow>& rows) {
-  Table table({kTitles.begin(), kTitles.end()});
-  for (const BenchRow& row : rows) table.add(cells(row));
+  const bool roofline = has_roofline(rows);
+  Table table(titles(roofline));
+  for (const BenchRow& row : rows) table.add(cells(row, roofline));
   out << table.text(stdout);
   print_gathers(out, BenchFormat::Table, rows);
 }
 
 void print_markdown(std::ostream& out, const std::vector<BenchRow>& rows) {
+  const bool roofline = has_roofline(rows);
   std::string rule = "|";
-  for (const std::string_view title : kTitles) {
+  for (const std::string_view title : titles(roofline)) {
     out << "| " << title.substr(title.starts_with('>') ? 1 : 0) << ' ';
     rule += title.starts_with('>') ? "--:|" : "---|";
   }
   out << "|\n" << rule << '\n';
   for (const BenchRow& row : rows) {
-    for (const std::string& cell : cells(row)) out << "| " << cell << ' ';
+    for (const std::string& cell : cells(row, roofline)) out << "| " << cell << ' ';
     out << "|\n";
   }
   print_gathers(out, BenchFormat::Markdown, rows);

@@ -1,6 +1,7 @@
 #include "tools/report/figures_table.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <ostream>
@@ -10,6 +11,17 @@
 #include "tools/terminal/terminal.h"
 
 namespace cria::tools {
+namespace {
+
+using FigureJson = nlohmann::ordered_json;
+
+/// For programs: what is shown without digits after the point and has none is a whole number.
+bool is_whole(double number, const FigureColumn& column) {
+  return column.digits == 0 && number == std::trunc(number) && std::abs(number) < 1e15;
+}
+
+}  // namespace
+
 std::vector<std::string> FiguresTable::headings() const {
   std::vector<std::string> titles;
   for (std::size_t i = 0; i < columns_.size(); ++i) {
@@ -40,22 +52,23 @@ void FiguresTable::print_csv(std::ostream& out) const {
     const std::vector<std::string> texts = cells(row);
     for (std::size_t i = 0; i < row.size(); ++i) {
       const auto* number = std::get_if<double>(&row[i]);
-      out << (i == 0 ? "" : ",") << (number != nullptr ? fixed(*number, columns_[i].digits + 3) : texts[i]);
+      const bool as_shown = number == nullptr || is_whole(*number, columns_[i]);
+      out << (i == 0 ? "" : ",") << (as_shown ? texts[i] : fixed(*number, columns_[i].digits + 3));
     }
     out << '\n';
   }
 }
 
 void FiguresTable::print_json(std::ostream& out) const {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  FigureJson list = FigureJson::array();
   for (const auto& row : rows_) {
-    nlohmann::ordered_json entry = nlohmann::ordered_json::object();
+    FigureJson entry = FigureJson::object();
     for (std::size_t i = 0; i < row.size(); ++i) {
-      nlohmann::ordered_json& value = entry[columns_[i].key];
+      FigureJson& value = entry[columns_[i].key];
       if (const auto* text = std::get_if<std::string>(&row[i]))
         value = *text;
       else if (const auto* number = std::get_if<double>(&row[i]))
-        value = *number;
+        value = is_whole(*number, columns_[i]) ? FigureJson(std::int64_t(*number)) : FigureJson(*number);
     }
     list.push_back(std::move(entry));
   }

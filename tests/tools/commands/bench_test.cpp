@@ -86,6 +86,7 @@ TEST(Bench, SequencesAreCountedTogether) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const double n = i == 0 ? 1 : 3, read = 70 * (shared ? 1 : n), written = 5 * n;
       EXPECT_EQ(rows[i]["sequences"], n);
+      EXPECT_TRUE(rows[i]["sequences"].is_number_integer() && rows[i]["threads"].is_number_integer());
       const double seconds = read / rows[i]["prompt_tokens_per_second"].get<double>() +
                              written / rows[i]["decode_tokens_per_second"].get<double>();
       EXPECT_NEAR((read + written) / seconds, rows[i]["tokens_per_second"].get<double>(), 0.01 / seconds);
@@ -119,6 +120,7 @@ TEST(Bench, FiguresInEveryForm) {
     return cria(arguments).out;
   };
   EXPECT_EQ(in("--csv").substr(0, 28), "model,dtype,threads,tokens,m");
+  EXPECT_NE(in("--csv").find("\ncria-demo-Q8_0.gguf,Q8_0,1,2,0."), std::string::npos) << in("--csv");
   EXPECT_EQ(count_lines(in("--csv")), 2U);
   EXPECT_NE(in("--md").find("| model | type | threads | tokens | ms |"), std::string::npos);
   EXPECT_NE(in("--md").find("|---|---|--:|"), std::string::npos);
@@ -135,6 +137,26 @@ TEST(Bench, SyntheticModelsOfEveryTypeRun) {
     EXPECT_EQ(result.code, 0) << result.err;
     EXPECT_EQ(count_lines(result.out), 3U) << type;
     EXPECT_NE(result.out.find(std::string("demo:") + type + "," + type), std::string::npos) << result.out;
+  }
+}
+
+TEST(Bench, WhatWasMeasuredIsPrintedWhereTheNextFails) {
+  for (const char* const mode : {"-p", "--verify"}) {
+    const Result result =
+        cria({"bench", "-m", kDemo, "-m", "/no/such.gguf", "-r", "1", "-t", "1", mode, "2", "--json"});
+    EXPECT_EQ(result.code, 1);
+    EXPECT_NE(result.err.find("/no/such.gguf"), std::string::npos) << result.err;
+    EXPECT_EQ(nlohmann::json::parse(result.out).at(0).at("model"), "cria-demo-Q8_0.gguf");
+  }
+  EXPECT_EQ(cria({"bench", "-m", "/no/such.gguf"}).out, "");
+}
+
+TEST(Bench, WhatIsNotMeasuredHasNoColumn) {
+  for (const char* const more : {"--no-tuned", "--md", "--roofline"}) {
+    const std::string out = cria({"bench", "-p", "8", "-n", "2", "-r", "1", "-t", "1", more}).out;
+    EXPECT_EQ(out.substr(0, out.find('\n')).find("roofline") != std::string::npos,
+              std::string_view(more) == "--roofline")
+        << out;
   }
 }
 
