@@ -157,6 +157,8 @@ int run(const ChatArguments& options) {
   if (interactive) {
     say(chat.greeting());
     for (std::string& note : chat.notes()) say_note(note);
+  } else if (is_terminal(stdin)) {
+    say("reading messages from the terminal, a line each; Ctrl-D ends");
   }
   Dialogue dialogue(chat, sampling, interactive, options.model.verbose);
   if (options.show_thinking || (interactive && !options.hide_thinking))

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tokenizer/chat/text_ends.h"
+#include "tools/options/nearest.h"
 #include "tools/options/usage_error.h"
 #include "tools/report/json.h"
 #include "tools/terminal/terminal.h"
@@ -142,7 +143,8 @@ void set_option(ChatState& state, const std::string& text) {
     SamplingDeclarations declared(changed);
     declared.app.parse(std::vector<std::string>{"--" + name + (value.empty() ? "" : "=" + value)});
   } catch (const CLI::ExtrasError&) {
-    throw Error("", "/set: there is no option " + name + " (/set alone shows them)");
+    throw Error("", "/set: there is no option " + name +
+                        suggestion(name, SamplingDeclarations(changed).names()) + " (/set alone shows them)");
   } catch (const CLI::ParseError& error) {
     throw Error("", "/set: " + usage_text(error));
   }
@@ -246,7 +248,11 @@ void run_command(ChatState& state, const std::string& line) {
   const std::string argument = trimmed(line.substr(word.size()));
   const auto* const found = std::find_if(std::begin(kChatCommands), std::end(kChatCommands),
                                          [&](const ChatCommand& c) { return c.name == word; });
-  if (found == std::end(kChatCommands)) throw Error("", "unknown command " + word + " (/help lists them)");
+  if (found == std::end(kChatCommands)) {
+    std::vector<std::string> names;
+    for (const ChatCommand& command : kChatCommands) names.emplace_back(command.name);
+    throw Error("", "unknown command " + word + suggestion(word, names) + " (/help lists them)");
+  }
   if (argument.empty() && found->argument == "FILE") throw Error("", word + ": expected the name of a file");
   found->run(state, argument);
 }

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "tokenizer/chat/chat_template.h"
 #include "tools/commands/commands.h"
+#include "tools/options/chat_template.h"
 #include "tools/options/command.h"
 #include "tools/options/command_line.h"
 #include "tools/options/settings.h"
@@ -19,12 +19,6 @@ std::string command_names(const Commands& commands) {
   std::vector<std::string> names;
   for (const CommandDescription& command : commands) names.push_back(command.name);
   return CLI::detail::join(names, " ");
-}
-
-/// The text less such characters.
-std::string without(std::string text, char unwanted) {
-  std::erase(text, unwanted);
-  return text;
 }
 
 /// 'text' as one word of a shell; how a quote inside is written differs.
@@ -59,7 +53,7 @@ ValueKind value_kind(const CommandDescription& command, const OptionDescription&
     return {Files::None, names};
   }
   if (named({"--chat-template"}) || (command.name == "template" && named({"--template"})))
-    return {Files::Any, CLI::detail::split(without(ChatTemplate::builtin_names(), ' '), ',')};
+    return {Files::Any, builtin_template_names()};
   if (named({"--model", "--base", "--diff", "--lora", "IN", "OUT", "FIRST", "files", "BASE"}) ||
       (option.names.empty() && option.value == "FILE"))
     return {Files::Models};

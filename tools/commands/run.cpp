@@ -325,7 +325,14 @@ void add_prompt(CLI::App& command, const std::shared_ptr<RunOptions>& options) {
   options->prompt.add_to(command, "the prompt");
   command
       .add_option_function<std::string>(
-          "PROMPT", [options](const std::string& text) { options->prompt.text = text; }, "the prompt")
+          "PROMPT",
+          [options](const std::string& text) {
+            if (text == "-")
+              options->prompt.file = text;
+            else
+              options->prompt.text = text;
+          },
+          "the prompt (-: stdin, the default)")
       ->excludes("--prompt")
       ->excludes("--file");
   command
@@ -405,7 +412,8 @@ void add_run(CLI::App& app) {
       "  cria run -m qwen3.gguf \"How many days has a leap year?\" --no-think\n"
       "  cria run -m qwen3.gguf \"Is it raining in Rome?\" --tools tools.json --json\n"
       "  cria run \"Tell me a story.\" --temp 1 --seed 1 --choices-of 4\n"
-      "  cria run --messages talk.json --json --logprobs 3");
+      "  cria run --messages talk.json --json --logprobs 3\n"
+      "  (echo \"In one sentence:\"; cat notes.txt) | cria run");
   on_run(command, [options, logprobs] {
     const bool in_json = options->json || options->stream_json;
     options->with_logprobs = logprobs->count() > 0 && in_json;

@@ -7,7 +7,6 @@
 #include "tools/options/command.h"
 #include "tools/options/conversation.h"
 #include "tools/options/find_model.h"
-#include "tools/options/input.h"
 #include "tools/options/model.h"
 #include "tools/terminal/standard_output.h"
 #include "tools/terminal/terminal.h"
@@ -44,9 +43,7 @@ ChatTemplate find_template(const TemplateOptions& options) {
     }
     return its_own;
   }
-  const TemplateTokens tokens{options.bos, options.eos};
-  if (auto builtin = ChatTemplate::builtin(options.file, tokens)) return *builtin;
-  return ChatTemplate::parse(read_file(options.file), options.file, tokens);
+  return named_template(options.file, {options.bos, options.eos});
 }
 
 int run(const TemplateOptions& options) {

@@ -72,8 +72,10 @@ class Reader {
     } else if ((option = command_.get_option_no_throw(word.substr(0, 2))) != nullptr) {
       return take(*option, word, word.size() > 2);  // "-n5", "-vt"
     }
+    const bool is_text = name.find_first_of(" \n") != std::string::npos;
     throw wrong("cria " + command_.get_name() + " has no option " + name +
-                suggestion(name, option_names(command_)));
+                (is_text ? " (a text that begins with a hyphen stands behind --)"
+                         : suggestion(name, option_names(command_))));
   }
 
   /// False: the option that means the same is none of this subcommand.

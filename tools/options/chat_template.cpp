@@ -1,8 +1,10 @@
 #include "tools/options/chat_template.h"
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tools/options/input.h"
+#include "tools/options/nearest.h"
 #include "tools/terminal/messages.h"
 
 namespace cria::tools {
@@ -121,11 +123,24 @@ std::string TemplateVariables::note(const ChatTemplate& chat_template) const {
   return "";
 }
 
+std::vector<std::string> builtin_template_names() {
+  std::string names = ChatTemplate::builtin_names();
+  std::erase(names, ' ');
+  return CLI::detail::split(names, ',');
+}
+
+ChatTemplate named_template(const std::string& wanted, const TemplateTokens& tokens) {
+  if (auto builtin = ChatTemplate::builtin(wanted, tokens)) return *builtin;
+  std::error_code error;
+  if (wanted != "-" && !std::filesystem::exists(wanted, error))
+    throw Error(wanted,
+                "no such file, and no built-in template" + suggestion(wanted, builtin_template_names()));
+  return ChatTemplate::parse(read_file(wanted), wanted, tokens);
+}
+
 ChatTemplate choose_template(const std::string& wanted, const Vocabulary& vocabulary) {
   if (wanted.empty()) return ChatTemplate::from_vocabulary(vocabulary);
-  const TemplateTokens tokens = TemplateTokens::of(vocabulary);
-  if (auto builtin = ChatTemplate::builtin(wanted, tokens)) return *builtin;
-  return ChatTemplate::parse(read_file(wanted), wanted, tokens);
+  return named_template(wanted, TemplateTokens::of(vocabulary));
 }
 
 void say_note(std::string& note) {

@@ -37,7 +37,12 @@ struct TemplateVariables {
   [[nodiscard]] std::string note(const ChatTemplate& chat_template) const;
 };
 
-/// The wanted template (a built-in's name or a file); where none is wanted that of the model, with a note()
+std::vector<std::string> builtin_template_names();
+
+/// A built-in template by its name, else a file (-: stdin). Throws Error.
+ChatTemplate named_template(const std::string& wanted, const TemplateTokens& tokens);
+
+/// The wanted template (as named_template() has it); where none is wanted that of the model, with a note()
 /// if it has none. Throws Error.
 ChatTemplate choose_template(const std::string& wanted, const Vocabulary& vocabulary);
 

@@ -68,6 +68,9 @@ std::string find_model(const std::string& named) {
   std::error_code error;
   if (is_url(named))
     throw Error(named, "cria does not download models; this command does: " + url_command(named));
+  if (!named.empty() && fs::exists(fs::path(named) / "config.json", error))
+    throw Error(named,
+                "is a directory: expected a GGUF file (cria convert makes one of Hugging Face's form)");
   if (!named.empty()) return is_path(named) || fs::exists(named, error) ? named : find_by_name(named);
   if (const char* environment = std::getenv("CRIA_MODEL"); environment != nullptr && *environment != '\0')
     return find_model(environment);

@@ -50,8 +50,9 @@ MetadataOverride parse_override(const std::string& text) {
 }  // namespace
 
 void add_override_options(CLI::App& command, OverrideOptions& options) {
-  const auto positive = [&command](const std::string& name, auto& value, const std::string& help) {
-    command.add_option(name, value, help)->type_name("N")->check(CLI::PositiveNumber)->group(kMetadataGroup);
+  const CLI::Validator is_positive = range(1e-9, 1e12);
+  const auto positive = [&](const std::string& name, auto& value, const std::string& help) {
+    command.add_option(name, value, help)->type_name("N")->check(is_positive)->group(kMetadataGroup);
   };
   command
       .add_option(kOverride, options.keys,
@@ -71,7 +72,7 @@ void add_override_options(CLI::App& command, OverrideOptions& options) {
           "--rope-freq-scale", [&options](const double& scale) { options.rope_factor = 1 / scale; },
           "1 / --rope-scale")
       ->type_name("N")
-      ->check(CLI::PositiveNumber)
+      ->check(is_positive)
       ->group(kMetadataGroup);
   positive("--yarn-orig-ctx", options.yarn_orig_ctx, "YaRN: tokens of the trained context");
   positive("--yarn-attn-factor", options.yarn_attn_factor, "YaRN: factor of the magnitude");

@@ -230,6 +230,17 @@ TEST_F(ChatTerminal, HistoryOutlivesTheProgram) {
   EXPECT_EQ(child.exit_code(), 0);
 }
 
+TEST_F(ChatTerminal, WaitingForTheTerminalIsToldWhereAnswersGoElsewhere) {
+  const std::string command = "'" + std::string(program_path()) + "' chat --temp 0 | cat";
+  Child shell(Child::Kind::Shell, {"--norc", "--noprofile", "-c", command}, environment_);
+  ASSERT_TRUE(shell.wait_for("reading messages from the terminal, a line each; Ctrl-D ends"))
+      << shell.output();
+  shell.send("What is the capital of France?\r");
+  EXPECT_TRUE(shell.wait_for("The capital of France is Paris.")) << shell.output();
+  shell.send(kCtrlD);
+  EXPECT_EQ(shell.exit_code(), 0);
+}
+
 TEST_F(ChatTerminal, GreetsWithThingsToAskTheDemo) {
   Child child = start();
   EXPECT_TRUE(child.wait_for("capital of Japan?")) << child.output();

@@ -167,6 +167,7 @@ TEST(Chat, SetChangesAndShowsHowAnswersAreDrawn) {
   EXPECT_NE(after, std::string::npos) << result.err;
   EXPECT_EQ(result.out, "The\n");
   EXPECT_NE(result.err.find("/set: there is no option fly"), std::string::npos) << result.err;
+  EXPECT_NE(chat("/set tmep 1\n").err.find("no option tmep; did you mean temp? (/set"), std::string::npos);
   EXPECT_NE(result.err.find("cria: error: /set: "), std::string::npos) << result.err;
 }
 
@@ -246,6 +247,7 @@ TEST(Chat, BadCommandsAreErrorsAndNotTheEnd) {
   EXPECT_EQ(result.out, "Grass is green.\n");
   EXPECT_EQ(count_lines(result.err), 3U) << result.err;
   EXPECT_EQ(result.err.find("cria: error: unknown command /fly (/help lists them)\n"), 0U);
+  EXPECT_NE(chat("/stast\n").err.find("command /stast; did you mean /stats? (/help"), std::string::npos);
 }
 
 TEST(Chat, HelpAndStatsAreNotes) {

@@ -26,6 +26,7 @@ TEST(Run, TakesThePromptFromAFileOrStdin) {
   const std::string file = directory.write("prompt", kQuestion);
   EXPECT_EQ(cria({"run", "--chat", "-f", file, "--temp", "0"}).out, kAnswer);
   EXPECT_EQ(cria({"run", "--chat", "--temp", "0"}, kQuestion).out, kAnswer);
+  EXPECT_EQ(cria({"run", "--chat", "--temp", "0", "-"}, kQuestion).out, kAnswer);
 }
 
 TEST(Run, TheTemplateIsTheDefault) {
@@ -212,6 +213,11 @@ TEST(Run, TakesAnotherTemplate) {
   const auto refused = cria({"run", "--chat", "--chat-template", bad, "-p", "x"});
   EXPECT_EQ(refused.code, 1);
   EXPECT_EQ(refused.err, "cria: error: " + bad + ": no (at line 2, column 19)\n");
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"run", "--chat-template", "chatlm", "x"},
+        {"template", "--template", "chatlm", "--messages", "-"}})
+    EXPECT_EQ(cria(arguments, "[]").err,
+              "cria: error: chatlm: no such file, and no built-in template; did you mean chatml?\n");
 }
 
 TEST(Run, SameBytesForAnyThreadsAndChunks) {

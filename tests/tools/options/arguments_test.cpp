@@ -42,6 +42,9 @@ TEST(Arguments, UnknownOptionsAreNamedWithTheNearest) {
   expect_usage_error({"perplexity", "--chunk", "3"}, {"did you mean --chunks?"});
   expect_usage_error({"dequant", "--wibbly"}, {"cria dequant has no option --wibbly"});
   EXPECT_EQ(cria({"dequant", "--wibbly"}).err.find("did you mean"), std::string::npos);
+  expect_usage_error({"run", "- one"},
+                     {"no option - one (a text that begins with a hyphen stands behind --)"});
+  EXPECT_EQ(cria({"run", "-n", "1", "--", "- one"}).code, 0);
 }
 
 TEST(Arguments, NamesOfLlamaCppMeanTheSame) {

@@ -30,6 +30,7 @@ TEST(CommandLine, EverySubcommandHasHelpWithAnExample) {
     const std::size_t example = help.out.find("Example");
     ASSERT_NE(example, std::string::npos) << name;
     EXPECT_NE(help.out.find(name, example), std::string::npos) << name;
+    EXPECT_EQ(help.out.find(" N:"), std::string::npos) << "a check names itself: " << help.out;
   }
 }
 

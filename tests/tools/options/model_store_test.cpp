@@ -86,6 +86,12 @@ TEST_F(ModelStore, WhatIsNotHereIsToldWithTheCommandThatFetchesIt) {
   EXPECT_EQ(unknown.code, 1);
   EXPECT_NE(unknown.err.find("cria list"), std::string::npos) << unknown.err;
   EXPECT_NE(unknown.err.find("ollama pull qwen9"), std::string::npos) << unknown.err;
+  const TempDirectory directory;
+  directory.write("config.json", "{}");
+  const Result other_form = tokenize(directory.path());
+  EXPECT_EQ(other_form.code, 1);
+  EXPECT_NE(other_form.err.find("expected a GGUF file (cria convert makes one"), std::string::npos)
+      << other_form.err;
   // A path is a path: what is wrong is said of the file.
   EXPECT_NE(tokenize("./qwen9.gguf").err.find("./qwen9.gguf: "), std::string::npos);
 }

@@ -79,7 +79,12 @@ TEST_F(Overrides, RefusesWhatIsNone) {
   EXPECT_EQ(bad.code, 1);
   EXPECT_NE(bad.err.find("llama.attention.head_count"), std::string::npos) << bad.err;
   EXPECT_EQ(cria({"run", "-m", kDemo, "--rope-scaling", "ntk", "hi"}).code, 2);
-  EXPECT_EQ(cria({"run", "-m", kDemo, "--rope-scale", "0", "hi"}).code, 2);
+  for (const char* const option : {"--rope-scale", "--rope-freq-scale", "--yarn-orig-ctx"}) {
+    const Result none = cria({"run", "-m", kDemo, option, "0", "hi"});
+    EXPECT_EQ(none.code, 2);
+    EXPECT_NE(none.err.find(std::string(option) + ": expected a number from "), std::string::npos)
+        << none.err;
+  }
 }
 
 }  // namespace
