@@ -155,8 +155,10 @@ ConfigFile ConfigFile::read(const CLI::App& app, const std::string& path) {
   try {
     add_table(app, "", toml::parse(in), file.sections_);
   } catch (const toml::parse_error& problem) {
-    throw CLI::ValidationError(path, "line " + std::to_string(problem.source().begin.line) + ": " +
-                                         std::string(problem.description()));
+    const std::string what(problem.description());
+    throw CLI::ValidationError(
+        path, "line " + std::to_string(problem.source().begin.line) + ": " + what +
+                  (what.find("parsing value") != std::string::npos ? " (a text stands in quotes)" : ""));
   } catch (const CLI::ParseError& problem) {
     throw CLI::ValidationError(path, problem.what());
   }

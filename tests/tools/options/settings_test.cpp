@@ -89,6 +89,8 @@ TEST_F(Settings, TheFileIsToml) {
     EXPECT_EQ(result.code, 2) << text;
     EXPECT_NE(result.err.find(file_ + ": " + where), std::string::npos) << result.err;
   }
+  configure("kv-type = q8_0\n");
+  EXPECT_NE(run({}).err.find(" (a text stands in quotes)"), std::string::npos);
 }
 
 TEST_F(Settings, AFileThatIsNamedIsThere) {
