@@ -82,7 +82,7 @@ int parse_and_run(CLI::App& app, int argc, char** argv) {
   } catch (const CLI::RuntimeError& stop) {  // a subcommand's own exit code
     return stop.get_exit_code();
   } catch (const CLI::ParseError& error) {
-    return fail_usage(arguments.command, with_source(usage_text(error), settings));
+    return fail_usage(arguments.command, with_source(usage_text(error, arguments.command), settings));
   }
   return 0;
 }

@@ -30,7 +30,7 @@ GgufEdit parse_edit(const EditCommand& options) {
   edit.remove = options.remove;
   if (!options.template_file.empty()) {
     std::string source = read_file(options.template_file);
-    (void)ChatTemplate::parse(source, options.template_file,
+    (void)ChatTemplate::parse(source, input_name(options.template_file),
                               {});  // refuses what no model could be asked with
     edit.set.emplace_back("tokenizer.chat_template", std::move(source));
   }

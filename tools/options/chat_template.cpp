@@ -25,9 +25,10 @@ std::string object_error(const std::string& text) {
 /// stands in there alone.
 TemplateJson read_tools(const std::string& path) {
   TemplateJson list = TemplateJson::parse(read_file(path), nullptr, false);
-  if (list.is_discarded()) throw Error(path, "not JSON");
+  const std::string name = input_name(path);
+  if (list.is_discarded()) throw Error(name, "not JSON");
   if (list.is_object() && list.contains("tools")) list = TemplateJson(list["tools"]);
-  if (!list.is_array()) throw Error(path, std::string("expected an array of tools, got ") + list.type_name());
+  if (!list.is_array()) throw Error(name, std::string("expected an array of tools, got ") + list.type_name());
   for (std::size_t i = 0; i < list.size(); ++i) {
     TemplateJson& tool = list[i];
     if (tool.is_object() && !tool.contains("function") && tool.contains("name"))
@@ -35,7 +36,7 @@ TemplateJson read_tools(const std::string& path) {
     const bool good = tool.is_object() && tool.contains("function") && tool["function"].is_object() &&
                       tool["function"].value("name", TemplateJson()).is_string();
     if (!good)
-      throw Error(path, "expected {\"type\": \"function\", \"function\": {\"name\": …}}",
+      throw Error(name, "expected {\"type\": \"function\", \"function\": {\"name\": …}}",
                   "tool " + std::to_string(i));
   }
   return list;
@@ -135,7 +136,7 @@ ChatTemplate named_template(const std::string& wanted, const TemplateTokens& tok
   if (wanted != "-" && !std::filesystem::exists(wanted, error))
     throw Error(wanted,
                 "no such file, and no built-in template" + suggestion(wanted, builtin_template_names()));
-  return ChatTemplate::parse(read_file(wanted), wanted, tokens);
+  return ChatTemplate::parse(read_file(wanted), input_name(wanted), tokens);
 }
 
 ChatTemplate choose_template(const std::string& wanted, const Vocabulary& vocabulary) {

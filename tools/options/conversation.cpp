@@ -71,7 +71,9 @@ Json message_json(const ChatMessage& message) {
 
 }  // namespace
 
-Conversation read_conversation(const std::string& path) { return parse_conversation(read_file(path), path); }
+Conversation read_conversation(const std::string& path) {
+  return parse_conversation(read_file(path), input_name(path));
+}
 
 Conversation parse_conversation(const std::string& json, const std::string& path) {
   try {

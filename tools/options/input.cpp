@@ -59,6 +59,8 @@ std::string read_file(const std::string& path) {
   return bytes;
 }
 
+std::string input_name(const std::string& path) { return path == "-" ? "stdin" : path; }
+
 void TextInput::add_to(CLI::App& command, const std::string& what) {
   CLI::Option* literal = command.add_option("-p,--prompt", text, what)->type_name("TEXT");
   command.add_option("-f,--file", file, what + ", from a file (-: stdin, the default)")

@@ -12,7 +12,8 @@
 
 namespace cria::tools {
 
-std::string read_file(const std::string& path);  ///< "-": stdin. Throws Error.
+std::string read_file(const std::string& path);   ///< "-": stdin. Throws Error.
+std::string input_name(const std::string& path);  ///< as errors have it: "-" is "stdin"
 /// A file (or stdin) as it comes, in pieces of at most 1 MiB. Throws Error.
 void read_pieces(const std::string& path, const std::function<void(std::string_view)>& sink);
 /// The input of a subcommand that takes -p TEXT, -f FILE or stdin.

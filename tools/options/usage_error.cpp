@@ -10,9 +10,16 @@ std::string after(const std::string& text, std::string_view beginning) {
   return text.starts_with(beginning) ? text.substr(beginning.size()) : "";
 }
 
+/// How a text is given to the command, if it takes one.
+std::string text_hint(const CLI::App* command) {
+  const auto has = [command](const char* name) { return command->get_option_no_throw(name) != nullptr; };
+  if (command == nullptr || !has("--prompt") || !has("--file")) return "";
+  return has("PROMPT") ? " (a text of several words stands in quotes)" : " (-p TEXT takes a text)";
+}
+
 }  // namespace
 
-std::string usage_text(const CLI::ParseError& error) {
+std::string usage_text(const CLI::ParseError& error, const CLI::App* command) {
   const std::string text = error.what(), kind = error.get_name();
   if (const std::string rest = after(text, "Could not convert: "); !rest.empty()) {
     const std::size_t equals = rest.find(" = ");
@@ -22,7 +29,7 @@ std::string usage_text(const CLI::ParseError& error) {
   for (const std::string_view beginning :
        {"The following argument was not expected: ", "The following arguments were not expected: "})
     if (const std::string rest = after(text, beginning); !rest.empty())
-      return "an argument too many: " + rest + " (a text of several words stands in quotes)";
+      return "an argument too many: " + rest + text_hint(command);
   if (const std::size_t at = text.find(" excludes "); kind == "ExcludesError" && at != std::string::npos)
     return text.substr(0, at) + " and " + text.substr(at + 10) + " exclude each other";
   if (const std::size_t at = text.find(" requires "); kind == "RequiresError" && at != std::string::npos)

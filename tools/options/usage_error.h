@@ -6,7 +6,7 @@
 
 namespace cria::tools {
 
-/// CLI11's error said with its subject, what is wrong and what was expected.
-std::string usage_text(const CLI::ParseError& error);
+/// CLI11's error said with its subject, what is wrong and what was expected. command: what was called, or null.
+std::string usage_text(const CLI::ParseError& error, const CLI::App* command = nullptr);
 
 }  // namespace cria::tools

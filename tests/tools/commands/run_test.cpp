@@ -197,6 +197,10 @@ TEST(Run, RefusesABadConversation) {
               std::string("cria: error: ").append(file).append(": ").append(message).append("\n"));
     EXPECT_EQ(result.out, "") << text;
   }
+  EXPECT_EQ(cria({"run", "--messages", "-"}, "{}").err, "cria: error: stdin: \"messages\" is missing\n");
+  EXPECT_EQ(cria({"run", "--tools", "-", "hi"}, "5").err,
+            "cria: error: stdin: expected an array of tools, got number\n");
+  EXPECT_EQ(cria({"run", "--chat-template", "-", "hi"}, "{{").err.find("cria: error: stdin: "), 0U);
 }
 
 TEST(Run, TakesAnotherTemplate) {

@@ -45,6 +45,9 @@ TEST(Arguments, UnknownOptionsAreNamedWithTheNearest) {
   expect_usage_error({"run", "- one"},
                      {"no option - one (a text that begins with a hyphen stands behind --)"});
   EXPECT_EQ(cria({"run", "-n", "1", "--", "- one"}).code, 0);
+  expect_usage_error({"run", "one", "two"}, {"too many: two (a text of several words stands in quotes)"});
+  expect_usage_error({"tokenize", "one"}, {"too many: one (-p TEXT takes a text)"});
+  expect_usage_error({"list", "one", "two"}, {"too many: two (see cria list --help)"});
 }
 
 TEST(Arguments, NamesOfLlamaCppMeanTheSame) {
