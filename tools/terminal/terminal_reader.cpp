@@ -99,7 +99,8 @@ std::string common_beginning(const std::vector<std::string>& texts) {
     common.resize(static_cast<std::size_t>(
         std::mismatch(common.begin(), common.end(), text.begin(), text.end()).first - common.begin()));
   const std::string& first = texts.front();
-  while (common.size() < first.size() && (static_cast<unsigned char>(first[common.size()]) & 0xC0U) == 0x80U)
+  while (!common.empty() && common.size() < first.size() &&
+         (static_cast<unsigned char>(first[common.size()]) & 0xC0U) == 0x80U)
     common.pop_back();  // no character is cut
   return common;
 }
