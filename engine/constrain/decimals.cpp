@@ -147,6 +147,11 @@ bool NumberBounds::hold(const Decimal& value) const {
   return (over > 0 || (over == 0 && !low->open)) && (under > 0 || (under == 0 && !high->open));
 }
 
+bool NumberBounds::beyond_digits() const {
+  const auto is_long = [](const Bound& bound) { return bound.value.whole.size() > kMostDigits; };
+  return (low && !low->value.negative && is_long(*low)) || (high && high->value.negative && is_long(*high));
+}
+
 NumberBounds tighter(const NumberBounds& a, const NumberBounds& b) {
   NumberBounds out = a;
   const auto take = [](auto& mine, const auto& other, int sign) {

@@ -29,6 +29,8 @@ struct NumberBounds {
   std::optional<Bound> low, high;
   [[nodiscard]] bool none() const { return !low && !high; }
   [[nodiscard]] bool hold(const Decimal& value) const;
+  /// Whether every number within them has more digits before the point than are written.
+  [[nodiscard]] bool beyond_digits() const;
 };
 /// What is within both.
 NumberBounds tighter(const NumberBounds& a, const NumberBounds& b);

@@ -109,7 +109,7 @@ class SchemaForms {
   Alternatives any_of(const SchemaJson& list, const std::string& at);
   Alternatives one_of(const SchemaJson& list, const std::string& at);
   std::shared_ptr<const CharDfa> pattern(const std::string& expression, bool anywhere, const std::string& at);
-  std::shared_ptr<const SchemaValues> values_of(const SchemaJson& value, bool is_list);
+  std::shared_ptr<const SchemaValues> values_of(const SchemaJson& value, bool is_list, const std::string& at);
   std::shared_ptr<const SchemaValues> values_in_both(const std::shared_ptr<const SchemaValues>& a,
                                                      const std::shared_ptr<const SchemaValues>& b);
   Alternatives both(const Alternatives& a, const Alternatives& b);

@@ -34,6 +34,14 @@ bool is_annotation(std::string_view key) {
   return std::ranges::count(kNames, key) != 0;
 }
 
+// What was an integer of more than 64 bits has been read as a double, which may be another number.
+void check_exact(const SchemaJson& value, const std::string& at) {
+  if (value.is_number_float() && std::abs(value.get<double>()) >= 0x1p63)
+    refuse_schema("numbers of more than 64 bits are not supported", at);
+  if (!value.is_structured()) return;
+  for (const SchemaJson& member : value) check_exact(member, at);
+}
+
 // Steps that comparing a value takes.
 std::size_t weight_of(const SchemaJson& value) {
   if (value.is_string()) return 1 + steps_of_text(value.get_ref<const std::string&>().size());
@@ -82,9 +90,11 @@ SchemaAlternative SchemaForms::read_keywords(const SchemaJson& schema, const std
   return out;
 }
 
-std::shared_ptr<const SchemaValues> SchemaForms::values_of(const SchemaJson& value, bool is_list) {
+std::shared_ptr<const SchemaValues> SchemaForms::values_of(const SchemaJson& value, bool is_list,
+                                                           const std::string& at) {
   auto& known = values_[&value];
   if (known) return known;
+  check_exact(value, at);
   SchemaValues values;
   const auto add = [&](const SchemaJson& one) {
     values.list.push_back({&one, weight_of(one)});
@@ -126,7 +136,7 @@ void SchemaForms::read_keyword(const std::string& key, const SchemaJson& value, 
     require_kind(out.types != 0, "at least one type", at);
   } else if (key == "enum" || key == "const") {
     if (key == "enum") require_kind(value.is_array() && !value.empty(), "a list of values", at);
-    out.values = values_in_both(values_of(value, key == "enum"), out.values);
+    out.values = values_in_both(values_of(value, key == "enum", at), out.values);
   } else if (!read_number_keyword(key, value, at, out) && !read_string_keyword(key, value, at, out) &&
              !read_array_keyword(key, value, at, out) && !read_object_keyword(key, value, at, out)) {
     refuse_schema("keyword " + key + " is not supported", at);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/constrain/constraint_state.h"
+#include "engine/constrain/schema_parts.h"
 #include "model/file/json.h"
 
 namespace cria {
@@ -58,8 +59,11 @@ void SchemaRules::value(NodeId from, const SchemaSet& set, NodeId to) {
 void SchemaRules::complete() {
   for (; completed_ < order_.size(); ++completed_) {
     const Rule rule = order_[completed_];
-    for (const SchemaAlternative& one : forms_.alternatives(rule.set))
+    for (const SchemaAlternative& one : forms_.alternatives(rule.set)) {
+      if (!one.values && (one.types & kNumberType) != 0 && one.bounds.beyond_digits())
+        refuse_schema("numbers of more than 16 digits are not supported", forms_.place(rule.set));
       alternative(builder_.start(rule.id), one, builder_.end(rule.id));
+    }
   }
 }
 

@@ -32,6 +32,13 @@ TEST(Schema, TakesWhatSatisfiesIt) {
        {"\"red\"", "1", "null", R"({"a": [1]})", R"({"a":[ 1]})"},
        {"\"blue\"", "2", R"({"a":[2]})"}},
       {R"({"enum":["a","bb",3],"type":"string","maxLength":1})", {"\"a\""}, {"\"bb\"", "3"}},
+      {R"({"enum":[18446744073709551615,-9223372036854775808]})",
+       {"18446744073709551615", "-9223372036854775808"},
+       {"18446744073709551614", "1.8446744073709552e19"}},
+      {R"({"type":"integer","minimum":9999999999999999,"maximum":18446744073709551616})",
+       {"9999999999999999"},
+       {"9999999999999998", "10000000000000000"}},
+      {R"({"enum":[18446744073709551615,7],"minimum":10000000000000000})", {"18446744073709551615"}, {"7"}},
       {R"({"const":"\\ \" / 😀\n"})", {R"("\\ \" / 😀\n")"}, {"\"\""}},
       {R"({"type":"string","minLength":2,"maxLength":3})",
        {"\"ab\"", "\"äöü\"", R"("\n\u00e9")", R"("\ud83d\ude00x")", "\"😀😀\""},
@@ -154,6 +161,12 @@ TEST(Schema, IsRefusedWithThePlace) {
       {R"({"properties":{"a":{"items":{"oneOf":[{"const":1},{"type":"integer"}]}}}})",
        "/properties/a/items/oneOf"},
       {R"({"type":"integer","minimum":1.2,"maximum":1.8})", "/"},
+      // Doubles do not tell such numbers from their neighbours.
+      {R"({"const":18446744073709551616})", "/const"},
+      {R"({"properties":{"a":{"enum":[1,{"b":[-9223372036854775809]}]}}})", "/properties/a/enum"},
+      {R"({"properties":{"a":{"type":["integer","null"],"minimum":12345678901234567890123}}})",
+       "/properties/a"},
+      {R"({"type":"number","maximum":-10000000000000000})", "/"},
   };
   for (const auto& [schema, place] : cases) {
     try {
