@@ -294,7 +294,9 @@ TEST(ChatTemplate, ArgumentsThatCannotBeValuesStayAsSent) {
   };
   EXPECT_EQ(is_text(R"({"a": 1})"), "False");
   EXPECT_EQ(is_text(many), "False") << "in linear time";
-  EXPECT_EQ(is_text(R"({"a": 18446744073709551615})"), "True");
+  for (const char* integer : {"18446744073709551615", "12345678901234567890123", "-9223372036854775809"})
+    EXPECT_EQ(is_text(std::string("{\"a\": ") + integer + "}"), "True") << integer;
+  EXPECT_EQ(is_text(R"({"a": 1e30})"), "False");
   EXPECT_EQ(is_text(R"({"a": )"), "True");
   EXPECT_EQ(is_text("[1]"), "True");
   EXPECT_EQ(is_text(deep), "True");

@@ -14,9 +14,10 @@ void check_depth(std::size_t depth) {
   if (depth > List::kDeepest) throw Failure("JSON is nested too deeply");
 }
 
+[[noreturn]] void refuse_integer() { throw Failure("an integer is too large: more than 64 bits"); }
+
 Value integer(std::uint64_t number) {
-  if (number > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
-    throw Failure("an integer is too large: more than 64 bits");
+  if (number > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) refuse_integer();
   return static_cast<std::int64_t>(number);
 }
 
@@ -50,7 +51,10 @@ class Builder final : public nlohmann::json_sax<Json> {
   bool boolean(bool value) override { return add(value); }
   bool number_integer(number_integer_t value) override { return add(std::int64_t{value}); }
   bool number_unsigned(number_unsigned_t value) override { return add(integer(value)); }
-  bool number_float(number_float_t value, const std::string&) override { return add(value); }
+  bool number_float(number_float_t value, const std::string& text) override {
+    if (text.find_first_of(".eE") == std::string::npos) refuse_integer();
+    return add(value);
+  }
   bool string(std::string& value) override { return add(Text(std::move(value), false)); }
   bool binary(binary_t&) override { return false; }
   bool start_object(std::size_t) override { return open(true); }
