@@ -41,17 +41,20 @@ std::vector<std::string> texts(const Json& list, const char* what) {
   return result;
 }
 
-/// An index, a label, or a choice's text.
+/// An index, a label, or a choice's text. A number may be a choice's text, too: then it is the index.
 std::size_t find_answer(const Json& answer, const std::vector<std::string>& choices,
                         const std::vector<std::string>& labels) {
   const std::string word = answer.is_string() ? answer.get<std::string>() : answer.dump();
-  for (const auto* list : {&labels, &choices}) {
-    const auto found = std::ranges::find(*list, word);
-    if (found != list->end()) return static_cast<std::size_t>(found - list->begin());
-  }
+  const auto place = [&word](const std::vector<std::string>& list) {
+    return static_cast<std::size_t>(std::ranges::find(list, word) - list.begin());
+  };
+  if (const std::size_t at = place(labels); at < labels.size()) return at;
   std::size_t index = 0;
   const auto [end, bad] = std::from_chars(word.data(), word.data() + word.size(), index);
-  if (bad == std::errc() && end == word.data() + word.size() && index < choices.size()) return index;
+  const bool is_index = bad == std::errc() && end == word.data() + word.size() && index < choices.size();
+  if (is_index && answer.is_number()) return index;
+  if (const std::size_t at = place(choices); at < choices.size()) return at;
+  if (is_index) return index;
   throw Error("", "answer: expected an index below " + std::to_string(choices.size()) +
                       ", a label or a choice, got " + word.substr(0, 100));
 }
@@ -71,6 +74,9 @@ ChoiceQuestion parse_question(const std::string& line) {
   }
   if (question.choices.size() < 2)
     throw Error("", "expected at least 2 choices, got " + std::to_string(question.choices.size()));
+  if (!labels.empty() && labels.size() != question.choices.size())
+    throw Error("", "expected as many labels as choices, got " + std::to_string(labels.size()) + " and " +
+                        std::to_string(question.choices.size()));
   question.answer = find_answer(member(object, {"answer", "answerKey", "label"}), question.choices, labels);
   return question;
 }

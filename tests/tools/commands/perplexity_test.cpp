@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/tools/process.h"
+#include "tools/report/choices.h"
 
 namespace cria::test {
 namespace {
@@ -176,6 +177,21 @@ TEST_F(PerplexityStopped, ByAKillGoesOnToTheSameFigures) {
                 ": state of another measurement: model, text, windows or base differ (at byte 16)\n");
 }
 
+TEST(Choices, ANumberIsAnIndexAlsoAmongNumbers) {
+  const TempDirectory directory;
+  const auto answer = [&](const std::string& choices, const std::string& said) {
+    const std::string line =
+        R"({"question": "2 + 1 =", "choices": )" + choices + R"(, "answer": )" + said + "}";
+    return tools::read_choices(directory.write("q.jsonl", line)).at(0).answer;
+  };
+  constexpr const char* kNumbers = R"(["1", "2", "3", "4"])";
+  EXPECT_EQ(answer(kNumbers, "2"), 2U);
+  EXPECT_EQ(answer(kNumbers, "\"3\""), 2U) << "a text";
+  EXPECT_EQ(answer(kNumbers, "4"), 3U) << "no index";
+  EXPECT_EQ(answer(R"(["a", "b"])", "\"1\""), 1U);
+  EXPECT_EQ(answer(R"({"text": ["4", "1"], "label": ["1", "2"]})", "1"), 0U);
+}
+
 TEST(Choices, OfSeveralForms) {
   const std::string questions =
       R"({"question": "The capital of France is", "choices": ["a river .", "Paris ."], "answer": 1})"
@@ -202,6 +218,8 @@ TEST(Choices, OfSeveralForms) {
       {R"({"question": "a", "choices": ["b"], "answer": 0})", "expected at least 2 choices, got 1 (line 1)"},
       {R"({"question": "a", "choices": ["b", "c"], "answer": 2})",
        "answer: expected an index below 2, a label or a choice, got 2 (line 1)"},
+      {R"({"question": "a", "choices": {"text": ["b", "c"], "label": ["A"]}, "answer": "A"})",
+       "expected as many labels as choices, got 1 and 2 (line 1)"},
       {"", "no questions"},
   };
   for (const auto& [text, message] : bad) {
