@@ -271,6 +271,7 @@ class GbnfGrammar {
   NodeId repeated(NodeId from, std::size_t depth) {
     const std::size_t before = std::exchange(times_, 1);
     const RuleId one = element(depth);
+    in_.space(depth > 0);  // a repetition may stand apart
     const NodeId behind = builder_.node();
     const auto own = [&] {  // what leads back here does not lead back to `from`
       const NodeId begin = builder_.node();
