@@ -364,7 +364,9 @@ std::shared_ptr<const Constraint> Constraint::tool_calls(const ToolChoice& choic
                                                          std::vector<std::string>* loose) {
   const CallsText* const text = calls_text(choice.form);
   if (text == nullptr) throw ConstraintError("calls of this form cannot be required", "");
-  const SchemaJson tools = parse_ordered_json(choice.tools, "tools", {.bytes = 1 << 24, .depth = 130});
+  constexpr std::size_t kMostBytes = 1 << 24;
+  const SchemaJson tools =
+      parse_ordered_json(choice.tools, "tools", {.bytes = kMostBytes, .depth = 130, .values = kMostBytes});
   std::vector<std::size_t> wanted;
   bool strict = false;
   for (std::size_t i = 0; i < tools.size(); ++i) {

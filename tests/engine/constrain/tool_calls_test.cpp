@@ -115,6 +115,12 @@ TEST(ToolCalls, LooseOnesAreTold) {
   (void)Constraint::tool_calls({CallForm::Mistral, bounded("9223372036854775807"), ""}, &told);
   EXPECT_EQ(told.size(), 1U) << "a schema, whose count is too large";
   EXPECT_THROW((void)Constraint::tool_calls({CallForm::Mistral, bounded("5.5"), ""}), ConstraintError);
+  std::string many = "0";
+  for (int i = 0; i < 300'000; ++i) many += ",0";
+  told.clear();
+  (void)Constraint::tool_calls(
+      {CallForm::Mistral, tools(R"({"name": "h", "parameters": {"const": [)" + many + "]}}"), ""}, &told);
+  EXPECT_EQ(told.size(), 1U) << "a schema of more than 256 KiB";
 }
 
 std::string tool_of(const std::string& name, const std::string& parameters, bool strict = false) {
