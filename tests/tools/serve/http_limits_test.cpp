@@ -291,17 +291,37 @@ TEST(ServeHttpLimits, EventsMayBeLargerThanWhatMayBeUnread) {
   EXPECT_TRUE(answer.ends_with("data: [DONE]\n\n\r\n0\r\n\r\n"));
 }
 
+/// As many events as may be unread, and as many as the system may take.
+void send_too_many_events(Exchange& exchange) {
+  const std::string event(1000, 'x');
+  for (std::size_t sent = 0; sent < 5 * ExchangeState::kMostUnsent && !exchange.closed();
+       sent += event.size())
+    exchange.event(event);
+}
+
 TEST(ServeHttpLimits, WhoReadsNothingBehindALargeEventIsGivenUp) {
   Served served;
   RawClient lazy(served.server->port(), 2048);
   lazy.send(post("/hold", "x"));
   const auto exchange = served.inbox.next();
   exchange->event(std::string(4 * ExchangeState::kMostUnsent, 'x'));
-  const std::string event(1000, 'x');
-  // As many as may be unread, and as many as the system may take.
-  for (std::size_t sent = 0; sent < 5 * ExchangeState::kMostUnsent && !exchange->closed();
-       sent += event.size())
-    exchange->event(event);
+  send_too_many_events(*exchange);
+  EXPECT_TRUE(exchange->closed());
+}
+
+TEST(ServeHttpLimits, ALargeEventThatWasReadAllowsNoMore) {
+  Served served;
+  RawClient lazy(served.server->port(), 2048);
+  lazy.send(post("/hold", "x"));
+  const auto exchange = served.inbox.next();
+  exchange->event(std::string(5 * ExchangeState::kMostUnsent, 'x') + "end");
+  EXPECT_TRUE(has(lazy.read_until("end\n\n\r\n"), "end"));
+  // The server notices a moment after the client that all has been read.
+  for (int i = 0; i < 100; ++i) {
+    exchange->event("small");
+    EXPECT_TRUE(has(lazy.read_until("small\n\n\r\n"), "small"));
+  }
+  send_too_many_events(*exchange);
   EXPECT_TRUE(exchange->closed());
 }
 

@@ -64,7 +64,9 @@ void ExchangeState::event(std::string_view data) {
   const std::lock_guard lock(mutex_);
   if (ended_ || closed_) return;
   stream_ = true;
-  if (events_.size() + unsent_ > kMostUnsent + uncounted_) {
+  const std::size_t unread = events_.size() + unsent_;
+  if (unread == 0) uncounted_ = 0;
+  if (unread > kMostUnsent + uncounted_) {
     events_.clear();
     closed_ = true;
   } else {

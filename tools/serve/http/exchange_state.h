@@ -81,7 +81,7 @@ class ExchangeState : public std::enable_shared_from_this<ExchangeState> {
   bool stream_ = false, head_out_ = false, ended_ = false, awake_ = false;
   std::atomic<bool> closed_{false};
   std::atomic<std::size_t> unsent_{0};
-  std::size_t uncounted_ = 0;  // bytes of all events beyond kMostCounted each
+  std::size_t uncounted_ = 0;  // bytes beyond kMostCounted each, of all events since all were read
   std::function<void()> on_closed_;
 };
 
