@@ -95,6 +95,7 @@ export class Store {
     for (const one of conversations) {
       const held = this.conversations.get(one.id);
       if (held && held.updated < one.updated && !this.isBusy(one.id)) Object.assign(held, one);
+      else if (held && held.updated === one.updated && !this.unsaved) held.title = one.title;  // a new name does not make it newer
       kept.set(one.id, held ?? one);
     }
     if (this.unsaved) for (const [id, held] of this.conversations) if (!kept.has(id)) kept.set(id, held);

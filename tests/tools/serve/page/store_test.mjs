@@ -106,6 +106,15 @@ test('two tabs', async () => {
   await by(a, 'conversation').nth(1).waitFor();
   assert.equal(await by(a, 'edit-text').count(), 1);
   assert.deepEqual((await stored(a)).conversations.map((one) => one.title).sort(), ['Apples', 'Pears']);
+  await by(b, 'conversation').first().hover();
+  await by(b, 'rename-conversation').first().click();
+  await by(b, 'rename-input').fill('Fruit');
+  await by(b, 'rename-input').press('Enter');
+  await by(a, 'conversation').filter({ hasText: 'Fruit' }).waitFor();
+  assert.equal(await by(a, 'edit-text').count(), 1);
+  await by(a, 'edit-send').click();
+  await by(a, 'message').nth(1).filter({ hasText: 'You said' }).waitFor();
+  assert.deepEqual((await stored(a)).conversations.map((one) => one.title).sort(), ['Apples', 'Fruit']);
   await b.close();
   await closePage(a);
 });
