@@ -18,8 +18,11 @@ void refuse_unknown_arts(const Fields& body) {
   for (const char* name :
        {"functions", "function_call", "audio", "web_search_options", "suffix", "structured_outputs"})
     if (body.has(name)) refuse_unsupported(name, "this is not supported here");
+  const auto constrains = [](std::string_view name) {
+    return name.starts_with("guided_") || name == "json_schema" || name == "regex" || name == "ebnf";
+  };
   for (const auto& [name, value] : body.json().items())
-    if (name.starts_with("guided_") && !value.is_null())
+    if (constrains(name) && !value.is_null())
       refuse_unsupported(name.substr(0, 64),
                          "constraints are said by \"response_format\" or \"grammar\" here");
   const RequestJson* const modalities = body.array("modalities");
