@@ -29,7 +29,8 @@ std::size_t bytes_of(const SchemaAlternative& one) {
     return list.capacity() == 0 ? 0 : kBlock + list.capacity() * sizeof(list[0]);
   };
   std::size_t bytes = sizeof one + of_list(one.patterns) + of_list(one.prefix) + of_list(one.items) +
-                      of_list(one.properties) + of_list(one.required) + of_list(one.additional);
+                      of_list(one.properties) + of_list(one.required) + of_list(one.additional) +
+                      of_list(one.names);
   for (const SchemaSet& set : one.prefix) bytes += of_list(set);
   for (const auto& [name, set] : one.properties) bytes += of_list(set);
   return bytes;
@@ -64,6 +65,7 @@ SchemaAlternative merged(const SchemaAlternative& a, const SchemaAlternative& b)
   for (const std::string_view name : b.required)
     if (std::ranges::count(out.required, name) == 0) out.required.push_back(name);
   out.additional = united(a.additional, b.additional);
+  out.names = united(a.names, b.names);
   return out;
 }
 
@@ -221,6 +223,7 @@ bool SchemaForms::satisfies(const SchemaJson& value, const SchemaAlternative& on
   for (const std::string_view name : one.required)
     if (!value.contains(name)) return false;
   for (const auto& [name, member] : value.items()) {
+    if (!one.names.empty() && !satisfies(SchemaJson(name), one.names)) return false;
     const auto found = std::ranges::find(one.properties, name, [](const auto& p) { return p.first; });
     if (!satisfies(member, found != one.properties.end() ? found->second : one.additional)) return false;
   }

@@ -55,6 +55,7 @@ struct SchemaAlternative {
   std::vector<std::pair<std::string_view, SchemaSet>> properties;
   std::vector<std::string_view> required;
   SchemaSet additional;  // members that are no properties
+  SchemaSet names;       // names of all members, as texts
   HeldBytes held;
 };
 
@@ -94,6 +95,8 @@ class SchemaForms {
   std::uint32_t number(const SchemaJson& schema, const std::string& place);
   Alternatives read(std::uint32_t id);
   SchemaAlternative read_keywords(const SchemaJson& schema, const std::string& place);
+  bool read_old_keyword(const SchemaJson& schema, const std::string& key, const SchemaJson& value,
+                        const std::string& at, SchemaAlternative& out);
   void read_keyword(const std::string& key, const SchemaJson& value, const std::string& at,
                     SchemaAlternative& out);
   bool read_number_keyword(const std::string& key, const SchemaJson& value, const std::string& at,

@@ -28,9 +28,10 @@ std::size_t count_of(const SchemaJson& value, const std::string& at) {
 }
 
 bool is_annotation(std::string_view key) {
-  constexpr std::string_view kNames[] = {"title",    "description", "default",  "examples",
-                                         "$schema",  "$id",         "$comment", "deprecated",
-                                         "readOnly", "writeOnly",   "$defs",    "definitions"};
+  constexpr std::string_view kNames[] = {
+      "title",           "description",      "default",       "examples",  "$schema", "$id",
+      "$comment",        "deprecated",       "readOnly",      "writeOnly", "$defs",   "definitions",
+      "contentEncoding", "contentMediaType", "contentSchema", "example"};
   return std::ranges::count(kNames, key) != 0;
 }
 
@@ -79,7 +80,10 @@ SchemaAlternative SchemaForms::read_keywords(const SchemaJson& schema, const std
   for (const auto& [key, value] : schema.items()) {
     budget_.steps(16 + steps_of_text(place.size() + key.size()));
     if (is_annotation(key) || is_combination(key)) continue;
-    read_keyword(key, value, place + pointer_part(key), out);
+    // OpenAPI's, which says by what member alternatives differ.
+    if (key == "discriminator" && (schema.contains("oneOf") || schema.contains("anyOf"))) continue;
+    const std::string at = place + pointer_part(key);
+    if (!read_old_keyword(schema, key, value, at, out)) read_keyword(key, value, at, out);
   }
   for (const std::string_view name : out.required) {
     const auto has_name = [&](const auto& property) { return property.first == name; };
@@ -123,6 +127,23 @@ std::shared_ptr<const SchemaValues> SchemaForms::values_in_both(
   }
   both.held = HeldBytes(budget_, sizeof both + both.list.capacity() * sizeof(SchemaValues::Value));
   return std::make_shared<const SchemaValues>(std::move(both));
+}
+
+// As earlier drafts have it, and many clients' libraries still write it.
+bool SchemaForms::read_old_keyword(const SchemaJson& schema, const std::string& key, const SchemaJson& value,
+                                   const std::string& at, SchemaAlternative& out) {
+  const auto is_tuple = [&schema] { return schema.contains("items") && schema["items"].is_array(); };
+  if (key == "items" && is_tuple()) {
+    require_kind(!schema.contains("prefixItems"), "a schema beside prefixItems", at);
+    return read_array_keyword("prefixItems", value, at, out);
+  }
+  if (key == "additionalItems" && is_tuple()) return read_array_keyword("items", value, at, out);
+  const bool low = key == "exclusiveMinimum";
+  if (!value.is_boolean() || (!low && key != "exclusiveMaximum")) return false;
+  if (!value.get<bool>()) return true;
+  const char* const bound = low ? "minimum" : "maximum";
+  require_kind(schema.contains(bound), std::string("a number, or ") + bound + " beside it", at);
+  return read_number_keyword(key, schema[bound], at, out);
 }
 
 void SchemaForms::read_keyword(const std::string& key, const SchemaJson& value, const std::string& at,
@@ -222,6 +243,8 @@ bool SchemaForms::read_object_keyword(const std::string& key, const SchemaJson& 
     }
   } else if (key == "additionalProperties") {
     out.additional = {number(value, at)};
+  } else if (key == "propertyNames") {
+    out.names = {number(value, at)};
   } else {
     return false;
   }

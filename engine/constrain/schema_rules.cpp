@@ -111,13 +111,8 @@ void SchemaRules::string(NodeId from, const SchemaAlternative& one, NodeId to) {
   const NodeId inside = builder_.node(), close = builder_.node();
   builder_.edge(from, '"', '"', inside);
   builder_.edge(close, '"', '"', to);
-  if (!one.patterns.empty()) {
-    CharDfa all = *one.patterns.front();
-    for (std::size_t i = 1; i < one.patterns.size(); ++i)
-      all = product(all, *one.patterns[i], builder_.budget());
-    return text_edges(builder_, inside,
-                      with_length(all, one.least_length, one.most_length, builder_.budget()), true, close);
-  }
+  if (!one.patterns.empty())
+    return pattern_text(inside, *one.patterns.front(), std::span(one.patterns).subspan(1), one, close);
   NodeId at = inside;
   const bool endless = one.most_length == kNoLimit;
   for (std::size_t i = 0; i < (endless ? one.least_length : one.most_length); ++i) {
@@ -129,6 +124,15 @@ void SchemaRules::string(NodeId from, const SchemaAlternative& one, NodeId to) {
   if (one.least_length > one.most_length) return;
   builder_.silent(at, close);
   if (endless) json_.any_char(at, at);
+}
+
+// Within quotes: one of the DFA's texts that has these patterns, too, and the length.
+void SchemaRules::pattern_text(NodeId from, CharDfa dfa,
+                               std::span<const std::shared_ptr<const CharDfa>> patterns,
+                               const SchemaAlternative& one, NodeId to) {
+  for (const auto& pattern : patterns) dfa = product(dfa, *pattern, builder_.budget());
+  text_edges(builder_, from, with_length(dfa, one.least_length, one.most_length, builder_.budget()), true,
+             to);
 }
 
 // Nodes: before an item, behind it. What follows the last that differs from the next is a loop.
@@ -163,15 +167,18 @@ void SchemaRules::array(NodeId from, const SchemaAlternative& one, NodeId to) {
 // before[i]: a member must come, property i or a later one; behind[i]: property i-1 or an earlier one has come.
 void SchemaRules::object(NodeId from, const SchemaAlternative& one, NodeId to) {
   std::vector<std::pair<std::string_view, SchemaSet>> named;
-  std::vector<bool> required;
+  std::vector<bool> required, possible;
   for (const auto& property : one.properties) {
     builder_.budget().steps(16 + one.required.size());
     const bool must = std::ranges::count(one.required, property.first) != 0;
-    if (!must && is_false(property.second)) continue;
+    const bool may = !is_false(property.second) && may_be_name(property.first, one);
+    if (!must && !may) continue;
     named.push_back(property);
+    possible.push_back(may);
     required.push_back(must);
   }
-  if (one.properties.empty() && one.additional.empty()) return json_.any_object(from, to);
+  if (one.properties.empty() && one.additional.empty() && one.names.empty())
+    return json_.any_object(from, to);
   const std::size_t n = named.size();
   const auto last = std::find(required.rbegin(), required.rend(), true);
   const auto least = static_cast<std::size_t>(required.rend() - last);  // one past the last that must come
@@ -195,7 +202,7 @@ void SchemaRules::object(NodeId from, const SchemaAlternative& one, NodeId to) {
     const NodeId key = builder_.node(), begin = builder_.node();
     builder_.text(before[i], SchemaJson(std::string(named[i].first)).dump(), key);
     json_.colon(key, begin);
-    if (!is_false(named[i].second)) value(begin, named[i].second, behind[i + 1]);
+    if (possible[i]) value(begin, named[i].second, behind[i + 1]);
     if (!required[i]) builder_.silent(before[i], before[i + 1]);
   }
   if (further) further_members(before[n], one, behind[n]);
@@ -206,10 +213,36 @@ void SchemaRules::further_members(NodeId from, const SchemaAlternative& one, Nod
   for (const auto& [name, set] : one.properties) taken.push_back(name);
   const NodeId key = builder_.node(), end = builder_.node(), named = builder_.node(), begin = builder_.node();
   builder_.edge(from, '"', '"', key);
-  text_edges(builder_, key, all_but(taken, builder_.budget()), true, end);
+  const CharDfa free = all_but(taken, builder_.budget());
+  for (const SchemaAlternative& name : forms_.alternatives(one.names)) {
+    if ((name.types & kStringType) == 0) continue;
+    if (name.values)
+      name_texts(key, name, one, end);
+    else
+      pattern_text(key, free, name.patterns, name, end);
+  }
   builder_.edge(end, '"', '"', named);
   json_.colon(named, begin);
   value(begin, one.additional, to);
+}
+
+bool SchemaRules::may_be_name(std::string_view text, const SchemaAlternative& one) {
+  return one.names.empty() || forms_.satisfies(SchemaJson(std::string(text)), one.names);
+}
+
+// Within quotes: the values that a name of further members may be.
+void SchemaRules::name_texts(NodeId from, const SchemaAlternative& name, const SchemaAlternative& one,
+                             NodeId to) {
+  SchemaAlternative rest = name;  // as in alternative()
+  rest.values.reset();
+  for (const SchemaValues::Value& value : name.values->list) {
+    builder_.budget().steps(32 + one.properties.size());
+    if (!value.json->is_string() || !forms_.satisfies(*value.json, rest)) continue;
+    const auto is_it = [&value](const auto& property) { return *value.json == property.first; };
+    if (std::ranges::any_of(one.properties, is_it)) continue;
+    const std::string quoted = value.json->dump();
+    builder_.text(from, quoted.substr(1, quoted.size() - 2), to);
+  }
 }
 
 RuleId schema_rule(std::string_view schema, AutomatonBuilder& builder) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <map>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "engine/constrain/json_text.h"
@@ -30,6 +32,10 @@ class SchemaRules {
   void array(NodeId from, const SchemaAlternative& one, NodeId to);
   void object(NodeId from, const SchemaAlternative& one, NodeId to);
   void further_members(NodeId from, const SchemaAlternative& one, NodeId to);
+  void name_texts(NodeId from, const SchemaAlternative& name, const SchemaAlternative& one, NodeId to);
+  void pattern_text(NodeId from, CharDfa dfa, std::span<const std::shared_ptr<const CharDfa>> patterns,
+                    const SchemaAlternative& one, NodeId to);
+  bool may_be_name(std::string_view text, const SchemaAlternative& one);
   /// Whether it is `false`, or true of nothing at first sight.
   bool is_false(const SchemaSet& set);
 
