@@ -82,7 +82,7 @@ void print_csv(std::ostream& out, const std::vector<BenchRow>& rows) {
   out << "model,dtype,threads,test,tokens_per_second,stddev,gbytes_per_second,gmac_per_second,roofline_"
          "fraction\n";
   for (const BenchRow& row : rows) {
-    out << row.model << ',' << row.dtype << ',' << row.threads << ',' << row.test << ','
+    out << csv_cell(row.model) << ',' << row.dtype << ',' << row.threads << ',' << row.test << ','
         << number(row.tokens_per_second, 4) << ',' << number(row.stddev, 4) << ','
         << number(row.gbytes_per_second, 4) << ',' << number(row.gmac_per_second, 4) << ','
         << (row.roofline_fraction < 0 ? "" : number(row.roofline_fraction, 4)) << '\n';

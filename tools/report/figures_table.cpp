@@ -22,6 +22,13 @@ bool is_whole(double number, const FigureColumn& column) {
 
 }  // namespace
 
+std::string csv_cell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
+  return quoted + "\"";
+}
+
 std::vector<std::string> FiguresTable::headings() const {
   std::vector<std::string> titles;
   for (std::size_t i = 0; i < columns_.size(); ++i) {
@@ -53,7 +60,7 @@ void FiguresTable::print_csv(std::ostream& out) const {
     for (std::size_t i = 0; i < row.size(); ++i) {
       const auto* number = std::get_if<double>(&row[i]);
       const bool as_shown = number == nullptr || is_whole(*number, columns_[i]);
-      out << (i == 0 ? "" : ",") << (as_shown ? texts[i] : fixed(*number, columns_[i].digits + 3));
+      out << (i == 0 ? "" : ",") << (as_shown ? csv_cell(texts[i]) : fixed(*number, columns_[i].digits + 3));
     }
     out << '\n';
   }

@@ -19,6 +19,9 @@ struct FigureColumn {
 /// A cell; monostate: not known.
 using Figure = std::variant<std::monostate, std::string, double>;
 
+/// A text as a cell of CSV: in quotes where it needs them.
+std::string csv_cell(const std::string& text);
+
 class FiguresTable {
  public:
   explicit FiguresTable(std::vector<FigureColumn> columns) : columns_(std::move(columns)) {}

@@ -127,6 +127,20 @@ TEST(Bench, FiguresInEveryForm) {
   EXPECT_EQ(count_lines(cria(test).out), 2U);
 }
 
+TEST(Bench, CsvQuotesNamesThatNeedIt) {
+  const TempDirectory directory;
+  const std::string model = directory.path("a,\"b\".gguf");
+  std::filesystem::create_symlink(std::filesystem::absolute(kDemo), model);
+  for (const std::vector<std::string>& test :
+       {std::vector<std::string>{"-p", "4", "-n", "1"}, {"--verify", "2"}}) {
+    std::vector<std::string> arguments = {"bench", "-m", model, "-r", "1", "-t", "1", "--csv"};
+    arguments.insert(arguments.end(), test.begin(), test.end());
+    const Result result = cria(arguments);
+    EXPECT_NE(result.out.find("\n\"a,\"\"b\"\".gguf\",Q8_0,1"), std::string::npos)
+        << result.out << result.err;
+  }
+}
+
 TEST(Bench, SyntheticModelsOfEveryTypeRun) {
   for (const char* type :
        {"F32",   "F16",   "BF16",  "Q4_0",   "Q4_1",   "Q5_0",  "Q5_1",    "Q8_0",  "Q2_K",   "Q3_K",
