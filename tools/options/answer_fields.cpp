@@ -136,6 +136,22 @@ std::uint64_t random_request_seed() {
 
 std::span<const std::string_view> answer_field_names() { return kAnswerFields; }
 
+void refuse_unknown_arts(const Fields& fields) {
+  for (const char* name :
+       {"functions", "function_call", "audio", "web_search_options", "suffix", "structured_outputs"})
+    if (fields.has(name)) refuse_unsupported(name, "this is not supported here");
+  const auto constrains = [](std::string_view name) {
+    return name.starts_with("guided_") || name == "json_schema" || name == "regex" || name == "ebnf";
+  };
+  for (const auto& [name, value] : fields.json().items())
+    if (constrains(name) && !value.is_null())
+      refuse_unsupported(name.substr(0, 64),
+                         "constraints are said by \"response_format\" or \"grammar\" here");
+  const RequestJson* const modalities = fields.array("modalities");
+  if (modalities != nullptr && *modalities != RequestJson::array({"text"}))
+    refuse_unsupported("modalities", "only [\"text\"] is supported");
+}
+
 void read_answer_fields(const Fields& fields, const AnswerFieldsForm& form, GenerateOptions& options) {
   read_max_tokens(fields, form.least_tokens, options.max_tokens);
   read_sampler(fields, options.sampler);

@@ -48,6 +48,8 @@ void take_constraint(Keys& keys, GenerateOptions& options) {
 }
 
 void take_options(Keys& keys, GenerateOptions& options) {
+  refuse_unknown_arts(keys.fields());
+  keys.take("modalities");
   read_answer_fields(keys.fields(), {}, options);
   for (const std::string_view name : answer_field_names()) keys.take(name);
   take_constraint(keys, options);
@@ -67,6 +69,33 @@ void take_ignored(Keys& keys) {
   only("best_of", 1);
 }
 
+/// Whether tools are called, and how often, is left to the model.
+void take_tool_choice(Keys& keys) {
+  const auto choice = keys.take("tool_choice");
+  if (choice && *choice != "none" && *choice != "auto")
+    refuse_unsupported("tool_choice", "calls cannot be required here; \"auto\" leaves them to the model");
+  if (choice && *choice == "none") keys.take("tools");
+  if (keys.take_flag("parallel_tool_calls") == false && keys.fields().has("tools"))
+    refuse_unsupported("parallel_tool_calls", "how many calls there are is left to the model here");
+}
+
+/// As `cria serve` reads them: what the template may ask for stands in "chat_template_kwargs", too, and a developer of
+/// OpenAI's is the system.
+RequestJson conversation_of(RequestJson request, bool openai) {
+  if (const RequestJson* const found = Fields(request).object("chat_template_kwargs")) {
+    RequestJson more = *found;
+    for (const char* key : {"messages", "tools"}) more.erase(key);
+    more.update(request);
+    request = std::move(more);
+  }
+  request.erase("chat_template_kwargs");
+  RequestJson& messages = request["messages"];
+  for (std::size_t i = 0; openai && messages.is_array() && i < messages.size(); ++i)
+    if (messages[i].is_object() && messages[i].value("role", RequestJson()) == "developer")
+      messages[i]["role"] = "system";
+  return request;
+}
+
 /// The prompt, or the messages with what is left of the keys for the template.
 void take_text(Keys& keys, BatchRequest& request) {
   if (const auto prompt = keys.take_text("prompt")) {
@@ -77,7 +106,8 @@ void take_text(Keys& keys, BatchRequest& request) {
   }
   if (!keys.rest().contains("messages")) throw Error("", "expected \"prompt\" or \"messages\"");
   if (request.raw == true) throw Error("", "a text that goes on has a \"prompt\", no \"messages\"");
-  request.conversation = parse_conversation(keys.rest().dump(), "");
+  take_tool_choice(keys);
+  request.conversation = parse_conversation(conversation_of(keys.rest(), request.openai).dump(), "");
   if (request.conversation.messages.empty()) throw Error("", "\"messages\" is empty");
 }
 

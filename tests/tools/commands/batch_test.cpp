@@ -95,6 +95,69 @@ TEST(Batch, ALineInErrorEndsNothing) {
   EXPECT_EQ(again.err, result.err) << "still so, though nothing was left to do";
 }
 
+TEST(Batch, ReadsConversationsAsTheyAreServed) {
+  const TempDirectory directory;
+  const Json user = {{"role", "user"}, {"content", "What is the capital of France?"}};
+  const auto line = [&](const char* role, Json more) {
+    more.update({{"messages", {{{"role", role}, {"content", "Be brief."}}, user}},
+                 {"temperature", 0},
+                 {"max_tokens", 3}});
+    return Json{{"body", std::move(more)}}.dump() + "\n";
+  };
+  const std::string in = line("system", {{"say", "now"}}) +
+                         line("developer", {{"chat_template_kwargs", {{"say", "now"}}}}) +
+                         line("system", {{"say", "not now"}}) + line("user", {{"say", "now"}});
+  const std::string form = directory.write("form.jinja",
+                                           "{% for m in messages %}{% if m.role == 'system' %}System: {% "
+                                           "endif %}{{ m.content }} {% endfor %}{{ say }}");
+  const std::string out = directory.path("out");
+  const Result result = cria({"batch", "-i", directory.write("in", in), "-o", out, "--chat-template", form});
+  EXPECT_EQ(result.code, 0) << result.err;
+  const std::vector<Json> answers = answers_in(out);
+  ASSERT_EQ(answers.size(), 4U);
+  const auto tokens = [&](std::size_t i) {
+    return answers[i]["response"]["body"]["usage"]["prompt_tokens"].get<int>();
+  };
+  EXPECT_EQ(tokens(1), tokens(0));
+  EXPECT_NE(tokens(2), tokens(0)) << "the variable counts";
+  EXPECT_NE(tokens(3), tokens(0)) << "the role counts";
+}
+
+TEST(Batch, WhatCannotBeHonouredIsRefused) {
+  const TempDirectory directory;
+  const Json tools = {{{"type", "function"}, {"function", {{"name", "f"}}}}};
+  const std::pair<const char*, Json> refused[] = {
+      {"guided_json", {{"guided_json", {{"type", "object"}}}}},
+      {"functions", {{"functions", Json::array()}}},
+      {"tool_choice", {{"tools", tools}, {"tool_choice", "required"}}},
+      {"tool_choice", {{"tools", tools}, {"tool_choice", {{"type", "function"}}}}},
+      {"parallel_tool_calls", {{"tools", tools}, {"parallel_tool_calls", false}}},
+  };
+  const Json taken[] = {Json::object(),
+                        {{"tools", tools}, {"tool_choice", "none"}},
+                        {{"tool_choice", "auto"}, {"parallel_tool_calls", false}, {"modalities", {"text"}}},
+                        {{"guided_json", nullptr}}};
+  const auto line = [](Json more) {
+    more.update({{"messages", {{{"role", "user"}, {"content", "What is the capital of France?"}}}},
+                 {"temperature", 0}});
+    return more.dump() + "\n";
+  };
+  std::string in;
+  for (const auto& [param, more] : refused) in += line(more);
+  for (const Json& more : taken) in += line(more);
+  const std::string out = directory.path("out");
+  EXPECT_EQ(cria({"batch", "-i", directory.write("in", in), "-o", out}).code, 0);
+  const std::vector<Json> answers = answers_in(out);
+  ASSERT_EQ(answers.size(), std::size(refused) + std::size(taken));
+  std::size_t at = 0;
+  for (const auto& [param, more] : refused) {
+    const std::string message = answers[at++]["error"]["message"];
+    EXPECT_EQ(message.find("\"" + std::string(param) + "\""), 0U) << message;
+  }
+  for (; at < answers.size(); ++at)
+    EXPECT_EQ(answers[at]["text"], "The capital of France is Paris.") << answers[at];
+}
+
 TEST(Batch, TheSameWhateverRunsBesideIt) {
   const TempDirectory directory;
   const std::string in = directory.write("in", many_requests(40));

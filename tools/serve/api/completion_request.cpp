@@ -13,23 +13,6 @@ using tools::refuse_value;
 constexpr std::int64_t kMostChoices = 16;
 constexpr std::size_t kMostPrompts = 2048;
 
-/// Fields that ask for what is not there: to ignore them would be to half obey.
-void refuse_unknown_arts(const Fields& body) {
-  for (const char* name :
-       {"functions", "function_call", "audio", "web_search_options", "suffix", "structured_outputs"})
-    if (body.has(name)) refuse_unsupported(name, "this is not supported here");
-  const auto constrains = [](std::string_view name) {
-    return name.starts_with("guided_") || name == "json_schema" || name == "regex" || name == "ebnf";
-  };
-  for (const auto& [name, value] : body.json().items())
-    if (constrains(name) && !value.is_null())
-      refuse_unsupported(name.substr(0, 64),
-                         "constraints are said by \"response_format\" or \"grammar\" here");
-  const RequestJson* const modalities = body.array("modalities");
-  if (modalities != nullptr && *modalities != RequestJson::array({"text"}))
-    refuse_unsupported("modalities", "only [\"text\"] is supported");
-}
-
 void read_choices(const Fields& body, CompletionRequest& out) {
   out.choices = static_cast<std::size_t>(body.integer("n", 1, kMostChoices).value_or(1));
   const auto best_of = body.integer("best_of", 1);
@@ -50,7 +33,7 @@ CompletionRequest read_common(const Fields& body, const GenerateOptions& default
   CompletionRequest out;
   out.generate = defaults;
   out.model = body.text("model").value_or("");
-  refuse_unknown_arts(body);
+  tools::refuse_unknown_arts(body);
   tools::read_answer_fields(body, form, out.generate);
   if (!out.generate.sampler.seed) out.generate.sampler.seed = tools::random_request_seed();
   read_choices(body, out);
