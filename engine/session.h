@@ -181,8 +181,9 @@ class Session {
   /// that position n would look at. Returns how many positions are left.
   std::size_t truncate(std::size_t n);
 
-  /// Continues from prompt tokens (a prefix already in the cache is reused). Throws Error if the prompt does
-  /// not fit into the context, unless options().context_shift.
+  /// Continues from prompt tokens (a prefix already in the cache is reused). A last token whose logits nobody would read is
+  /// not evaluated: tokens() ends before it. Throws Error if the prompt does not fit into the context, unless
+  /// options().context_shift.
   GenerateResult generate(std::span<const TokenId> prompt, const GenerateOptions& options,
                           const TextSink& sink = {});
   /// Renders the conversation with the template and answers it. Where it goes on from the last one and its

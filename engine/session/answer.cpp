@@ -131,6 +131,7 @@ void Answer::take(std::span<const float> logits) {
   if (output_.refused()) return end(StopReason::Interrupted);
   if (constraint_.finished()) end(StopReason::EndOfGeneration);
   if (!ended_) append(token);
+  if (!ended_ && tokens_left() == 0) end(StopReason::Length);  // nobody would read the logits of this one
 }
 
 // The last token may be another where the text goes on freely.

@@ -26,14 +26,12 @@ class Answer {
 
   /// What is to be evaluated: the prompt (or what context shifts leave of it) and what was drawn.
   [[nodiscard]] std::span<const TokenId> text() const { return text_; }
-  /// The logits of the text's last token: draws the next, or ends the answer. Values that are kept of text that
+  /// The logits of the text's last token: draws the next, or ends the answer, or both. Values that are kept of text that
   /// context shifts take away are of no use: the common prefix remains.
   void take(std::span<const float> logits);
   /// The logits of a token of the prompt that is not its last, where they are wanted.
   void take_prompt(std::size_t position, std::span<const float> logits);
   [[nodiscard]] bool ended() const { return ended_; }
-  /// Whether no token may be drawn any more; take() would end it.
-  [[nodiscard]] bool complete() const { return tokens_left() == 0; }
   /// Tokens that may still be drawn, by the options and the context without a shift.
   [[nodiscard]] std::size_t tokens_left() const;
   void end(StopReason reason);

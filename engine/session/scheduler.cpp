@@ -327,8 +327,6 @@ void Scheduler::State::end(Running& r, const std::optional<Error>& error) {
 
 void Scheduler::State::end_answers() {
   std::erase_if(running, [&](const std::unique_ptr<Running>& r) {
-    if (!r->answer.ended() && r->answering.decoding() && r->answer.complete())
-      r->answer.end(StopReason::Length);
     if (!r->answer.ended()) return false;
     if (!r->failed) end(*r, std::nullopt);
     return true;

@@ -45,7 +45,7 @@ GenerateResult ChatSession::answer_last(const GenerateOptions& options, const Te
   last_ = session_.chat(talk_.messages, wanted, sink, how_);
   const auto oldest = talk_.messages.begin() + (has_system() ? 1 : 0);
   talk_.messages.erase(oldest, oldest + static_cast<std::ptrdiff_t>(last_->dropped));
-  evaluated_ += last_->prompt_tokens + last_->tokens.size();
+  evaluated_ += last_->prompt_tokens + decoded_tokens(*last_);
   evaluated_all_ = true;
   if (last_->text.empty() && last_->reason == StopReason::Interrupted)
     talk_.messages.pop_back();

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/config.h"
+#include "tools/report/generation.h"
 
 namespace cria::tools {
 namespace {
@@ -105,7 +106,7 @@ Json answer_json(const GenerateResult& result, const AnswerFacts& facts) {
                {"prompt_tokens_per_second", rate(result.prompt_tokens, result.prompt_seconds)},
                {"decode_seconds", result.decode_seconds},
                {"speculation", {{"drafted", result.drafted}, {"kept", result.kept}}},
-               {"tokens_per_second", rate(result.tokens.size(), result.decode_seconds)},
+               {"tokens_per_second", rate(decoded_tokens(result), result.decode_seconds)},
                {"choices", Json::array({std::move(choice)})},
                {"usage", usage_json(AnswerUsage::of(result))}});
   return json;

@@ -37,13 +37,19 @@ void print_profile(const std::vector<NodeTime>& times, const ModelOptions& optio
   std::fputs(table.text(stderr).c_str(), stderr);
 }
 
+std::size_t decoded_tokens(const GenerateResult& result) {
+  const std::size_t drawn = result.tokens.size() + (result.end_token ? 1 : 0);
+  return drawn - std::min<std::size_t>(drawn, 1);
+}
+
 std::string speed_line(const GenerateResult& result) {
-  const auto part = [](std::size_t n, double seconds) {
+  const auto part = [](std::size_t n, std::size_t timed, double seconds) {
+    const bool known = timed > 0 && seconds > 0;
     return counted(n, "token") +
-           (seconds > 0 ? ", " + fixed(static_cast<double>(n) / seconds, 1) + " tokens/s" : "");
+           (known ? ", " + fixed(static_cast<double>(timed) / seconds, 1) + " tokens/s" : "");
   };
-  return part(result.tokens.size(), result.decode_seconds) + "; prompt " +
-         part(result.prompt_tokens, result.prompt_seconds) +
+  return part(result.tokens.size(), decoded_tokens(result), result.decode_seconds) + "; prompt " +
+         part(result.prompt_tokens, result.prompt_tokens, result.prompt_seconds) +
          (result.cached_tokens > 0 ? " (and " + std::to_string(result.cached_tokens) + " evaluated before)"
                                    : "") +
          (result.drafted > 0 ? "; " + std::to_string(result.kept) + " of " +

@@ -71,8 +71,10 @@ TEST(Chat, TenTurnsEvaluateEachTokenOnce) {
     Text out;
     const GenerateResult result = session.chat(talk, options, out.sink());
     talk.push_back({"assistant", out.text});
-    told += result.prompt_tokens + result.tokens.size();
-    EXPECT_EQ(result.prompt_tokens + result.cached_tokens + result.tokens.size(), session.tokens().size());
+    // What max_tokens cuts off is read with the next prompt.
+    const std::size_t read = result.tokens.size() - (result.reason == StopReason::Length ? 1 : 0);
+    told += result.prompt_tokens + read;
+    EXPECT_EQ(result.prompt_tokens + result.cached_tokens + read, session.tokens().size());
     EXPECT_EQ(evaluated, session.tokens().size()) << "turn " << turn;
   }
   EXPECT_EQ(told, session.tokens().size());
@@ -108,6 +110,33 @@ TEST(Chat, StopsAtLengthAndAtZero) {
   const GenerateResult result = session.chat({{"user", "hello"}}, greedy(0), none.sink());
   EXPECT_EQ(result.reason, StopReason::Length);
   EXPECT_EQ(none.text, "");
+}
+
+// A pass draws a token; none is for one that nothing follows. Who goes on from there reads it with his prompt.
+TEST(Chat, AsManyPassesAsTokens) {
+  Session session(demo_model(), {});
+  const Node* const first_node = &session.graph().nodes.front();
+  std::size_t passes = 0;
+  session.observe(
+      [&](const Node& node, std::span<const float>, std::size_t) { passes += &node == first_node; });
+  GenerateOptions options = greedy(1);
+  options.ignore_eos = true;
+  options.speculate = Speculate::Off;
+  std::vector<TokenId> text = many_tokens(30);
+  std::vector<TokenId> drawn;
+  for (const std::int64_t n : {1, 3, 0, 2}) {
+    options.max_tokens = n;
+    passes = 0;
+    const GenerateResult result = session.generate(text, options);
+    EXPECT_EQ(result.reason, StopReason::Length);
+    EXPECT_EQ(passes, static_cast<std::size_t>(std::max<std::int64_t>(n, 1)));
+    text.insert(text.end(), result.tokens.begin(), result.tokens.end());
+    EXPECT_EQ(session.tokens().size(), text.size() - (n == 0 ? 0 : 1));
+    drawn.insert(drawn.end(), result.tokens.begin(), result.tokens.end());
+  }
+  Session fresh(demo_model(), {});
+  options.max_tokens = 6;
+  EXPECT_EQ(fresh.generate(many_tokens(30), options).tokens, drawn);
 }
 
 // The poem's pieces are words, so this text begins and ends inside of pieces.
@@ -203,7 +232,7 @@ TEST(Chat, TemplateAndToolsCanBeGiven) {
   const GenerateResult result = session.chat({{"user", "hello"}}, greedy(4), {}, how);
   EXPECT_EQ(seen, "look_up: hello");
   EXPECT_EQ(result.tokens.size(), 4U);
-  EXPECT_EQ(result.prompt_tokens, session.tokens().size() - 4);
+  EXPECT_EQ(result.prompt_tokens, session.tokens().size() - 3);
 }
 
 std::vector<ChatMessage> long_talk(int exchanges) {
