@@ -67,11 +67,11 @@ struct Scheduler::State {
   Engine& engine;
   const SchedulerOptions options;
   Batch batch;
+  std::optional<DraftModel> draft_model;  // before those who have sequences of it
   std::deque<Queued> queue;
   std::vector<std::unique_ptr<Running>> running;  // in the order of their arrival
   std::vector<Running*> in_batch;                 // in the order of their rows
   std::vector<Running*> readers;                  // whose prompts are read in this step
-  std::optional<DraftModel> draft_model;
   std::vector<DraftModel::Guess> guesses;
   DraftControl drafts;
   std::size_t turn = 0;  // whose prompt is read first

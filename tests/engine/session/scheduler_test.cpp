@@ -154,6 +154,22 @@ TEST(Scheduler, GuessesChangeNoAnswer) {
   }
 }
 
+// What a draft model has read of answers that are being written goes with them, before the model does.
+TEST(Scheduler, MayBeDroppedWhileItGuesses) {
+  const auto model = TinyModel().load();
+  Engine engine(*model, engine_options(2, 1));
+  Ended ended;
+  Wanted wanted{{1, 20, 30}, greedy(200)};
+  wanted.options.ignore_eos = true;
+  {
+    Scheduler scheduler(engine, {.draft = model});
+    scheduler.add(request_of(wanted, ended));
+    for (int i = 0; i < 10; ++i) scheduler.step();
+    EXPECT_EQ(scheduler.active(), 1U);
+  }
+  EXPECT_EQ(ended.times, 0);
+}
+
 // A step never becomes larger by them than it may become by prompts.
 TEST(Scheduler, NobodyWaitsForGuesses) {
   Engine engine(demo_model(), engine_options(3, 1));
