@@ -18,7 +18,7 @@ struct AnswerRequest {
   std::vector<TokenId> prompt;  ///< all of it, with BOS
   /// The flag `interrupt` is looked at between steps; several requests may share one.
   GenerateOptions options;
-  TextSink sink;  ///< called while a step runs; returning false ends the answer
+  TextSink sink;  ///< called while a step runs; returning false ends the answer, and so does what it throws
   /// Called once, at the end: with the answer, and with the error that ended it, if one did.
   std::function<void(GenerateResult result, const std::optional<Error>& error)> on_end;
   /// No answer: the result has the prompt's embedding, a vector of length 1, and nothing is drawn.
@@ -68,7 +68,8 @@ class Scheduler {
   /// An answer that cannot begin (a prompt that does not fit, options out of range) ends with its Error at the next
   /// step.
   Id add(AnswerRequest request);
-  /// Ends an answer between steps, as interrupted, with what has been written. Nothing happens if it has ended.
+  /// Ends an answer between steps, or while one calls back, as interrupted, with what has been written. Nothing happens if it has
+  /// ended.
   void cancel(Id id);
   /// What each step begins with: answers that have been cancelled are told their end, and let go of their sequences. Between steps.
   void drop_ended();

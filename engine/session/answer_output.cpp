@@ -75,7 +75,9 @@ void AnswerOutput::take(AnswerPart part, std::string_view text) {
 void AnswerOutput::show(std::string_view piece, std::string& all, const TextSink& sink) {
   if (piece.empty() || refused_) return;
   all += piece;
-  refused_ = sink && !sink(piece);
+  if (!sink) return;
+  refused_ = true;  // where it throws, too: it is not called again
+  refused_ = !sink(piece);
 }
 
 }  // namespace cria

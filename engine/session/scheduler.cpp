@@ -32,6 +32,14 @@ std::size_t context(const Engine& engine, const AnswerRequest& request) {
   return request.n_ctx == 0 ? n_ctx : std::min(n_ctx, request.n_ctx);
 }
 
+// That prompt and answer may become.
+std::size_t most_tokens(const Engine& engine, const AnswerRequest& request) {
+  const std::size_t n_ctx = context(engine, request);
+  if (request.options.max_tokens < 0) return n_ctx;
+  const auto most = static_cast<std::size_t>(request.options.max_tokens);
+  return std::min(n_ctx, request.prompt.size() + std::min(most, n_ctx));
+}
+
 // An answer that has its sequence.
 struct Running {
   Scheduler::Id id;
@@ -41,10 +49,11 @@ struct Running {
   Sequence sequence;
   Answering answering;
   std::optional<PooledStates> pooled;
-  std::optional<Sequence> draft_sequence;     // of the draft model
-  std::vector<TokenId> draft;                 // for this step
-  std::size_t agree = 0;                      // what speaks for it
-  bool failed = false, was_decoding = false;  // before this step
+  std::optional<Sequence> draft_sequence;  // of the draft model
+  std::vector<TokenId> draft;              // for this step
+  std::size_t agree = 0;                   // what speaks for it
+  bool was_decoding = false;               // before this step
+  bool failed = false, over = false;       // over: its end has been told
 
   Running(Engine& engine, Queued&& queued, std::size_t pages)
       : id(queued.id),
@@ -82,7 +91,7 @@ struct Scheduler::State {
   }
 
   void begin_answers();
-  bool begin(Queued& next);
+  void begin(Queued&& next, std::size_t pages);
   void drop_ended();
   bool plan_step(const std::atomic<bool>* stop);
   void find_readers();
@@ -98,30 +107,30 @@ struct Scheduler::State {
   void take_logits(std::span<Running* const> of);
   void take_hidden(Running& r);
   void end_answers();
-  static void end(Running& answer, const std::optional<Error>& error);
+  static void end(Running& answer, std::optional<Error> error);
 };
 
-// False: it must wait.
-bool Scheduler::State::begin(Queued& next) {
-  const AnswerRequest& wanted = next.request;
-  const std::size_t n_ctx = context(engine, wanted),
-                    most = static_cast<std::size_t>(wanted.options.max_tokens);
-  const std::size_t needed = Engine::pages_of(
-      wanted.options.max_tokens < 0 ? n_ctx : std::min(n_ctx, wanted.prompt.size() + std::min(most, n_ctx)));
-  if (engine.state().must_wait(needed)) return false;
-  const auto on_end = wanted.on_end;
+void Scheduler::State::begin(Queued&& next, std::size_t pages) {
+  const auto on_end = next.request.on_end;
   try {
-    running.push_back(std::make_unique<Running>(engine, std::move(next), needed));
-    Running& r = *running.back();
-    if (r.request.on_begin) r.request.on_begin(seconds_since(r.since));
-  } catch (const Error& error) {
-    if (on_end) on_end({}, error);
+    running.push_back(std::make_unique<Running>(engine, std::move(next), pages));
+  } catch (const std::exception& error) {
+    if (on_end) on_end({}, Error(error.what()));
+    return;
   }
-  return true;
+  const Running& r = *running.back();
+  if (r.request.on_begin) r.request.on_begin(seconds_since(r.since));
 }
 
+// Each leaves the queue before anything is called that may change it.
 void Scheduler::State::begin_answers() {
-  while (!queue.empty() && begin(queue.front())) queue.pop_front();
+  while (!queue.empty()) {
+    const std::size_t pages = Engine::pages_of(most_tokens(engine, queue.front().request));
+    if (engine.state().must_wait(pages)) return;
+    Queued next = std::move(queue.front());
+    queue.pop_front();
+    begin(std::move(next), pages);
+  }
 }
 
 // An answer that cannot go on fails alone.
@@ -293,14 +302,14 @@ void Scheduler::State::take_logits(std::span<Running* const> of) {
                [&of](std::size_t row, std::span<const float> logits) {
                  while (row >= of.front()->end_row()) of = of.subspan(1);
                  Running& r = *of.front();
-                 if (r.failed || !r.answering.looks_at(row)) return;
+                 if (r.failed || r.answer.ended() || !r.answering.looks_at(row)) return;
                  r.failed = !all_finite(logits);
                  if (r.failed) return;
                  try {
                    r.answering.take(row, logits);
-                 } catch (const Error& error) {  // its constraint costs too much, say
-                   end(r, error);
+                 } catch (const std::exception& error) {  // its constraint costs too much, say, or its sink's
                    r.failed = true;
+                   end(r, Error(error.what()));
                    return;
                  }
                  if (r.answer.drawn() != 0 && r.request.on_first_token)
@@ -316,21 +325,25 @@ void Scheduler::State::take_hidden(Running& r) {
   if (r.answering.decoding()) r.answer.end(StopReason::Length);
 }
 
-void Scheduler::State::end(Running& r, const std::optional<Error>& error) {
+void Scheduler::State::end(Running& r, std::optional<Error> error) {
   if (!r.answer.ended()) r.answer.end(StopReason::Interrupted);
   r.answering.finish();
-  if (!r.request.on_end) return;
-  GenerateResult result = r.answer.result();
+  GenerateResult result;
+  try {
+    result = r.answer.result();
+  } catch (const std::exception& thrown) {  // by the sink, which gets what was held back
+    if (!error) error.emplace(thrown.what());
+  }
   if (r.pooled && result.reason == StopReason::Length) result.embedding = r.pooled->unit();
-  std::exchange(r.request.on_end, {})(std::move(result), error);
+  r.over = true;
+  if (r.request.on_end) r.request.on_end(std::move(result), error);
 }
 
+// All are there while they are told their end: what is called may throw, or cancel others.
 void Scheduler::State::end_answers() {
-  std::erase_if(running, [&](const std::unique_ptr<Running>& r) {
-    if (!r->answer.ended()) return false;
-    if (!r->failed) end(*r, std::nullopt);
-    return true;
-  });
+  for (const auto& r : running)
+    if (r->answer.ended() && !r->over) end(*r, std::nullopt);
+  std::erase_if(running, [](const auto& r) { return r->over; });
 }
 
 AnswerRequest choice(const AnswerRequest& request, std::uint64_t index) {

@@ -345,6 +345,97 @@ TEST(Scheduler, FailuresAreOnesOwn) {
   EXPECT_EQ(scheduler.active(), 0U);
 }
 
+// Whoever is told of an end may cancel answers, its own and others', whether they wait, run or have just ended.
+TEST(Scheduler, AnEndMayCancelOthers) {
+  Engine engine(demo_model(), engine_options(3, 1));
+  Scheduler scheduler(engine);
+  std::vector<Ended> ended(7);
+  std::vector<Scheduler::Id> ids(ended.size());
+  const auto add = [&](std::size_t i, const Wanted& wanted, const std::vector<std::size_t>& cancelled) {
+    AnswerRequest request = request_of(wanted, ended[i]);
+    const auto on_end = request.on_end;
+    request.on_end = [&, cancelled, on_end](const GenerateResult& result, const std::optional<Error>& error) {
+      on_end(result, error);
+      for (const std::size_t other : cancelled) scheduler.cancel(ids[other]);
+    };
+    ids[i] = scheduler.add(request);
+  };
+  Wanted few{many_tokens(20), greedy(4)}, many{many_tokens(20), greedy(40)};
+  for (Wanted* const wanted : {&few, &many}) wanted->options.ignore_eos = true;
+  add(0, {std::vector<TokenId>(300, 5), greedy(4)}, {0, 6});  // cannot begin
+  add(1, many, {});
+  add(2, few, {1, 2, 3});
+  add(3, many, {});
+  for (const std::size_t i : {4, 5, 6}) add(i, few, {});
+  while (scheduler.step()) continue;
+  for (const Ended& e : ended) EXPECT_EQ(e.times, 1);
+  EXPECT_NE(ended[0].error, "");
+  for (const std::size_t i : {1, 3, 6}) EXPECT_EQ(ended[i].reason, StopReason::Interrupted);
+  for (const std::size_t i : {2, 4, 5}) expect_as_alone(demo_model(), 256, few, ended[i]);
+}
+
+// What the sink of an answer throws ends that answer, in the middle of it or with what was held back.
+TEST(Scheduler, WhatASinkThrowsIsItsAnswersError) {
+  Engine engine(demo_model(), engine_options(3, 1));
+  Scheduler scheduler(engine);
+  std::vector<Ended> ended(4);
+  Wanted wanted{many_tokens(20), greedy(12)};
+  wanted.options.ignore_eos = true;
+  scheduler.add(request_of(wanted, ended[0]));
+  for (const std::size_t i : {1, 2}) {
+    AnswerRequest request = request_of(wanted, ended[i]);
+    request.sink = [&e = ended[i], i](std::string_view piece) -> bool {
+      e.streamed += piece;
+      if (i == 2 || e.streamed.size() > 10) throw std::runtime_error("no more");
+      return true;
+    };
+    if (i == 2) {  // all is held back until the end
+      Session alone(demo_model(), {.n_ctx = 256, .threads = 1});
+      request.options.stop = {alone.generate(wanted.prompt, wanted.options).text + "never"};
+    }
+    scheduler.add(request);
+  }
+  scheduler.add(request_of(wanted, ended[3]));
+  while (scheduler.step()) continue;
+  for (const Ended& e : ended) EXPECT_EQ(e.times, 1);
+  for (const std::size_t i : {1, 2}) EXPECT_EQ(ended[i].error, "no more");
+  EXPECT_LT(ended[1].tokens.size(), 12U);
+  for (const std::size_t i : {0, 3}) expect_as_alone(demo_model(), 256, wanted, ended[i]);
+}
+
+// Nor does what is thrown at the end of one take anything from the others.
+TEST(Scheduler, AnEndThatThrows) {
+  Engine engine(demo_model(), engine_options(3, 1));
+  Scheduler scheduler(engine);
+  std::vector<Ended> ended(3);
+  const std::vector<Wanted> wanted = {
+      {{300}, greedy(4)}, {{301}, greedy(9)}, {{302}, greedy(4)}};  // two end within one step
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    AnswerRequest request = request_of(wanted[i], ended[i]);
+    request.options.ignore_eos = true;
+    request.options.speculate = Speculate::Off;
+    if (i == 2)
+      request.on_end = [](const GenerateResult&, const std::optional<Error>&) {
+        throw std::runtime_error("no more");
+      };
+    scheduler.add(request);
+  }
+  int thrown = 0;
+  for (bool more = true; more;) {
+    try {
+      more = scheduler.step();
+    } catch (const std::runtime_error&) {
+      ++thrown;
+    }
+  }
+  EXPECT_EQ(thrown, 1);
+  for (const std::size_t i : {0, 1}) {
+    Wanted alone = wanted[i];
+    alone.options.ignore_eos = true;
+    expect_as_alone(demo_model(), 256, alone, ended[i]);
+  }
+}
+
 // What other sequences of the engine hold is not promised to answers.
 TEST(Scheduler, AnswersBeginWhereThereIsRoomForThemToEnd) {
   EngineOptions options = engine_options(3, 1);
