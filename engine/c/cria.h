@@ -379,7 +379,8 @@ CRIA_API cria_status cria_sequence_fork(cria_sequence sequence, cria_sequence* f
 /** Forgets what follows the first n tokens (or all, where a window of the model has let go of what they would look at). *left (may
  * be NULL): how many are left. */
 CRIA_API cria_status cria_sequence_truncate(cria_sequence sequence, size_t n, size_t* left);
-/** Becomes the longest beginning of these tokens that the engine knows. *left (may be NULL): how many those are. */
+/** Becomes the longest beginning of these tokens that the engine knows; waits for positions as cria_forward() does. *left (may be
+ * NULL): how many those are. */
 CRIA_API cria_status cria_sequence_reuse(cria_sequence sequence, const cria_token* tokens, size_t n_tokens,
                                          size_t* left);
 /** Those that it holds. */
@@ -394,8 +395,8 @@ typedef struct {
   size_t first_wanted;      /**< logits are wanted of the tokens from this one on; n_tokens: of none */
 } cria_slice;
 /** Evaluates slices of different sequences of one engine together, in as few passes as its n_batch allows. logits: [wanted][n_vocab] in the
- * order of the slices. Each row has the bits that it has alone. After an error, sequences hold what they held, and perhaps
- * some of the new tokens. */
+ * order of the slices. Each row has the bits that it has alone. Where answers need the positions that it would take, it steps until
+ * they leave them. After an error, sequences hold what they held, and perhaps some of the new tokens. */
 CRIA_API cria_status cria_forward(const cria_slice* slices, size_t n_slices, float* logits, size_t capacity,
                                   size_t* count);
 

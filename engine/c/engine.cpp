@@ -4,6 +4,7 @@
 #include "engine/c/objects.h"
 #include "engine/model_parts.h"
 #include "engine/session/answering.h"
+#include "engine/session/engine_state.h"
 
 namespace cria::c_api {
 namespace {
@@ -33,6 +34,7 @@ struct Evaluation {
   std::span<const TokenId> tokens;
   std::size_t first_wanted, done = 0;
   std::size_t in_pass = 0, wanted_in_pass = 0;
+  bool promised = false;  // its sequence has pages for the rest
 
   /// What fits of the rest.
   void add_to(Batch& batch) {
@@ -45,38 +47,96 @@ struct Evaluation {
   }
 };
 
-/// One pass; returns behind the last logits that it has written.
-float* pass(EngineObject& engine, std::span<Evaluation> slices, std::uint64_t cancels, float* to) {
-  const EngineObject::Turn turn(engine);
-  Batch batch(engine.engine);
+/// Pages that a sequence needs for so many tokens more.
+std::size_t more_pages(const Sequence& sequence, std::size_t tokens) {
+  const std::size_t held = sequence.tokens().size();
+  return Engine::pages_of(held + tokens) - Engine::pages_of(held);
+}
+
+/// Evaluates slices, a turn for each pass.
+class Evaluator {
+ public:
+  /// Logits go to `to`.
+  Evaluator(std::span<Evaluation> slices, float* to)
+      : engine_(*slices.front().of->engine), slices_(slices), to_(to), cancels_(engine_.cancels()) {}
+  ~Evaluator() {
+    if (!promised_) return;
+    const EngineObject::Turn turn(engine_);
+    release_pages();
+  }
+  Evaluator(const Evaluator&) = delete;
+  Evaluator& operator=(const Evaluator&) = delete;
+
+  void run() {
+    while (!over()) {
+      engine_.check_cancels(cancels_);
+      pass();
+    }
+  }
+
+ private:
+  [[nodiscard]] bool over() const {
+    return std::ranges::all_of(slices_, [](const Evaluation& s) { return s.done == s.tokens.size(); });
+  }
+  void pass();
+  bool promise_pages();
+  void release_pages();
+
+  EngineObject& engine_;
+  const std::span<Evaluation> slices_;
+  float* to_;  // behind the last that were written
+  const std::uint64_t cancels_;
+  bool promised_ = false;  // pages for all tokens
+};
+
+/// Once for all passes, so that answers do not begin on them in between. False: answers and other calls will need them.
+bool Evaluator::promise_pages() {
+  std::size_t pages = 0;
+  for (const Evaluation& slice : slices_) {
+    const Sequence::State& sequence = slice.of->sequence->state();
+    sequence.check(slice.tokens);
+    if (sequence.promised == 0) pages += more_pages(*slice.of->sequence, slice.tokens.size());
+  }
+  if (pages != 0 && engine_.engine.state().must_wait(pages, 0)) return false;
+  promised_ = true;
+  for (Evaluation& slice : slices_) {
+    Sequence::State& sequence = slice.of->sequence->state();
+    slice.promised = sequence.promised == 0;
+    if (slice.promised) sequence.promised = Engine::pages_of(sequence.tokens.size() + slice.tokens.size());
+  }
+  return true;
+}
+
+void Evaluator::release_pages() {
+  promised_ = false;
+  for (const Evaluation& slice : slices_)
+    if (slice.promised) slice.of->sequence->state().promised = 0;
+}
+
+void Evaluator::pass() {
+  const EngineObject::Turn turn(engine_);
+  if (!promised_ && !promise_pages()) {
+    engine_.step();
+    return;
+  }
+  Batch batch(engine_.engine);
   std::size_t wanted = 0;
-  for (Evaluation& slice : slices) {
+  for (Evaluation& slice : slices_) {
     slice.add_to(batch);
     wanted += slice.wanted_in_pass;
   }
-  if (!engine.forward(batch, cancels)) return to;
-  for (Evaluation& slice : slices) slice.done += slice.in_pass;
-  auto slice = slices.begin();
+  if (!engine_.forward(batch, cancels_)) return;
+  for (Evaluation& slice : slices_) slice.done += slice.in_pass;
+  auto slice = slices_.begin();
   std::size_t left = slice->wanted_in_pass;  // rows of this slice
-  for_each_row(engine.engine, batch, 0, wanted, [&](std::size_t, std::span<const float> logits) {
-    engine.check_cancels(cancels);
+  for_each_row(engine_.engine, batch, 0, wanted, [&](std::size_t, std::span<const float> logits) {
+    engine_.check_cancels(cancels_);
     while (left == 0) left = (++slice)->wanted_in_pass;
     --left;
-    if (!all_finite(logits)) throw engine.engine.not_finite(*slice->of->sequence);
-    to = std::copy(logits.begin(), logits.end(), to);
+    if (!all_finite(logits)) throw engine_.engine.not_finite(*slice->of->sequence);
+    to_ = std::copy(logits.begin(), logits.end(), to_);
   });
-  return to;
-}
-
-void evaluate(std::span<Evaluation> slices, float* to) {
-  if (slices.empty()) return;
-  EngineObject& engine = *slices.front().of->engine;
-  const std::uint64_t cancels = engine.cancels();
-  const auto at_end = [](const Evaluation& slice) { return slice.done == slice.tokens.size(); };
-  while (!std::ranges::all_of(slices, at_end)) {
-    engine.check_cancels(cancels);
-    to = pass(engine, slices, cancels, to);
-  }
+  if (over()) release_pages();
 }
 
 /// Rows of logits for an array of the caller's.
@@ -178,7 +238,7 @@ cria_status cria_logits(cria_engine engine, const cria_token* tokens, size_t n_t
     const auto all = array(tokens, n_tokens, "tokens");
     check_rows(*of, n_tokens - first, logits, capacity, count);
     Evaluation slice{SequenceObject::for_call(of, n_tokens), all, first};
-    evaluate({&slice, 1}, logits);
+    Evaluator({&slice, 1}, logits).run();
   });
 }
 
@@ -241,9 +301,14 @@ cria_status cria_sequence_reuse(cria_sequence sequence, const cria_token* tokens
   return call([&] {
     const auto of = object<SequenceObject>(sequence.id);
     const auto wanted = array(tokens, n_tokens, "tokens");
-    const EngineObject::Turn turn(*of->engine);
-    const std::size_t known = of->sequence->reuse(wanted);
-    if (left != nullptr) *left = known;
+    const auto pages = [&] {
+      const std::size_t held = of->sequence->tokens().size();
+      return more_pages(*of->sequence, std::max(held, of->sequence->state().find(wanted).n) - held);
+    };
+    of->engine->with_room(0, pages, [&] {
+      const std::size_t known = of->sequence->reuse(wanted);
+      if (left != nullptr) *left = known;
+    });
   });
 }
 
@@ -263,6 +328,6 @@ cria_status cria_forward(const cria_slice* slices, size_t n_slices, float* logit
     std::size_t rows = 0;
     for (const Evaluation& slice : all) rows += slice.tokens.size() - slice.first_wanted;
     check_rows(*all.front().of->engine, rows, logits, capacity, count);
-    evaluate(all, logits);
+    Evaluator(all, logits).run();
   });
 }

@@ -181,6 +181,17 @@ void EngineObject::step_until(const std::function<bool()>& enough) {
   }
 }
 
+void EngineObject::with_room(std::size_t sequences, const std::function<std::size_t()>& pages,
+                             const std::function<void()>& f) {
+  const std::uint64_t cancels = cancels_;
+  for (;;) {
+    const Turn turn(*this);
+    check_cancels(cancels);
+    if (!engine.state().must_wait(pages(), sequences)) return f();
+    step();
+  }
+}
+
 void EngineObject::cancel(Writing& writing, bool breaking_off) {
   if (writing.ended()) return;
   writing.interrupt = true;
@@ -215,18 +226,15 @@ SequenceObject::SequenceObject(std::shared_ptr<EngineObject> of, std::uint64_t s
 std::shared_ptr<SequenceObject> SequenceObject::for_call(const std::shared_ptr<EngineObject>& of,
                                                          std::size_t tokens) {
   const std::size_t pages = std::max<std::size_t>(1, Engine::pages_of(tokens));
-  const std::uint64_t cancels = of->cancels();
-  for (;;) {
-    const EngineObject::Turn turn(*of);
-    of->check_cancels(cancels);
-    if (of->engine.state().must_wait(pages)) {
-      of->step();
-      continue;
-    }
-    Sequence sequence(of->engine);
-    sequence.state().promised = pages;
-    return std::make_shared<SequenceObject>(of, std::move(sequence));
-  }
+  std::shared_ptr<SequenceObject> made;
+  of->with_room(
+      1, [pages] { return pages; },
+      [&] {
+        Sequence own(of->engine);
+        own.state().promised = pages;
+        made = std::make_shared<SequenceObject>(of, std::move(own));
+      });
+  return made;
 }
 
 SequenceObject::~SequenceObject() {

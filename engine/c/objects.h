@@ -117,6 +117,10 @@ class EngineObject {
   bool forward(Batch& batch, std::uint64_t cancels);
   /// Throws Failure where cancels() is no longer what it was.
   void check_cancels(std::uint64_t cancels) const;
+  /// f() within a turn in which answers and other calls leave room for so many sequences and pages() more: it steps for the answers
+  /// until then. Throws Failure where the engine's work is cancelled.
+  void with_room(std::size_t sequences, const std::function<std::size_t()>& pages,
+                 const std::function<void()>& f);
   /// Steps until there is news of an answer; until it is at its end.
   void write(const Writing& writing) {
     step_until([&] { return writing.has_news(); });

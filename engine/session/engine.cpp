@@ -83,14 +83,14 @@ PageId Engine::State::take_page(std::size_t group) {
                            counted(pool.pages(group) * kKeyTile, "position") + " in all sequences");
 }
 
-bool Engine::State::must_wait(std::size_t pages) const {
+bool Engine::State::must_wait(std::size_t pages, std::size_t more) const {
   bool some_end = false;
   for (const Sequence::State* const s : sequences) {
     some_end = some_end || s->promised != 0;
     pages += s->promised != 0 ? s->promised : Engine::pages_of(s->tokens.size());
   }
-  return some_end &&
-         (sequences.size() == plan.options.sequences || pages > Engine::pages_of(plan.options.positions));
+  return some_end && (sequences.size() + more > plan.options.sequences ||
+                      pages > Engine::pages_of(plan.options.positions));
 }
 
 Engine::Engine(const Model& model, const EngineOptions& options) : state_(State::open(model, options)) {}

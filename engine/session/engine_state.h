@@ -50,9 +50,9 @@ struct Engine::State {
   PageId take_page(std::size_t group);
   /// Whether a page would be free, where kept prefixes make room.
   [[nodiscard]] bool make_free(std::size_t group);
-  /// Whether one more sequence, which may need so many pages, has to wait for others that end by themselves. Where there are none,
-  /// to wait would be of no use.
-  [[nodiscard]] bool must_wait(std::size_t pages) const;
+  /// Whether who wants so many pages, and so many sequences, more has to wait for others that end by themselves. Where there are none, to wait would
+  /// be of no use.
+  [[nodiscard]] bool must_wait(std::size_t pages, std::size_t more = 1) const;
 };
 
 struct Sequence::State {

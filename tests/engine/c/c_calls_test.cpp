@@ -164,6 +164,59 @@ TEST_F(CApi, CallsWaitForTheSequenceOfAnAnswer) {
   }
 }
 
+// What answers have been promised is not taken by sequences that go on, or that become what is kept: they wait.
+TEST_F(CApi, SequencesLeaveAnswersTheirPositions) {
+  const std::vector<TokenId>& tokens = demo_tokens();
+  ASSERT_EQ(tokens.size(), 64U);
+  const std::size_t n_vocab = demo_model().vocabulary_size();
+  std::size_t count = 0, left = 0;
+  cria_request request = chat();
+  ASSERT_EQ(cria_sampler_set(sampler.handle, "temperature", 0), CRIA_OK);
+  request.ignore_eos = 1;
+  request.max_tokens = 90;  // two pages with its prompt
+  const cria_answer alone = begin(request);
+  const std::string expected = read_all(alone).first;
+  EXPECT_EQ(cria_answer_free(alone), CRIA_OK);
+  std::vector<float> logits(n_vocab), expected_logits(n_vocab);
+  ASSERT_EQ(cria_logits(engine.handle, tokens.data(), 64, 63, expected_logits.data(), n_vocab, &count),
+            CRIA_OK);
+  cria_engine_options options = CRIA_STRUCT(cria_engine_options);
+  options.n_ctx = 128;
+  options.sequences = 2;
+  options.positions = 128;
+  options.kv_type = "f32";
+  for (const bool kept : {false, true}) {
+    Owned<cria_engine> own(cria_engine_free);
+    ASSERT_EQ(cria_engine_create(c_demo(), &options, &own.handle), CRIA_OK) << cria_last_error();
+    Owned<cria_sequence> sequence(cria_sequence_free);
+    const auto read = [&] {
+      const cria_slice slice{sequence.handle, tokens.data(), 64, 63};
+      EXPECT_EQ(cria_forward(&slice, 1, logits.data(), n_vocab, &count), CRIA_OK) << cria_last_error();
+    };
+    if (kept) {
+      ASSERT_EQ(cria_sequence_create(own.handle, 0, &sequence.handle), CRIA_OK);
+      read();
+      EXPECT_EQ(cria_sequence_free(sequence.handle), CRIA_OK);
+    }
+    ASSERT_EQ(cria_sequence_create(own.handle, 0, &sequence.handle), CRIA_OK);
+    cria_answer answer{};
+    ASSERT_EQ(cria_answer_begin(own.handle, &request, &answer), CRIA_OK);
+    ASSERT_EQ(cria_engine_step(own.handle, nullptr), CRIA_OK);
+    if (kept) {
+      ASSERT_EQ(cria_sequence_reuse(sequence.handle, tokens.data(), 64, &left), CRIA_OK) << cria_last_error();
+    } else {
+      read();
+      EXPECT_TRUE(same_bytes(logits, expected_logits));
+    }
+    EXPECT_EQ(read_all(answer), std::pair(expected, cria_status{CRIA_END})) << cria_last_error();
+    EXPECT_EQ(cria_answer_free(answer), CRIA_OK);
+    // Of tokens that are none nothing is evaluated.
+    const TokenId bad[] = {1, -1};
+    const cria_slice slice{sequence.handle, bad, 2, 2};
+    EXPECT_EQ(cria_forward(&slice, 1, nullptr, 0, &count), CRIA_ERROR_DATA);
+  }
+}
+
 TEST_F(CApi, HandlesMayBeFreedInAnyOrder) {
   Owned<cria_model> model(cria_model_free);
   ASSERT_EQ(cria_model_load(CRIA_DATA "/cria-demo-Q8_0.gguf", nullptr, &model.handle), CRIA_OK);
