@@ -64,9 +64,10 @@ AnswerRequest answer_request(EngineObject& engine, const cria_request& given) {
 }
 
 cria_status give_piece(AnswerObject& answer, cria_piece* piece) {
+  const bool ended = answer.writing->ended();  // before: another thread may write the last piece meanwhile
   auto next = answer.writing->take();
   if (!next) {
-    if (!answer.writing->ended()) return CRIA_AGAIN;
+    if (!ended) return CRIA_AGAIN;
     (void)answer.writing->result();  // throws what ended it
     return CRIA_END;
   }
