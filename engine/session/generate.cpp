@@ -20,7 +20,8 @@ class Passes {
   void run() {
     while (!answer_.ended()) {
       const auto start = Clock::now();
-      const bool decoding = answering_.decoding();
+      draft_.clear();
+      const bool decoding = answering_.decoding() && answering_.missing() == 1;  // more: after a shift
       const std::size_t agree = decoding ? guess() : 0;
       pass();
       const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
@@ -39,7 +40,6 @@ class Passes {
 
   // Fills the draft. Returns how much speaks for it.
   std::size_t guess() {
-    draft_.clear();
     const GenerateOptions& options = answer_.options();
     const std::size_t left =
         std::min({answer_.tokens_left(), kMostDraft + 1, std::size_t{state_.options.n_batch}});

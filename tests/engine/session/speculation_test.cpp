@@ -203,6 +203,27 @@ TEST(Speculation, AtTheEndOfTheContextAndOverAShift) {
   }
 }
 
+// Also where what a shift has moved is read again, in several passes.
+TEST(Speculation, CountsTheGuessesThatAreEvaluated) {
+  std::size_t rows[2] = {};
+  for (const Speculate speculate : {Speculate::Off, Speculate::Lookup}) {
+    Session session(demo_model(), {.n_ctx = 40, .n_batch = 8, .context_shift = true});
+    const Node* const first_node = &session.graph().nodes.front();
+    std::size_t& evaluated = rows[speculate == Speculate::Lookup];
+    session.observe([&](const Node& node, std::span<const float> values, std::size_t width) {
+      if (&node == first_node) evaluated += values.size() / width;
+    });
+    GenerateOptions options = greedy(60);
+    options.ignore_eos = true;
+    options.speculate = speculate;
+    const std::vector<TokenId> prompt = {1, 300, 301, 302, 300, 301, 302, 300, 301, 302, 300, 301};
+    const GenerateResult result = session.generate(prompt, options);
+    EXPECT_GE(result.shifts, 2U);
+    EXPECT_EQ(result.drafted > 0, speculate == Speculate::Lookup);
+    EXPECT_EQ(evaluated, rows[0] + result.drafted - result.kept);
+  }
+}
+
 TEST(Speculation, LooksUpTheLatestLongestOccurrence) {
   std::vector<TokenId> draft;
   const std::vector<TokenId> text = {1, 2, 3, 4, 9, 2, 3, 5, 9, 1, 2, 3};
