@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/sample/defaults.h"
+#include "model/plural.h"
 #include "tools/options/chat_template.h"
 #include "tools/report/generation.h"
 #include "tools/terminal/terminal.h"
