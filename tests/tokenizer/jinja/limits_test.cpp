@@ -180,6 +180,9 @@ TEST(JinjaLimit, IntegersHave64Bits) {
   EXPECT_NE(error_of("{{ 2**64 }}").find("more than 64 bits"), std::string::npos);
   EXPECT_NE(error_of("{{ (-9223372036854775807 - 1) // -1 }}").find("more than 64 bits"), std::string::npos);
   EXPECT_EQ(value_of("(-9223372036854775807 - 1) % -1"), "0");
+  EXPECT_NE(error_of("{{ 1e20|int }}").find("more than 64 bits"), std::string::npos);
+  EXPECT_NE(error_of("{{ '1e20'|int(7) }}").find("more than 64 bits"), std::string::npos);
+  EXPECT_EQ(value_of("'inf'|int(7)"), "7");
 }
 
 }  // namespace

@@ -204,8 +204,10 @@ std::optional<std::int64_t> parse_integer(const Text& text, int base) {
   return value;
 }
 
+/// Nothing of what is no number; throws Failure for one of more than 64 bits.
 std::optional<std::int64_t> truncated(double real) {
-  if (!(std::abs(real) < 9.2e18)) return std::nullopt;
+  if (!std::isfinite(real)) return std::nullopt;
+  if (!(std::abs(real) < 9.2e18)) throw Failure("an integer is too large: more than 64 bits");
   return static_cast<std::int64_t>(real);
 }
 
@@ -258,9 +260,7 @@ Value round_common(const Value& input, std::int64_t precision) {
   const double unit = std::pow(10.0, static_cast<double>(-precision));
   const double rounded = std::nearbyint(value / unit) * unit;
   if (input.is_float()) return rounded;
-  const auto whole = truncated(rounded);
-  if (!whole) throw Failure("an integer is too large: more than 64 bits");
-  return *whole;
+  return truncated(rounded).value_or(0);
 }
 
 Value round_filter(Context&, const Value& input, const Arguments& arguments) {

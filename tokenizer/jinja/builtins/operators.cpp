@@ -43,6 +43,15 @@ double modulo(double a, double b) {
   return (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
+/// As Python: what fmod leaves is taken away first, so that the quotient is almost a whole number.
+double floor_divide(double a, double b) {
+  const double rest = std::fmod(a, b);
+  const double quotient = (a - rest) / b - (rest != 0 && (rest < 0) != (b < 0) ? 1 : 0);
+  if (quotient == 0) return std::copysign(0.0, a / b);
+  const double floor = std::floor(quotient);
+  return quotient - floor > 0.5 ? floor + 1 : floor;
+}
+
 Value power(std::int64_t base, std::int64_t exponent) {
   if (exponent < 0) {
     if (base == 0) throw Failure("0.0 cannot be raised to a negative power");
@@ -94,7 +103,7 @@ Value real_arithmetic(BinaryOp op, double a, double b) {
       return a / b;
     case BinaryOp::FloorDivide:
       if (b == 0) throw Failure("float floor division by zero");
-      return std::floor((a - modulo(a, b)) / b + 0.5);  // as Python: exact where the quotient is an integer
+      return floor_divide(a, b);
     case BinaryOp::Modulo:
       return modulo(a, b);
     case BinaryOp::Power: {

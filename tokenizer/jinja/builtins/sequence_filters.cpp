@@ -153,7 +153,8 @@ Value sort_filter(Context& context, const Value& input, const Arguments& argumen
   for (const Value& element : context.elements(input)) {
     std::vector<Value> keys;
     for (const Value& path : paths) keys.push_back(Key{context, args.truth(1, false), path}.of(element));
-    items.emplace_back(keys.size() == 1 ? keys[0] : Value(List(keys, List::Kind::Tuple)), element);
+    // Always a list: of two that are equal, such as none, nothing is asked.
+    items.emplace_back(List(std::move(keys)), element);
   }
   sort_keyed(context, items, args.truth(0, false));
   return List(elements_of(std::move(items)));
@@ -262,7 +263,7 @@ Value slice_filter(Context& context, const Value& input, const Arguments& argume
     const std::size_t size = each + (i < larger ? 1 : 0);
     std::vector<Value> part(all.begin() + static_cast<std::ptrdiff_t>(at),
                             all.begin() + static_cast<std::ptrdiff_t>(at + size));
-    if (args.has(1) && !args[1].is_none() && i >= larger && larger != 0) part.push_back(args[1]);
+    if (args.has(1) && !args[1].is_none() && i >= larger) part.push_back(args[1]);
     at += size;
     out.emplace_back(List(std::move(part)));
   }

@@ -130,7 +130,7 @@ std::vector<Text> split_words(const Text& text, std::int64_t most) {
     std::size_t end = at;
     while (end < bytes.size() && !starts_with_space(bytes.substr(end)))
       end += first_char(bytes.substr(end)).bytes;
-    if (most == 0) end = skip_spaces_back(bytes, bytes.size());
+    if (most == 0) end = bytes.size();  // as Python: white space at the far end stays
     parts.push_back(text.part(at, end));
     if (most-- == 0) break;
     at = skip_spaces(bytes, end);
@@ -148,7 +148,7 @@ std::vector<Text> split_words_from_right(const Text& text, std::int64_t most) {
       if (starts_with_space(bytes.substr(before, at - before))) break;
       at = before;
     }
-    if (most == 0) at = skip_spaces(bytes, 0);
+    if (most == 0) at = 0;
     parts.push_back(text.part(at, end));
     if (most-- == 0) break;
     end = skip_spaces_back(bytes, at);
