@@ -32,18 +32,41 @@ std::string json_string(std::string_view text) {
   return CallJson(std::string(text)).dump(-1, ' ', false, CallJson::error_handler_t::replace);
 }
 
-/// Whether the offered tool says that this argument is a string.
-bool is_text_argument(const CallJson& tools, std::string_view tool, std::string_view key) {
-  if (!tools.is_array()) return false;
+/// What the offered tool says of this argument; null where it says nothing.
+CallJson argument_schema(const CallJson& tools, std::string_view tool, std::string_view key) {
+  if (!tools.is_array()) return {};
   for (const CallJson& one : tools) {
     const CallJson function = one.is_object() ? one.value("function", one) : CallJson::object();
     if (!function.is_object() || function.value("name", CallJson()) != CallJson(std::string(tool))) continue;
-    const CallJson::json_pointer type("/parameters/properties");
-    if (!function.contains(type) || !function[type].is_object()) continue;
-    const CallJson argument = function[type].value(std::string(key), CallJson::object());
-    return argument.is_object() && argument.value("type", CallJson()) == "string";
+    const CallJson::json_pointer properties("/parameters/properties");
+    if (!function.contains(properties) || !function[properties].is_object()) continue;
+    return function[properties].value(std::string(key), CallJson());
   }
-  return false;
+  return {};
+}
+
+/// The types that a schema names, in its alternatives too.
+std::vector<std::string> types_of(const CallJson& schema) {
+  std::vector<std::string> types;
+  const auto add = [&](const CallJson& one) {
+    const CallJson type = one.is_object() ? one.value("type", CallJson()) : CallJson();
+    for (const CallJson& name : type.is_array() ? type : CallJson::array({type}))
+      if (name.is_string()) types.push_back(name.get<std::string>());
+  };
+  add(schema);
+  for (const char* const alternatives : {"anyOf", "oneOf"}) {
+    if (!schema.is_object() || !schema.contains(alternatives) || !schema[alternatives].is_array()) continue;
+    for (const CallJson& one : schema[alternatives]) add(one);
+  }
+  return types;
+}
+
+/// A bare value as JSON, if it is that: some models write Python's words.
+std::optional<std::string> bare_json(std::string_view value) {
+  if (value == "True") return "true";
+  if (value == "False") return "false";
+  if (value == "None") return "null";
+  return CallJson::accept(value) ? std::optional(std::string(value)) : std::nullopt;
 }
 
 /// Arguments that come one by one as bare texts.
@@ -53,13 +76,20 @@ class BareArguments {
       : tool_(tool), tools_(CallJson::parse(tools, nullptr, false)) {}
 
   void add(std::string_view key, std::string_view value) {
-    const bool json = !is_text_argument(tools_, tool_, key) && CallJson::accept(value);
-    json_ += (json_.empty() ? "" : ", ") + json_string(key) + ": " +
-             (json ? std::string(without_spaces(value)) : json_string(value));
+    json_ += (json_.empty() ? "" : ", ") + json_string(key) + ": " + json_of(key, value);
   }
   [[nodiscard]] ToolCall call() const { return {"", std::string(tool_), "{" + json_ + "}"}; }
 
  private:
+  /// A text where the tool takes no other value, but null perhaps.
+  [[nodiscard]] std::string json_of(std::string_view key, std::string_view value) const {
+    const std::vector<std::string> types = types_of(argument_schema(tools_, tool_, key));
+    const auto n_texts = std::ranges::count(types, "string"), n_nulls = std::ranges::count(types, "null");
+    const bool text = n_texts > 0 && n_texts + n_nulls == std::ssize(types);
+    const auto json = bare_json(without_spaces(value));
+    return json && (!text || (n_nulls > 0 && *json == "null")) ? *json : json_string(value);
+  }
+
   std::string_view tool_;
   CallJson tools_;
   std::string json_;
@@ -123,14 +153,14 @@ std::vector<ToolCall> deepseek_call(std::string_view text) {
   const auto first = cut_at(rest, kSeparator);
   if (!first || without_spaces(*first) != "function") return named_call(text, kSeparator);
   const auto name = cut_at(rest, "```json");
-  const auto json = cut_at(rest, "```");
-  if (!name || !json) return {};
-  return named_call(std::string(without_spaces(*name)) + std::string(kSeparator) + std::string(*json),
-                    kSeparator);
+  const std::size_t end = rest.rfind("```");  // there may be code in the arguments
+  if (!name || end == std::string_view::npos) return {};
+  return named_call(
+      std::string(without_spaces(*name)) + std::string(kSeparator) + std::string(rest.substr(0, end)),
+      kSeparator);
 }
 
 std::vector<ToolCall> coder_call(std::string_view text, const std::string& tools) {
-  if (!cut_at(text, "<function=")) return {};
   const auto name = cut_at(text, ">");
   if (!name || without_spaces(*name).empty()) return {};
   BareArguments arguments(without_spaces(*name), tools);
@@ -163,6 +193,7 @@ std::vector<ToolCall> parse_calls(CallForm form, std::string_view text, const st
   text = without_spaces(text);
   switch (form) {
     case CallForm::Coder:
+    case CallForm::Seed:
       return coder_call(text, tools);
     case CallForm::Glm:
       return glm_call(text, tools);

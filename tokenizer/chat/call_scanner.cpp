@@ -77,6 +77,8 @@ bool CallScanner::text(const Sink& sink, bool ended) {
     if (at < first) first = at, found = marker;
   }
   if (first == std::string::npos) {
+    const bool next = facts_->open.starts_with(pending_) || facts_->all_close.starts_with(pending_);
+    if (cut_ && drop_space_ && next) pending_.clear();  // the beginning of a marker behind another one
     emit(pending_.size() - (ended ? 0 : held_back()), sink);
     return false;
   }

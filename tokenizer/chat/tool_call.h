@@ -20,6 +20,7 @@ enum class CallForm : std::uint8_t {
   None,
   Hermes,  ///< <tool_call>{"name": …, "arguments": {…}}</tool_call> (Hermes, Qwen)
   Coder,  ///< <tool_call><function=NAME><parameter=KEY>VALUE</parameter>…</function></tool_call> (Qwen3-Coder)
+  Seed,         ///< the same in <seed:tool_call> (Seed-OSS)
   Glm,          ///< <tool_call>NAME<arg_key>KEY</arg_key><arg_value>VALUE</arg_value>…</tool_call>
   Mistral,      ///< [TOOL_CALLS][{"name": …, "arguments": {…}}, …] or [TOOL_CALLS]NAME[ARGS]{…}
   DeepSeek,     ///< each call in markers of its own, within markers of them all

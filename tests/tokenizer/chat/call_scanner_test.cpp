@@ -85,6 +85,15 @@ TEST(CallScanner, ACallThatIsCutIsDropped) {
     EXPECT_EQ(heard.text, "a < b") << n;
     EXPECT_EQ(heard.calls.size(), n < whole ? 0U : 1U) << n;
   }
+  for (const CallForm form : {CallForm::Coder, CallForm::DeepSeek}) {
+    const std::string other =
+        form == CallForm::Coder
+            ? "<tool_call>\n<function=f>\n<parameter=a>\n1\n</parameter>\n</function>\n</tool_call>"
+            : "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{}<｜tool▁call▁end｜><"
+              "｜tool▁calls▁end｜>";
+    for (std::size_t n = other.find('>') + 1; n <= other.size(); ++n)
+      EXPECT_EQ(scan(form, "a < b " + other.substr(0, n), "", true).text, "a < b") << n;
+  }
   EXPECT_EQ(scan(CallForm::Hermes, "a <to", "", true).text, "a <to");  // nobody can tell
   EXPECT_EQ(scan(CallForm::Hermes, "a <tool_call>\n{", "", false).text, "a <tool_call>\n{");
   EXPECT_EQ(scan(CallForm::Glm, "a <tool_call>f<arg_key>k", "", true).text, "a");
@@ -125,11 +134,46 @@ TEST(CallScanner, FormsWithBareValues) {
                  "<arg_value>{\"x\": [1]}</arg_value>\n</tool_call>\n",
                  kTools),
             called("", "f", R"({"zip": "12", "n": {"x": [1]}})"));
+  EXPECT_EQ(scan(CallForm::Coder,
+                 "I look. <function=f>\n<parameter=zip>\n0\n</parameter>\n</function>\n</tool_call>\n"
+                 "<tool_call>\n<function=g>\n</function>",
+                 kTools),
+            (Heard{"I look.", {{"f", R"({"zip": "0"})"}, {"g", "{}"}}}))
+      << "markers around calls may be missing";
+  EXPECT_EQ(
+      scan(CallForm::Seed,
+           "<seed:tool_call>\n<function=f>\n<parameter=zip>00123</parameter>\n<parameter=n>5</parameter>\n"
+           "</function>\n</seed:tool_call>",
+           kTools),
+      called("", "f", R"({"zip": "00123", "n": 5})"));
   EXPECT_EQ(scan(CallForm::Glm, "<tool_call>now</tool_call>"), called("", "now", "{}"));
   EXPECT_EQ(scan(CallForm::Coder, "<tool_call><function=f><parameter=a>1").calls.size(), 0U)
       << "it is cut off";
   EXPECT_EQ(scan(CallForm::Functionary, "<function=f>{\"a\": 1}</function><function=g>{}</function>"),
             (Heard{"", {{"f", "{\"a\": 1}"}, {"g", "{}"}}}));
+}
+
+TEST(CallScanner, BareValuesAreWhatTheToolTakes) {
+  const std::string tools =
+      R"([{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {
+          "a": {"anyOf": [{"type": "string"}, {"type": "null"}]}, "b": {"type": ["string", "null"]},
+          "c": {"type": ["string", "integer"]}, "d": {"type": "boolean"}, "e": {"type": "string"}}}}}])";
+  const auto arguments = [&](const char* key, const char* value) {
+    const Heard heard = scan(
+        CallForm::Coder,
+        std::string("<function=f><parameter=") + key + ">\n" + value + "\n</parameter></function>", tools);
+    return heard.calls.size() == 1 ? heard.calls[0].second : "";
+  };
+  EXPECT_EQ(arguments("a", "12345"), R"({"a": "12345"})");
+  EXPECT_EQ(arguments("a", "null"), R"({"a": null})");
+  EXPECT_EQ(arguments("a", "None"), R"({"a": null})") << "models that learn from Python's texts";
+  EXPECT_EQ(arguments("b", "true"), R"({"b": "true"})");
+  EXPECT_EQ(arguments("c", "12345"), R"({"c": 12345})") << "nobody can tell";
+  EXPECT_EQ(arguments("d", "True"), R"({"d": true})");
+  EXPECT_EQ(arguments("d", "False"), R"({"d": false})");
+  EXPECT_EQ(arguments("e", "True"), R"({"e": "True"})");
+  EXPECT_EQ(arguments("e", "null"), R"({"e": "null"})");
+  EXPECT_EQ(arguments("unknown", "[1, 2]"), R"({"unknown": [1, 2]})");
 }
 
 TEST(CallScanner, FormsWithMarkersOfTheirOwn) {
@@ -145,11 +189,17 @@ TEST(CallScanner, FormsWithMarkersOfTheirOwn) {
            "<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>g<｜tool▁sep｜>{}<｜tool▁call▁end｜><"
            "｜tool▁calls▁end｜>"),
       (Heard{"Hm.", {{"f", "{\"a\": 1}"}, {"g", "{}"}}}));
+  EXPECT_EQ(scan(CallForm::DeepSeek,
+                 "<｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{\"a\": \"```sh\\nls\\n```\"}\n```"
+                 "<｜tool▁call▁end｜>"),
+            called("", "f", "{\"a\": \"```sh\\nls\\n```\"}"))
+      << "code in an argument";
 }
 
 TEST(CallScanner, FormsAreKnownFromTemplates) {
   EXPECT_EQ(call_form_of_template("<tool_call> {{ x }}"), CallForm::Hermes);
   EXPECT_EQ(call_form_of_template("<tool_call> <function= "), CallForm::Coder);
+  EXPECT_EQ(call_form_of_template("<seed:tool_call> <function= "), CallForm::Seed);
   EXPECT_EQ(call_form_of_template("<tool_call> <arg_key>"), CallForm::Glm);
   EXPECT_EQ(call_form_of_template("[TOOL_CALLS]"), CallForm::Mistral);
   EXPECT_EQ(call_form_of_template("<|start_header_id|> \"parameters\""), CallForm::Llama);
