@@ -76,6 +76,8 @@ TEST(PreTokenizer, DigitsInThreesFromTheEnd) {
       << "a power is no digit";
   EXPECT_EQ(words("tiny_aya", "1234 x"), (Words{"1", "234", " x"}));
   EXPECT_EQ(words("tiny_aya", "1234x"), (Words{"123", "4", "x"})) << "no end of a word: from the front";
+  EXPECT_EQ(words("tiny_aya", "1234\xC2\xB2"), (Words{"123", "4\xC2\xB2"})) << "nor is it before a ² or ½";
+  EXPECT_EQ(words("tiny_aya", "1234\xE2\x91\xA0"), (Words{"1", "234", "\xE2\x91\xA0"})) << "but before a ①";
   EXPECT_EQ(words("tiny_aya", "\xD9\xA1\xD9\xA2\xD9\xA3\xD9\xA4"),
             (Words{"\xD9\xA1", "\xD9\xA2\xD9\xA3\xD9\xA4"}))
       << "digits of other scripts";
