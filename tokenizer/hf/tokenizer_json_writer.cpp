@@ -31,8 +31,8 @@ Json added_tokens(const Vocabulary& vocabulary) {
 Json byte_pairs(const Vocabulary& vocabulary) {
   Json tokens = Json::object(), merges = Json::array();
   for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) {
-    const TokenType type = vocabulary.types[id];
-    if (!is_added(type) && type != TokenType::Unused) tokens[std::string(vocabulary.tokens[id])] = id;
+    // Added ones too: the library numbers those that are not here anew, after the last one.
+    if (vocabulary.types[id] != TokenType::Unused) tokens[std::string(vocabulary.tokens[id])] = id;
   }
   for (const std::string_view merge : vocabulary.merges) merges.push_back(merge);
   return {{"type", "BPE"},

@@ -153,7 +153,12 @@ TEST(TokenizerJson, ComesBackAsItWas) {
   pairs.add("[PAD262]", TokenType::Unused);
   pairs->bos = pairs->eos = 1;
   pairs->add_bos = pairs->add_eos = true;
-  VocabularyBuilder builder = read_json_vocabulary(tokenizer_json(*pairs.operator->()), pairs->tokens.size());
+  const Json written = tokenizer_json(*pairs.operator->());
+  ASSERT_FALSE(written["added_tokens"].empty());
+  for (const Json& token : written["added_tokens"])
+    EXPECT_EQ(written["model"]["vocab"][token["content"].get<std::string>()], token["id"])
+        << "the library numbers what it does not find there anew";
+  VocabularyBuilder builder = read_json_vocabulary(written, pairs->tokens.size());
   builder.fill_holes();
   const Vocabulary& v = builder.vocabulary();
   EXPECT_EQ(v.pre, "llama-bpe");
