@@ -12,7 +12,8 @@ namespace {
 // CallScanner's: those with markers in the text, and none.
 constexpr CallForm kScannedForms[] = {
     CallForm::None,     CallForm::Hermes,  CallForm::Coder,    CallForm::Glm,         CallForm::Mistral,
-    CallForm::DeepSeek, CallForm::Granite, CallForm::CommandR, CallForm::Functionary, CallForm::Llama};
+    CallForm::DeepSeek, CallForm::Granite, CallForm::CommandR, CallForm::Functionary, CallForm::Llama,
+    CallForm::Seed,     CallForm::Gemma,   CallForm::Apertus};
 
 constexpr const char* kOfferedTools =
     R"([{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"integer"}}}}}])";
@@ -78,17 +79,21 @@ std::vector<std::string> tool_calls_seeds() {
       answer_seed(8, "<function=f>{\"a\": 1}</function>"),
       answer_seed(9,
                   R"(<|python_tag|>{"name": "f", "parameters": {"b": 1}}; {"name": "f", "parameters": {}})"),
+      answer_seed(
+          10, "<seed:tool_call>\n<function=f>\n<parameter=a>x</parameter>\n</function>\n</seed:tool_call>"),
+      answer_seed(11, R"(<|tool_call>call:f{a:<|"|>x<|"|>,b:[1,{c:true}]}<tool_call|>)"),
+      answer_seed(12, R"(<|tools_prefix|>[{"f": {"b": 1}}, {"f": {}}]<|tools_suffix|>)"),
       answer_seed(0, "text")};
 }
 
 std::vector<std::string> tool_calls_words() {
-  return {"<tool_call>",    "</tool_call>",  "<function=",
-          "</function>",    "<parameter=",   "</parameter>",
-          "<arg_key>",      "<arg_value>",   "[TOOL_CALLS]",
-          "[ARGS]",         "<|tool_call|>", "<|START_ACTION|>",
-          "<|python_tag|>", "\"name\"",      "\"arguments\"",
-          "\"parameters\"", "{\"a\":",       "\\u00e9",
-          "```json",        "[[[[",          "{{{{"};
+  return {"<tool_call>",    "</tool_call>",    "<function=",    "</function>",
+          "<parameter=",    "</parameter>",    "<arg_key>",     "<arg_value>",
+          "[TOOL_CALLS]",   "[ARGS]",          "<|tool_call|>", "<|START_ACTION|>",
+          "<|python_tag|>", "\"name\"",        "\"arguments\"", "\"parameters\"",
+          "{\"a\":",        "\\u00e9",         "```json",       "[[[[",
+          "{{{{",           "<|tool_call>",    "<tool_call|>",  "<|\"|>",
+          "call:",          "<|tools_prefix|>"};
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "tokenizer/chat/bare_values.h"
+#include "tokenizer/chat/gemma_arguments.h"
 #include "tokenizer/chat/json_slices.h"
 #include "tokenizer/chat/text_ends.h"
 
@@ -26,10 +28,6 @@ std::optional<std::string_view> cut_at(std::string_view& text, std::string_view 
   const std::string_view before = text.substr(0, at);
   text.remove_prefix(at + marker.size());
   return before;
-}
-
-std::string json_string(std::string_view text) {
-  return CallJson(std::string(text)).dump(-1, ' ', false, CallJson::error_handler_t::replace);
 }
 
 /// What the offered tool says of this argument; null where it says nothing.
@@ -59,14 +57,6 @@ std::vector<std::string> types_of(const CallJson& schema) {
     for (const CallJson& one : schema[alternatives]) add(one);
   }
   return types;
-}
-
-/// A bare value as JSON, if it is that: some models write Python's words.
-std::optional<std::string> bare_json(std::string_view value) {
-  if (value == "True") return "true";
-  if (value == "False") return "false";
-  if (value == "None") return "null";
-  return CallJson::accept(value) ? std::optional(std::string(value)) : std::nullopt;
 }
 
 /// Arguments that come one by one as bare texts.
@@ -119,8 +109,19 @@ std::optional<ToolCall> json_call(std::string_view object) {
   return ToolCall{"", said.get<std::string>(), std::move(*json)};
 }
 
+/// {"NAME": {…}}
+std::optional<ToolCall> keyed_call(std::string_view object) {
+  if (!object.starts_with('{')) return std::nullopt;
+  const auto members = json_members(object);
+  if (members.size() != 1 || !members[0].second.starts_with('{')) return std::nullopt;
+  const auto name = CallJson::parse('"' + std::string(members[0].first) + '"').get<std::string>();
+  if (name.empty()) return std::nullopt;
+  return ToolCall{"", name, std::string(members[0].second)};
+}
+
 /// One object, or an array of them, all of which are calls.
-std::vector<ToolCall> json_calls(std::string_view text) {
+std::vector<ToolCall> json_calls(std::string_view text,
+                                 std::optional<ToolCall> (*call_of)(std::string_view) = json_call) {
   if (!CallJson::accept(text)) return {};
   std::vector<std::string_view> objects = {text};
   if (text.starts_with('[')) {
@@ -129,7 +130,7 @@ std::vector<ToolCall> json_calls(std::string_view text) {
   }
   std::vector<ToolCall> calls;
   for (const std::string_view object : objects) {
-    auto call = json_call(object);
+    auto call = call_of(object);
     if (!call) return {};
     calls.push_back(std::move(*call));
   }
@@ -158,6 +159,17 @@ std::vector<ToolCall> deepseek_call(std::string_view text) {
   return named_call(
       std::string(without_spaces(*name)) + std::string(kSeparator) + std::string(rest.substr(0, end)),
       kSeparator);
+}
+
+/// call:NAME{…}
+std::vector<ToolCall> gemma_call(std::string_view text) {
+  constexpr std::string_view kCall = "call:";
+  const std::size_t open = text.find('{');
+  if (!text.starts_with(kCall) || open == std::string_view::npos) return {};
+  const std::string_view name = without_spaces(text.substr(kCall.size(), open - kCall.size()));
+  auto arguments = json_of_gemma(text.substr(open));
+  if (name.empty() || !arguments) return {};
+  return {{"", std::string(name), std::move(*arguments)}};
 }
 
 std::vector<ToolCall> coder_call(std::string_view text, const std::string& tools) {
@@ -199,6 +211,10 @@ std::vector<ToolCall> parse_calls(CallForm form, std::string_view text, const st
       return glm_call(text, tools);
     case CallForm::DeepSeek:
       return deepseek_call(text);
+    case CallForm::Gemma:
+      return gemma_call(text);
+    case CallForm::Apertus:
+      return json_calls(text, keyed_call);
     case CallForm::Functionary:
       return named_call(text, ">");
     case CallForm::Mistral:

@@ -26,6 +26,8 @@ enum class CallForm : std::uint8_t {
   DeepSeek,     ///< each call in markers of its own, within markers of them all
   Granite,      ///< <|tool_call|>[{"name": …, "arguments": {…}}, …] (Phi-4-mini too)
   CommandR,     ///< <|START_ACTION|>[{"tool_name": …, "parameters": {…}}, …]<|END_ACTION|>
+  Gemma,        ///< <|tool_call>call:NAME{KEY:VALUE,…}<tool_call|>, texts between <|"|> (Gemma 4)
+  Apertus,      ///< <|tools_prefix|>[{NAME: {…}}, …]<|tools_suffix|>
   Functionary,  ///< <function=NAME>{…}</function>
   Llama,        ///< the whole answer is {"name": …, "parameters": {…}}, several with ; between them
   Channels,     ///< a message to functions.NAME (gpt-oss)

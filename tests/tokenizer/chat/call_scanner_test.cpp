@@ -184,6 +184,10 @@ TEST(CallScanner, FormsWithMarkersOfTheirOwn) {
                  "\"parameters\": {\"a\": 1}}\n]<|END_ACTION|>"),
             called("", "f", "{\"a\": 1}"));
   EXPECT_EQ(
+      scan(CallForm::Apertus, "Well. <|tools_prefix|>[{\"f\": {\"a\": 1.0}}, {\"g\": {}}]<|tools_suffix|>"),
+      (Heard{"Well.", {{"f", "{\"a\": 1.0}"}, {"g", "{}"}}}));
+  EXPECT_EQ(scan(CallForm::Apertus, "<|tools_prefix|>[{\"f\": 1}]<|tools_suffix|>").calls.size(), 0U);
+  EXPECT_EQ(
       scan(CallForm::DeepSeek,
            "Hm. <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{\"a\": 1}\n```"
            "<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>g<｜tool▁sep｜>{}<｜tool▁call▁end｜><"
@@ -196,11 +200,33 @@ TEST(CallScanner, FormsWithMarkersOfTheirOwn) {
       << "code in an argument";
 }
 
+TEST(CallScanner, Gemma4) {
+  const auto arguments = [](const std::string& text) {
+    const Heard heard = scan(CallForm::Gemma, "<|tool_call>call:f" + text + "<tool_call|>");
+    return heard.calls.size() == 1 ? heard.calls[0].second : heard.text;
+  };
+  EXPECT_EQ(scan(CallForm::Gemma,
+                 "I look.\n<|tool_call>call:f{a:<|\"|>x<|\"|>}<tool_call|><|tool_call>call:g{}<tool_call|>"),
+            (Heard{"I look.", {{"f", R"({"a": "x"})"}, {"g", "{}"}}}));
+  EXPECT_EQ(
+      arguments(
+          R"({city:<|"|>a, {b}: "c"<|"|>,n:-1.50,t:true,u:None,list:[1,<|"|>2<|"|>,[]],o:{k:{},l:[{}]}})"),
+      R"({"city": "a, {b}: \"c\"", "n": -1.50, "t": true, "u": null, "list": [1, "2", []], "o": {"k": {}, "l": [{}]}})");
+  EXPECT_EQ(arguments("{ a : 1 , \n<|\"|>b c<|\"|>: word }"), R"({"a": 1, "b c": "word"})");
+  for (const char* text : {"", "{", "{a}", "{a:1", "{a:<|\"|>x}", "{a:[1}", "{a:1}}", "{a:1 {}}"})
+    EXPECT_EQ(arguments(text), std::string("<|tool_call>call:f") + text + "<tool_call|>") << "no call";
+  EXPECT_EQ(arguments("{a:" + std::string(200, '[') + std::string(200, ']') + "}").substr(0, 12),
+            "<|tool_call>")
+      << "nested too deeply";
+}
+
 TEST(CallScanner, FormsAreKnownFromTemplates) {
   EXPECT_EQ(call_form_of_template("<tool_call> {{ x }}"), CallForm::Hermes);
   EXPECT_EQ(call_form_of_template("<tool_call> <function= "), CallForm::Coder);
   EXPECT_EQ(call_form_of_template("<seed:tool_call> <function= "), CallForm::Seed);
   EXPECT_EQ(call_form_of_template("<tool_call> <arg_key>"), CallForm::Glm);
+  EXPECT_EQ(call_form_of_template("'<|tool_call>call:' + name"), CallForm::Gemma);
+  EXPECT_EQ(call_form_of_template("<|tools_prefix|>"), CallForm::Apertus);
   EXPECT_EQ(call_form_of_template("[TOOL_CALLS]"), CallForm::Mistral);
   EXPECT_EQ(call_form_of_template("<|start_header_id|> \"parameters\""), CallForm::Llama);
   EXPECT_EQ(call_form_of_template("<|channel|> to=functions."), CallForm::Channels);
