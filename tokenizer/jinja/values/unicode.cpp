@@ -81,6 +81,9 @@ bool is_line_break(char32_t c) noexcept {
   return (c >= 0x0A && c <= 0x0D) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 || c == 0x2029;
 }
 
+bool is_printable(char32_t c) {
+  return c == U' ' || !in_category(c, UC_CATEGORY_MASK_C | UC_CATEGORY_MASK_Z);
+}
 bool is_alpha(char32_t c) { return in_category(c, UC_CATEGORY_MASK_L); }
 bool is_decimal(char32_t c) { return uc_decimal_value(c) >= 0; }
 bool is_digit(char32_t c) { return uc_digit_value(c) >= 0; }

@@ -10,14 +10,6 @@
 namespace cria::jinja {
 namespace {
 
-/// Whether repr shows the character as it is. Python asks the Unicode database; of what it would escape only
-/// controls, separators and bytes that are no characters are met here.
-bool is_printable(const Utf8Char& c) {
-  return c.valid && c.code_point >= 0x20 && c.code_point != 0x7F &&
-         !(c.code_point >= 0x80 && c.code_point < 0xA0) && (c.code_point == ' ' || !is_space(c.code_point)) &&
-         c.code_point != 0xAD && (c.code_point < 0x200B || c.code_point > 0x200F) && c.code_point != 0xFEFF;
-}
-
 std::string escaped(const Utf8Char& c, unsigned char byte) {
   const std::uint32_t code = c.valid ? std::uint32_t{c.code_point} : byte;
   if (code == '\n') return "\\n";
@@ -37,7 +29,7 @@ Text repr_text(const Text& text) {
     const Utf8Char c = first_char(std::string_view(bytes).substr(at));
     if (bytes[at] == quote || bytes[at] == '\\')
       out.append(std::string{'\\', bytes[at]}, text.trusted_at(at));
-    else if (is_printable(c))
+    else if (c.valid && is_printable(c.code_point))
       out.append(text, at, at + c.bytes);
     else
       out.append(escaped(c, static_cast<unsigned char>(bytes[at])), text.trusted_at(at));
