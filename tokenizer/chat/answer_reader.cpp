@@ -18,6 +18,7 @@ void AnswerReader::push(TokenId token, const Sink& sink) {
   const std::string text = decoder_.push(token);
   if (!text.empty()) return splitter_.push(text, split);
   if (!has_markers_ || !tokenizer_.piece(token).empty()) return;
+  splitter_.push(decoder_.finish(), split);  // bytes of no whole character stay before the marker
   const std::string control = tokenizer_.piece(token, true);
   if (scanner_.names(control))
     splitter_.push(control, split);

@@ -1,0 +1,78 @@
+// Answers read token by token, markers being control tokens.
+#include "tokenizer/chat/answer_reader.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "tests/tokenizer/vocabularies.h"
+
+namespace cria::testing {
+namespace {
+
+struct ReadAnswer {
+  std::string thinking, answer;
+  std::vector<std::pair<std::string, std::string>> calls;  // name, arguments
+  bool operator==(const ReadAnswer&) const = default;
+};
+
+void PrintTo(const ReadAnswer& read, std::ostream* out) {
+  *out << "thinking [" << read.thinking << "] answer [" << read.answer << "]";
+  for (const auto& [name, arguments] : read.calls) *out << " call " << name << " [" << arguments << "]";
+}
+
+/// The text's control tokens, and a token for each of its other bytes.
+ReadAnswer read(const std::string& chat_template, const std::vector<std::string>& markers,
+                std::string_view text) {
+  BytePairs pairs;
+  std::map<std::string, TokenId> ids = {{"<|end|>", 1}};
+  for (const std::string& marker : markers) ids[marker] = pairs.add(marker, TokenType::Control);
+  const auto tokenizer = pairs.tokenizer();
+  AnswerReader reader(*tokenizer, AnswerFormat::of_template(chat_template), false);
+  ReadAnswer out;
+  const AnswerReader::Sink sink = {
+      [&](AnswerPart part, std::string_view piece) {
+        (part == AnswerPart::Thinking ? out.thinking : out.answer) += piece;
+      },
+      [&](const ToolCall& call) { out.calls.emplace_back(call.name, call.arguments); }};
+  while (!text.empty()) {
+    const auto marker =
+        std::ranges::find_if(ids, [&](const auto& each) { return text.starts_with(each.first); });
+    reader.push(marker == ids.end() ? BytePairs::byte(text[0]) : marker->second, sink);
+    text.remove_prefix(marker == ids.end() ? 1 : marker->first.size());
+  }
+  reader.finish(sink);
+  return out;
+}
+
+TEST(AnswerReader, Gemma4) {
+  const std::vector<std::string> markers = {"<|channel>",   "<channel|>", "<|tool_call>",
+                                            "<tool_call|>", "<|\"|>",     "<|image>"};
+  EXPECT_EQ(read("<|channel>thought <channel|> <|tool_call>call:", markers,
+                 "<|channel>thought\nhm <|image><channel|>I look.\n<|tool_call>call:f{a:<|\"|>é<|\"|>,b:[1]}"
+                 "<tool_call|><|tool_call>call:g{}<tool_call|>"),
+            (ReadAnswer{"hm", "I look.", {{"f", R"({"a": "é", "b": [1]})"}, {"g", "{}"}}}));
+}
+
+TEST(AnswerReader, Mistral) {
+  EXPECT_EQ(read("[TOOL_CALLS]", {"[TOOL_CALLS]", "[ARGS]"},
+                 "Well.[TOOL_CALLS]f[ARGS]{\"a\": 1}[TOOL_CALLS]g[ARGS]{}"),
+            (ReadAnswer{"", "Well.", {{"f", "{\"a\": 1}"}, {"g", "{}"}}}));
+}
+
+TEST(AnswerReader, Channels) {
+  EXPECT_EQ(read("<|channel|>analysis functions.",
+                 {"<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|call|>"},
+                 "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>commentary "
+                 "to=functions.f <|constrain|>json<|message|>{\"a\": 1}<|call|>"),
+            (ReadAnswer{"hm", "", {{"f", "{\"a\": 1}"}}}));
+}
+
+TEST(AnswerReader, HalfACharacterStaysBeforeTheMarker) {
+  EXPECT_EQ(read("<think> </think>", {"<think>", "</think>"}, "<think>a \xF0\x9F</think>b"),
+            (ReadAnswer{"a \xF0\x9F", "b", {}}));
+}
+
+}  // namespace
+}  // namespace cria::testing
