@@ -40,9 +40,10 @@ class Touched {
   void* data_;
 };
 
+// Without kernels (a CRIA_ISA that cannot run here) no model is loaded either, which says why.
 double read_rate(const Touched& memory, unsigned threads) {
-  const KernelSet& kernels = *active_kernels();
-  if (!memory.there() || kernels.read_peak == nullptr) return 1;
+  const KernelSet* const kernels = active_kernels();
+  if (!memory.there() || kernels == nullptr || kernels->read_peak == nullptr) return 1;
   std::atomic<std::size_t> pieces{0};
   const auto begin = RateClock::now();
   {
@@ -50,7 +51,7 @@ double read_rate(const Touched& memory, unsigned threads) {
     for (unsigned i = 0; i < threads; ++i)
       team.emplace_back([&] {
         while (RateClock::now() - begin < kRateTime)
-          kernels.read_peak(memory.data() + pieces++ * kRatePiece % kRateBytes, kRatePiece);
+          kernels->read_peak(memory.data() + pieces++ * kRatePiece % kRateBytes, kRatePiece);
       });
   }
   const double seconds = std::chrono::duration<double>(RateClock::now() - begin).count();

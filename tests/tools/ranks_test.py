@@ -22,9 +22,9 @@ def alone(*arguments):
     return subprocess.run([PROGRAM, *arguments], capture_output=True, check=True, stdin=subprocess.DEVNULL)
 
 
-def on_ranks(n, *arguments):
+def on_ranks(n, *arguments, **environment):
     return subprocess.run([MPIRUN, "-n", str(n), PROGRAM, *arguments], capture_output=True, stdin=subprocess.DEVNULL,
-                          env=ENVIRONMENT, timeout=120)
+                          env={**ENVIRONMENT, **environment}, timeout=120)
 
 
 def errors(text):
@@ -132,6 +132,13 @@ class Faults(unittest.TestCase):
         got = on_ranks(2, "run", "-m", DEMO, "--shares", "1,1,1", "Hello")
         self.assertEqual(got.returncode, 1)
         self.assertEqual(len(errors(got.stderr)), 1)
+
+    def test_an_instruction_set_that_cannot_run_is_named(self):
+        got = on_ranks(2, "run", "-m", DEMO, "--shares", "auto", "Hello", CRIA_ISA="none")
+        self.assertEqual((got.returncode, got.stdout), (2, b""))
+        lines = errors(got.stderr)
+        self.assertEqual(len(lines), 1)
+        self.assertIn("CRIA_ISA=none", lines[0])
 
     def on_two_files(self, change):
         """Rank 1 sees another file under the same name."""
