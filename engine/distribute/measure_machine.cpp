@@ -14,8 +14,9 @@ namespace {
 /// Others that never answer.
 class AbsentRanks final : public Ranks {
  public:
-  explicit AbsentRanks(std::size_t n) : size_(static_cast<unsigned>(n)) {}
-  unsigned rank() const override { return 0; }
+  AbsentRanks(std::size_t n, std::size_t rank)
+      : size_(static_cast<unsigned>(n)), rank_(static_cast<unsigned>(rank)) {}
+  unsigned rank() const override { return rank_; }
   unsigned size() const override { return size_; }
   std::string host() const override { return {}; }
   unsigned neighbours() const override { return 1; }
@@ -25,18 +26,29 @@ class AbsentRanks final : public Ranks {
   void set_timeout(double) override {}
 
  private:
-  const unsigned size_;
+  const unsigned size_, rank_;
 };
+
+/// A rank that has heads: of more ranks than heads some have none.
+std::size_t with_heads(const Graph& graph, const Shares& shares) {
+  const GraphParts parts = GraphParts::of(graph, shares, 0);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const std::vector<std::size_t>& bounds = parts.nodes[i].bounds;
+    if (graph.nodes[i].op == Op::Attention)
+      return static_cast<std::size_t>(std::ranges::upper_bound(bounds, std::size_t{0}) - bounds.begin() - 1);
+  }
+  return 0;
+}
 
 constexpr std::size_t kDecoded = 12;  // tokens, after some that are not counted
 
-/// Rank 0's part of a model.
+/// One rank's part of a model.
 class Part {
  public:
-  Part(const Model& model, const PlannedWork& work, std::size_t machines)
+  Part(const Model& model, const PlannedWork& work, const Shares& shares)
       : graph_(model.graph()),
-        ranks_(machines),
-        parts_(GraphParts::of(graph_, Shares(machines, 1), 0)),
+        ranks_(shares.size(), with_heads(graph_, shares)),
+        parts_(GraphParts::of(graph_, shares, ranks_.rank())),
         shape_(work_shape(graph_, work)),
         tokens_(shape_.n_batch + 2 * kDecoded),
         kv_(shape_of(work)) {}
@@ -131,11 +143,11 @@ class Part {
 
 }  // namespace
 
-MachineRates measure_machine(const Model& model, const PlannedWork& work) {
+MachineRates measure_machine(const Model& model, const PlannedWork& work, std::size_t memory) {
   constexpr std::size_t kMost = 1024, kEnough = std::size_t{4} << 30;  // more would take minutes
   for (std::size_t machines = 2; machines <= kMost; machines *= 2) {
-    Part part(model, work, machines);
-    if (part.bytes() <= std::min(available_memory(), kEnough)) return part.measure(work);
+    Part part(model, work, Shares(machines, 1));
+    if (part.bytes() <= std::min(memory, kEnough)) return part.measure(work);
   }
   throw model.file().error(
       "not even a small part of it fits into the memory here: give --read-rate and --gmacs");

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "engine/distribute/measure_machine.h"
 #include "engine/engine.h"
 #include "model/error.h"
@@ -145,6 +148,20 @@ TEST(MachinesPlan, ThisMachineCanBeMeasured) {
     EXPECT_GT(other.attention, 0);
     EXPECT_GT(other.undivided, 0);
   }
+}
+
+// Where little fits, machines are more than heads.
+TEST(MachinesPlan, ASmallPartHasHeadsToo) {
+  const PlannedWork work = small_work();
+  constexpr std::size_t kMachines = 16;
+  std::size_t most = 0;
+  for (std::size_t rank = 0; rank < kMachines; ++rank)
+    most = std::max(most, GraphParts::of(graph(), Shares(kMachines, 1), rank).weight_bytes(graph()));
+  const MachinesPlan plan = plan_machines(graph(), work, kRates, kInstant, kMachines);
+  const MachineRates rates = measure_machine(
+      demo_model(), work, most + plan.kv + WorkMemory::bytes(graph(), work_shape(graph(), work)));
+  for (const auto& other : {rates.decode, rates.prompt}) EXPECT_TRUE(std::isfinite(other.attention));
+  EXPECT_THROW((void)measure_machine(demo_model(), work, 1), Error);
 }
 
 }  // namespace
