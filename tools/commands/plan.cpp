@@ -68,6 +68,10 @@ FiguresTable plan_table() {
 }
 
 void run_plan(const PlanOptions& options) {
+  if (options.prompt > options.context)
+    throw CLI::ValidationError("--prompt", "longer than the cache: expected at most " +
+                                               std::to_string(options.context) + " (--ctx), got " +
+                                               std::to_string(options.prompt));
   const Link link = parse_link(options.link);
   std::optional<SyntheticFile> synthetic;
   if (!options.synthetic.empty()) synthetic.emplace(options.synthetic, "", SyntheticFile::Weights::Holes);

@@ -53,6 +53,8 @@ TEST(Plan, WrongUsage) {
         "expected 1gbe, 10gbe, 25gbe, 100gbe-ib, or microseconds and Gbit/s like 50,10");
   fails({"--machines", "0"}, "whole number from 1 to 1024");
   fails({"--read-rate", "10"}, "--gmacs");
+  fails({"-p", "8192"},
+        "cria: error: --prompt: longer than the cache: expected at most 4096 (--ctx), got 8192");
   fails({"--synthetic", "9b:Q4_K"},
         "cria: error: --synthetic: there is no shape 9b; did you mean 3b? (there are: ");
   EXPECT_EQ(cria({"plan", "-m", "/no/such.gguf"}).code, 1);
