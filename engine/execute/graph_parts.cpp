@@ -101,7 +101,8 @@ class Divider {
       const ValueId out = graph_.nodes[writer].out;
       const bool low =
           std::ranges::any_of(node.matrices, [out](const Matrix& m) { return m.lora && m.lora->low == out; });
-      if (node.op == Op::Route || node.op == Op::Gate || low) alike[writer] = true;
+      const bool gate = node.op == Op::Gate && node.in == out;
+      if (node.op == Op::Route || gate || low) alike[writer] = true;
     });
     return alike;
   }

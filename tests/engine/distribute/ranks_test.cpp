@@ -1,7 +1,9 @@
 // Several ranks compute the bytes that one computes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <set>
 
 #include "engine/distribute/read_rates.h"
 #include "engine/execute/graph_parts.h"
@@ -280,6 +282,22 @@ TEST(GraphParts, InputsOfProductsTravelQuantized) {
     const bool wanted = op == Op::Attention || op == Op::FeedForward;
     EXPECT_EQ(parts.nodes[i].forms.has(ActType::Q8x32), wanted) << graph.nodes[i].name;
   }
+}
+
+// Routers and gates; what a gate multiplies is divided.
+TEST(GraphParts, OnlySmallProductsAreComputedByAll) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("model.gguf");
+  const std::vector<ArchitectureCase> cases = architecture_cases();
+  TinyArchitecture(*std::ranges::find(cases, "qwen2moe", &ArchitectureCase::name)).write(path);
+  const auto model = Model::load(path);
+  const Graph& graph = model->graph();
+  const GraphParts parts = GraphParts::of(graph, {1, 1}, 1);
+  std::set<std::string> alike;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i)
+    if (graph.nodes[i].macs() != 0 && !parts.nodes[i].divided())
+      alike.insert(graph.nodes[i].name.substr(graph.nodes[i].name.rfind('.') + 1));
+  EXPECT_EQ(alike, (std::set<std::string>{"ffn_gate_inp", "ffn_gate_inp_shexp"}));
 }
 
 // Of a token: 9 bits of the inputs of output and down (256 and 768 values), floats of their outputs and of the logits.
