@@ -2,12 +2,12 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <cmath>
 #include <fstream>
 #include <set>
 #include <string>
 #include <thread>
 
+#include "engine/execute/cgroup.h"
 #include "engine/execute/team.h"
 
 namespace cria {
@@ -35,20 +35,11 @@ unsigned physical_cores() {
   return std::max<unsigned>(1, static_cast<unsigned>(cores.size()));
 }
 
-// CPUs that the cgroup's quota pays for (cgroup v2: "QUOTA PERIOD" or "max PERIOD"); 0: no limit.
-unsigned quota_cores() {
-  std::ifstream in("/sys/fs/cgroup/cpu.max");
-  double quota = 0;
-  double period = 0;
-  if (!(in >> quota >> period) || quota <= 0 || period <= 0) return 0;
-  return std::max(1U, static_cast<unsigned>(std::lround(quota / period)));
-}
-
 }  // namespace
 
 unsigned usable_cores() {
   const unsigned cores = physical_cores();
-  const unsigned quota = quota_cores();
+  const unsigned quota = cgroup_cpus();
   return quota > 0 ? std::min(cores, quota) : cores;
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/execute/cgroup.h"
 #include "model/error.h"
 
 namespace cria {
@@ -35,49 +36,14 @@ Pages& Pages::operator=(Pages&& other) noexcept {
   return *this;
 }
 
-namespace {
-
-constexpr std::size_t kUnlimited = std::numeric_limits<std::size_t>::max();
-
-// The number after `key` in a file of lines "key number …", or `missing`.
-std::size_t field(const char* path, const std::string& key, std::size_t missing) {
-  std::ifstream in(path);
-  std::string word;
-  std::size_t number = 0;
-  while (in >> word) {
-    if (word == key && in >> number) return number;
-    in.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
-  }
-  return missing;
-}
-
-// The number a file begins with, or `missing` ("max" is no number).
-std::size_t number_in(const char* path, std::size_t missing) {
-  std::ifstream in(path);
-  std::size_t number = 0;
-  return in >> number ? number : missing;
-}
-
-// What a cgroup of version 2 or 1 leaves. Its usage counts page cache, which gives way.
-std::size_t cgroup_available(const char* limit_file, const char* usage_file, const char* stat_file) {
-  const std::size_t limit = number_in(limit_file, kUnlimited);
-  if (limit == kUnlimited) return kUnlimited;
-  const std::size_t cache = field(stat_file, "active_file", 0) + field(stat_file, "inactive_file", 0);
-  const std::size_t used = number_in(usage_file, 0);
-  return limit - std::min(limit, used - std::min(used, cache));
-}
-
-}  // namespace
-
 std::size_t available_memory() {
-  const std::size_t kib = field("/proc/meminfo", "MemAvailable:", kUnlimited);
-  const std::size_t machine = kib == kUnlimited ? kUnlimited : kib * 1024;
-  const std::size_t v2 = cgroup_available("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current",
-                                          "/sys/fs/cgroup/memory.stat");
-  const std::size_t v1 =
-      cgroup_available("/sys/fs/cgroup/memory/memory.limit_in_bytes",
-                       "/sys/fs/cgroup/memory/memory.usage_in_bytes", "/sys/fs/cgroup/memory/memory.stat");
-  return std::min({machine, v2, v1});
+  std::size_t machine = kUnlimitedMemory;
+  std::ifstream in("/proc/meminfo");
+  for (std::string word; in >> word; in.ignore(std::numeric_limits<std::streamsize>::max(), '\n')) {
+    std::size_t kib = 0;
+    if (word == "MemAvailable:" && in >> kib) machine = kib * 1024;
+  }
+  return std::min(machine, cgroup_memory());
 }
 
 }  // namespace cria

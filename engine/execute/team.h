@@ -10,7 +10,7 @@
 namespace cria {
 
 /// Cores this process may use: physical ones (hyper-threads share one), within the affinity mask and the
-/// cgroup's CPU quota.
+/// CPU quotas of its cgroups.
 unsigned usable_cores();
 
 /// Moves the calling thread to another CPU, if it runs on this one and may run elsewhere. False if it cannot.
