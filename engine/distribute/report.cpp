@@ -25,7 +25,7 @@ std::string difference(const RankReport& first, const RankReport& other) {
            other.version;
   if (first.weights != other.weights) return "another model: its tensors are not those of rank 0's file";
   if (first.graph != other.graph)
-    return "computes the model in another way than rank 0: its processor or its options differ";
+    return "computes the model in another way than rank 0: its processor, CRIA_ISA or its file's keys differ";
   return "";
 }
 
@@ -46,7 +46,8 @@ void describe(RankReport& report, const Model& model) {
   read_nothing_ahead(model);
   report.weights = fingerprint(model);
   Hash hash;
-  const std::string graph = model.graph().to_string();
+  hash.add_number(fingerprint(model, model.graph(), 0));
+  const std::string graph = model.graph().to_string();  // with the forms of values, which travel
   hash.add(graph.data(), graph.size());
   report.graph = hash.value();
 }

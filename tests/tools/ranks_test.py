@@ -140,13 +140,13 @@ class Faults(unittest.TestCase):
         self.assertEqual(len(lines), 1)
         self.assertIn("CRIA_ISA=none", lines[0])
 
-    def on_two_files(self, change):
+    def on_two_files(self, change, first=lambda model: model):
         """Rank 1 sees another file under the same name."""
         with tempfile.TemporaryDirectory() as directory:
             model = bytearray(pathlib.Path(DEMO).read_bytes())
             for name in ("a", "b"):
                 os.mkdir(os.path.join(directory, name))
-            pathlib.Path(directory, "a", "model.gguf").write_bytes(model)
+            pathlib.Path(directory, "a", "model.gguf").write_bytes(first(model))
             pathlib.Path(directory, "b", "model.gguf").write_bytes(change(model))
             one = lambda name: ["-n", "1", "-wdir", os.path.join(directory, name), PROGRAM, "run", "-m", "./model.gguf", "Hello"]
             got = subprocess.run([MPIRUN, *one("a"), ":", *one("b")], capture_output=True, stdin=subprocess.DEVNULL,
@@ -161,6 +161,20 @@ class Faults(unittest.TestCase):
         lines = self.on_two_files(change)
         self.assertEqual(len(lines), 1)
         self.assertRegex(lines[0], "^cria: error: rank 1 on ")
+
+    def test_a_file_that_rotates_otherwise_is_named_by_its_rank(self):
+        def yarn(beta):
+            def change(model):
+                with tempfile.TemporaryDirectory() as directory:
+                    before, after = os.path.join(directory, "before.gguf"), os.path.join(directory, "after.gguf")
+                    pathlib.Path(before).write_bytes(model)
+                    keys = ["type=string:yarn", "factor=f32:4", "original_context_length=u32:512", f"yarn_beta_fast=f32:{beta}"]
+                    alone("edit", before, after, *sum((["--set", "llama.rope.scaling." + key] for key in keys), []))
+                    return pathlib.Path(after).read_bytes()
+            return change
+        lines = self.on_two_files(yarn(4), yarn(32))
+        self.assertEqual(len(lines), 1)
+        self.assertRegex(lines[0], "^cria: error: rank 1 on .*its file's keys differ$")
 
     def test_a_truncated_file_is_named_by_its_rank(self):
         lines = self.on_two_files(lambda model: model[:len(model) // 2])
