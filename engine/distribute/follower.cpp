@@ -1,7 +1,6 @@
 #include "engine/distribute/follower.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <optional>
 
@@ -143,7 +142,7 @@ class FollowedEngine {
 
 class Follower {
  public:
-  Follower(Ranks& ranks, const std::string& version) : ranks_(ranks), version_(version) {}
+  explicit Follower(Ranks& ranks) : ranks_(ranks) {}
 
   void run() {
     for (;;) {
@@ -166,7 +165,7 @@ class Follower {
 
   template <class F>
   void report(F&& f) {
-    RankReport own = report_of(ranks_, version_);
+    RankReport own = report_of(ranks_);
     try {
       f(own);
     } catch (const std::exception& error) {
@@ -214,7 +213,6 @@ class Follower {
   }
 
   Ranks& ranks_;
-  const std::string version_;
   PacketReader packet_;
   std::map<std::uint64_t, std::shared_ptr<const Model>> models_;
   std::map<std::uint64_t, FollowedEngine> engines_;
@@ -223,10 +221,8 @@ class Follower {
 }  // namespace
 
 void follow(Ranks& ranks, const std::string& version) {
-  const auto reports = exchange(ranks, report_of(ranks, version), Patience::Loading);
-  for (const RankReport& report : reports)  // rank 0 says so
-    if (std::strcmp(report.version, reports[0].version) != 0) return;
-  Follower(ranks, version).run();
+  if (find_stranger(greet(ranks, version)) != nullptr) return;  // rank 0 says so
+  Follower(ranks).run();
 }
 
 }  // namespace cria

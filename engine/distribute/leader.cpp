@@ -39,10 +39,9 @@ void put_options(PacketWriter& packet, const LoadOptions& options) {
 
 }  // namespace
 
-Leader::Leader(Ranks& ranks, std::string version)
-    : ranks_(ranks), version_(std::move(version)), shares_(ranks.size(), 1) {
+Leader::Leader(Ranks& ranks, std::string_view version) : ranks_(ranks), shares_(ranks.size(), 1) {
   assert(ranks.rank() == 0);
-  expect_agreement(exchange(ranks_, report_of(ranks_, version_), Patience::Loading));
+  expect_one_version(greet(ranks_, version));
   process_leader = this;
 }
 
@@ -75,7 +74,7 @@ FollowingThread::~FollowingThread() { thread_follows = false; }
 
 // What fails here is reported too, so that the others do not wait; it is what the caller hears first.
 std::vector<RankReport> Leader::run_together(const std::function<void(RankReport&)>& here) {
-  RankReport own = report_of(ranks_, version_);
+  RankReport own = report_of(ranks_);
   std::exception_ptr failed;
   try {
     here(own);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 #include "engine/distribute/packet.h"
 #include "engine/distribute/report.h"
@@ -34,7 +35,7 @@ class Leader {
   using Turn = std::unique_lock<std::recursive_mutex>;
 
   /// Throws Error where a rank has another version of the program.
-  Leader(Ranks& ranks, std::string version);
+  Leader(Ranks& ranks, std::string_view version);
   /// The others end.
   ~Leader();
   Leader(const Leader&) = delete;
@@ -74,7 +75,6 @@ class Leader {
   std::vector<RankReport> run_together(const std::function<void(RankReport&)>& here);
 
   Ranks& ranks_;
-  const std::string version_;
   Shares shares_;
   std::recursive_mutex mutex_;
   PacketWriter packet_;

@@ -20,21 +20,52 @@ void set_text(char (&to)[N], std::string_view text) {
 }
 
 std::string difference(const RankReport& first, const RankReport& other) {
-  if (std::strcmp(first.version, other.version) != 0)
-    return std::string("another version of the program: expected ") + first.version + ", got " +
-           other.version;
   if (first.weights != other.weights) return "another model: its tensors are not those of rank 0's file";
   if (first.graph != other.graph)
     return "computes the model in another way than rank 0: its processor, CRIA_ISA or its file's keys differ";
   return "";
 }
 
+template <class T>
+std::vector<T> gather_all(Ranks& ranks, const T& own, Patience patience) {
+  std::vector<T> all(ranks.size());
+  all[ranks.rank()] = own;
+  std::vector<std::size_t> begin;
+  for (std::size_t i = 0; i <= all.size(); ++i) begin.push_back(i * sizeof(T));
+  ranks.gather(reinterpret_cast<std::byte*>(all.data()), begin, patience);
+  return all;
+}
+
+[[noreturn]] void fail(std::size_t rank, const char* host, const std::string& wrong) {
+  throw Error("rank " + std::to_string(rank) + " on " + host + ": " + wrong);
+}
+
 }  // namespace
 
-RankReport report_of(const Ranks& ranks, std::string_view version) {
+std::vector<RankGreeting> greet(Ranks& ranks, std::string_view version) {
+  RankGreeting own;
+  set_text(own.host, ranks.host());
+  set_text(own.version, version);
+  return gather_all(ranks, own, Patience::Loading);
+}
+
+const RankGreeting* find_stranger(const std::vector<RankGreeting>& greetings) {
+  for (const RankGreeting& greeting : greetings)
+    if (std::strcmp(greeting.version, greetings[0].version) != 0) return &greeting;
+  return nullptr;
+}
+
+void expect_one_version(const std::vector<RankGreeting>& greetings) {
+  const RankGreeting* const other = find_stranger(greetings);
+  if (other == nullptr) return;
+  fail(static_cast<std::size_t>(other - greetings.data()), other->host,
+       std::string("another version of the program: expected ") + greetings[0].version + ", got " +
+           other->version);
+}
+
+RankReport report_of(const Ranks& ranks) {
   RankReport report;
   set_text(report.host, ranks.host());
-  set_text(report.version, version);
   return report;
 }
 
@@ -53,19 +84,14 @@ void describe(RankReport& report, const Model& model) {
 }
 
 std::vector<RankReport> exchange(Ranks& ranks, const RankReport& own, Patience patience) {
-  std::vector<RankReport> all(ranks.size());
-  all[ranks.rank()] = own;
-  std::vector<std::size_t> begin;
-  for (std::size_t i = 0; i <= all.size(); ++i) begin.push_back(i * sizeof(RankReport));
-  ranks.gather(reinterpret_cast<std::byte*>(all.data()), begin, patience);
-  return all;
+  return gather_all(ranks, own, patience);
 }
 
 void expect_agreement(const std::vector<RankReport>& reports) {
   for (std::size_t i = 0; i < reports.size(); ++i) {
     const RankReport& report = reports[i];
     const std::string wrong = report.failed() ? report.error : difference(reports[0], report);
-    if (!wrong.empty()) throw Error("rank " + std::to_string(i) + " on " + report.host + ": " + wrong);
+    if (!wrong.empty()) fail(i, report.host, wrong);
   }
 }
 

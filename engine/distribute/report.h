@@ -1,4 +1,4 @@
-// What each rank tells all others after it has loaded or opened something.
+// What each rank tells all others: which program it is, and what it has loaded or opened.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,19 @@
 namespace cria {
 
 class Model;
+
+/// The first that ranks tell each other. No version of the program changes this layout: it is by which they find out that they are
+/// of two. Texts are cut where they are too long.
+struct RankGreeting {
+  char host[64] = {}, version[128] = {};
+};
+
+/// All ranks', by rank, on every rank.
+std::vector<RankGreeting> greet(Ranks& ranks, std::string_view version);
+/// Null, or the first that has another version than rank 0.
+const RankGreeting* find_stranger(const std::vector<RankGreeting>& greetings);
+/// Throws Error that names that rank, and its machine.
+void expect_one_version(const std::vector<RankGreeting>& greetings);
 
 /// What a rank has for an engine, in bytes.
 struct RankMemory {
@@ -27,14 +40,14 @@ struct RankMemory {
 
 /// One rank's; texts are cut where they are too long.
 struct RankReport {
-  char host[64] = {}, version[128] = {}, error[512] = {};  ///< error: "": it has succeeded
+  char host[64] = {}, error[512] = {};   ///< error: "": it has succeeded
   std::uint64_t weights = 0, graph = 0;  ///< fingerprints of a model's tensors, and of what is computed
   RankMemory memory;                     ///< of the engine that is opened
 
   [[nodiscard]] bool failed() const { return error[0] != '\0'; }
 };
 
-RankReport report_of(const Ranks& ranks, std::string_view version);
+RankReport report_of(const Ranks& ranks);
 void set_error(RankReport& report, std::string_view error);
 /// Of a model that was just loaded: of its file little is read before its parts are known.
 void describe(RankReport& report, const Model& model);

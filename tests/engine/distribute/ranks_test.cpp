@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <set>
 
@@ -236,6 +237,22 @@ TEST(Ranks, AFileThatIsMissingIsSaid) {
 TEST(Ranks, TheRankThatDiffersIsNamed) {
   EXPECT_EQ(error_of([] { const RankTeam team(3, {}, "2"); }),
             "rank 2 on host2: another version of the program: expected 1, got 2");
+}
+
+// 64 bytes of a rank say where it is, 128 which program; whatever else that tells, and in how many bytes.
+TEST(Ranks, AnotherBuildIsNamedByItsFirstWords) {
+  RankHub hub(2);
+  const std::jthread other([&hub] {
+    ThreadRanks ranks(hub, 1);
+    std::string said(2 * 192, '\0');
+    said.replace(192, 5, "host1");
+    said.replace(192 + 64, 3, "0.9");
+    ranks.gather(std::as_writable_bytes(std::span(said)).data(), std::array<std::size_t, 3>{0, 192, 384},
+                 Patience::Loading);
+  });
+  ThreadRanks ranks(hub, 0);
+  EXPECT_EQ(error_of([&] { const Leader leader(ranks, "1"); }),
+            "rank 1 on host1: another version of the program: expected 1, got 0.9");
 }
 
 TEST(Ranks, EachHasItsPartOfTheMemory) {
