@@ -140,6 +140,12 @@ class Faults(unittest.TestCase):
         self.assertEqual(len(lines), 1)
         self.assertIn("CRIA_ISA=none", lines[0])
 
+    def test_an_mpirun_of_another_mpi_is_found_out(self):
+        got = subprocess.run([PROGRAM, "run", "-m", DEMO, "-n", "1", "Hello"], capture_output=True, stdin=subprocess.DEVNULL,
+                             env={**ENVIRONMENT, "PMI_SIZE": "2"})
+        self.assertEqual((got.returncode, got.stdout), (1, b""))
+        self.assertRegex(got.stderr.decode(), "^cria: error: 2 processes are to compute together, but this one finds no other: ")
+
     def on_two_files(self, change, first=lambda model: model):
         """Rank 1 sees another file under the same name."""
         with tempfile.TemporaryDirectory() as directory:

@@ -51,9 +51,14 @@ std::unique_ptr<Ranks> join_ranks(long started) {
   }
   const auto join = reinterpret_cast<JoinMpi>(dlsym(module, kMpiEntry));
   char reason[256] = {};
-  Ranks* const ranks = join == nullptr ? nullptr : join(reason, sizeof reason);
+  std::unique_ptr<Ranks> ranks(join == nullptr ? nullptr : join(reason, sizeof reason));
   if (ranks == nullptr) throw Error(count + "but " + reason);
-  return std::unique_ptr<Ranks>(ranks);
+  if (ranks->size() == 1)  // else each would answer
+    throw Error(
+        count +
+        "but this one finds no other: mpirun belongs to another MPI than that of this cria (to run alone, "
+        "unset OMPI_COMM_WORLD_SIZE and PMI_SIZE)");
+  return ranks;
 }
 
 // Rank 0 decides what a signal means, and ends the others; who does not end is killed by mpirun.
