@@ -60,8 +60,8 @@ class Planner {
         machines_(machines),
         parts_(GraphParts::of(graph, Shares(machines, 1), 0)) {}
 
-  /// Tokens that are computed together, of which the last alone has logits. seen: positions that one looks at, in the mean.
-  [[nodiscard]] PlannedSpeed pass(std::size_t tokens, double seen, bool decode) const {
+  /// Tokens that are computed together, of which the last alone has logits: some of a prompt of so many, or one after it.
+  [[nodiscard]] PlannedSpeed pass(std::size_t tokens, double prompt, bool decode) const {
     const MachineRates::Other& other = decode ? rates_.decode : rates_.prompt;
     double attention = 0, attentions = 0;
     PlannedSpeed speed;
@@ -72,13 +72,13 @@ class Planner {
       speed.seconds += share * (decode ? static_cast<double>(node.weight_bytes()) / rates_.read
                                        : static_cast<double>(rows * node.macs()) / rates_.products);
       if (node.op == Op::Attention) {
-        attention += share;
+        attention += share * positions_seen(graph_.caches[node.cache], prompt, decode);
         ++attentions;
       }
       if (parts_.nodes[i].gathered) add_gather(speed, i, rows, other);
     }
     const auto n = static_cast<double>(tokens);
-    if (attentions > 0) speed.seconds += n * seen * other.attention * attention / attentions;
+    if (attentions > 0) speed.seconds += n * other.attention * attention / attentions;
     speed.seconds += n * other.undivided;
     add_packets(speed);
     speed.seconds += speed.link;
@@ -124,6 +124,11 @@ Link parse_link(std::string_view text) {
   throw Error("expected " + names + "or microseconds and Gbit/s like 50,10, got " + printable(text));
 }
 
+double positions_seen(const CacheSpec& cache, double prompt, bool decode) {
+  const double window = cache.window == 0 ? prompt : std::min(prompt, static_cast<double>(cache.window));
+  return decode ? window : window - window * window / (2 * prompt);
+}
+
 WorkShape work_shape(const Graph& graph, const PlannedWork& work) {
   return fit_work(graph, std::min({work.n_batch, work.prompt, work.n_ctx}), work.threads, work.n_ctx);
 }
@@ -155,7 +160,7 @@ MachinesPlan plan_machines(const Graph& graph, const PlannedWork& work, const Ma
   PlannedSpeed& prompt = plan.prompt;
   for (std::size_t done = 0; done < work.prompt;) {
     const std::size_t n = std::min(shape.n_batch, work.prompt - done);
-    const PlannedSpeed batch = planner.pass(n, prompt_tokens / 2, false);
+    const PlannedSpeed batch = planner.pass(n, prompt_tokens, false);
     const double part = static_cast<double>(n) / prompt_tokens;
     prompt.seconds += part * batch.seconds;
     prompt.link += part * batch.link;

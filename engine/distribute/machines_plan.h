@@ -40,6 +40,9 @@ struct PlannedWork {
   unsigned threads = 1;       ///< of each machine
 };
 
+/// Positions that a token's attention to the cache looks at, in the mean: of the tokens of such a prompt, or of one after it.
+double positions_seen(const CacheSpec& cache, double prompt, bool decode);
+
 /// Seconds of one token, and how many of these nothing is computed in.
 struct PlannedSpeed {
   double seconds = 0, link = 0;

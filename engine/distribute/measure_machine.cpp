@@ -79,7 +79,7 @@ class Part {
     executor.profile(true);
     pass(0, shape_.n_batch);
     const auto prompt = static_cast<double>(shape_.n_batch);
-    take(executor, shape_.n_batch, true, prompt / 2, rates.prompt, rates);
+    take(executor, shape_.n_batch, true, prompt, rates.prompt, rates);
     for (std::size_t i = 0; i < 2 * kDecoded; ++i) {
       if (i == kDecoded) executor.profile(true);
       pass(shape_.n_batch + i, 1);
@@ -104,8 +104,8 @@ class Part {
     return ids;
   }
 
-  /// From the times of n tokens, each alone or together, which looked at so many positions in the mean.
-  void take(const Executor& executor, std::size_t n, bool together, double seen, MachineRates::Other& other,
+  /// From the times of n tokens, each alone after so many positions in the mean, or together as such a prompt.
+  void take(const Executor& executor, std::size_t n, bool together, double prompt, MachineRates::Other& other,
             MachineRates& rates) const {
     double product_seconds = 0, macs = 0, bytes = 0, gather_seconds = 0, gathered = 0;
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -124,6 +124,7 @@ class Part {
         macs += share * static_cast<double>(node.macs()) * (few ? 1 : static_cast<double>(n));
         bytes += share * static_cast<double>(node.weight_bytes()) * static_cast<double>(n);
       } else if (node.op == Op::Attention) {
+        const double seen = positions_seen(graph_.caches[node.cache], prompt, !together);
         other.attention += seconds / share / static_cast<double>(n) / seen;
       } else {
         other.undivided += seconds / static_cast<double>(n);

@@ -107,6 +107,17 @@ TEST(MachinesPlan, OtherWorkIsDividedByHeadsOrNotAtAll) {
               1e-6);
 }
 
+// Those of a prompt of eight look in the mean at 4 without a window, at 4 - 4²/(2·8) with one of four.
+TEST(MachinesPlan, LayersWithAWindowSeeNoFurther) {
+  Graph windowed = graph();
+  for (std::size_t i = 0; i < windowed.caches.size(); i += 2) windowed.caches[i].window = 4;
+  MachineRates rates{1e300, 1e300, {}, {}};
+  rates.decode.attention = rates.prompt.attention = 3;
+  const MachinesPlan plan = plan_machines(windowed, small_work(), rates, kInstant, 1);
+  EXPECT_NEAR(plan.decode.seconds, 3 * (4 + 8) / 2.0, 1e-9);
+  EXPECT_NEAR(plan.prompt.seconds, 3 * (3 + 4) / 2.0, 1e-9);
+}
+
 TEST(MachinesPlan, MemoryIsThatOfAnEngine) {
   const PlannedWork work = small_work();
   EngineOptions options;
