@@ -30,8 +30,8 @@ SessionOptions small_session(KvType kv_type = {}) {
 
 /// Of so many tokens in batches, and so many one by one.
 std::vector<float> logits_of(const std::string& path, const SessionOptions& options, std::size_t together,
-                             std::size_t alone) {
-  const auto model = Model::load(path);
+                             std::size_t alone, const LoadOptions& load = {}) {
+  const auto model = Model::load(path, load);
   Session session(*model, options);
   std::vector<TokenId> tokens;
   for (std::size_t i = 0; i < together + alone; ++i)
@@ -103,6 +103,54 @@ TEST(Ranks, AnyDivisionHasTheBytesOfOne) {
       const RankTeam team(static_cast<unsigned>(shares.size()), shares);
       EXPECT_TRUE(same_bytes(alone, logits_of(path, options, 20, 1))) << name(types[i]) << shares.size();
     }
+  }
+}
+
+/// An adapter to every matrix of a model but its embedding.
+void write_adapter(const std::string& model, const std::string& path) {
+  const GgufFile file = GgufFile::open(model);
+  GgufWriter writer(path);
+  writer.set("general.type", std::string("adapter"));
+  writer.set("general.architecture", std::string("llama"));
+  writer.set("adapter.type", std::string("lora"));
+  writer.set("adapter.lora.alpha", 4.0F);
+  constexpr std::uint64_t kRank = 3;
+  std::vector<std::vector<float>> all;
+  Random random(1);
+  const auto declare = [&](const std::string& name, std::uint64_t cols, std::uint64_t rows) {
+    writer.declare(name, DType::F32, {cols, rows});
+    for (float& value : all.emplace_back(cols * rows)) value = static_cast<float>(random.uniform() - 0.5) / 4;
+  };
+  for (const TensorView& tensor : file.tensors()) {
+    if (tensor.shape.size() < 2 || tensor.name == "token_embd.weight") continue;
+    declare(std::string(tensor.name) + ".lora_a", tensor.cols(), kRank);
+    declare(std::string(tensor.name) + ".lora_b", kRank, tensor.rows());
+  }
+  writer.begin();
+  for (const std::vector<float>& values : all) writer.write(std::as_bytes(std::span(values)));
+  writer.finish();
+}
+
+// How a model is loaded is the same everywhere: adapters, and values of each type in place of the file's.
+TEST(Ranks, OptionsOfLoadingAreThoseOfAll) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("model.gguf"), adapter = directory.file("adapter.gguf");
+  TinyModel tiny;
+  tiny.dtype = DType::Q8_0;
+  tiny.biases = true;
+  tiny.write(path);
+  write_adapter(path, adapter);
+  LoadOptions load;
+  load.loras = {{adapter, 0.5F}};
+  load.overrides = {{".rope.scaling.type", std::string("linear")},
+                    {".rope.scaling.factor", 3.0},
+                    {".rope.dimension_count", std::int64_t{8}},
+                    {"tokenizer.ggml.add_bos_token", true}};
+  const std::vector<float> alone = logits_of(path, small_session(), 20, 1, load);
+  EXPECT_FALSE(same_bytes(alone, logits_of(path, small_session(), 20, 1)));
+  for (const Shares& shares : {Shares{2, 1}, Shares(7, 1)}) {
+    const RankTeam team(static_cast<unsigned>(shares.size()), shares);
+    EXPECT_TRUE(same_bytes(alone, logits_of(path, small_session(), 20, 1, load)));
   }
 }
 
