@@ -86,6 +86,7 @@ class FollowedEngine {
     return {parts_.weight_bytes(graph_), KvPool::bytes(graph_, kv_),
             WorkMemory::bytes(graph_, executor_.shape())};
   }
+  [[nodiscard]] bool pinned() const { return model_->pinned(); }
   void forward(PacketReader& packet) {
     executor_.gather_all(packet.get<bool>());
     plan_.clear();
@@ -187,7 +188,8 @@ class Follower {
   void open_engine() {
     report([this](RankReport& own) {
       const auto id = packet_.get<std::uint64_t>();
-      own.memory = engines_.try_emplace(id, wanted(), ranks_).first->second.memory();
+      const FollowedEngine& engine = engines_.try_emplace(id, wanted(), ranks_).first->second;
+      describe_engine(own, engine.memory(), engine.pinned());
     });
   }
 

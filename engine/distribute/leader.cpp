@@ -145,7 +145,9 @@ std::uint64_t Leader::open_engine(const LedEngineShape& shape, const std::functi
   packet_.put_all(std::span<const unsigned>(shares_));
   packet_.send(ranks_);
   try {
-    std::vector<RankReport> reports = run_together([&](RankReport& own) { own.memory = open(); });
+    std::vector<RankReport> reports =
+        run_together([&](RankReport& own) { describe_engine(own, open(), shape.model->pinned()); });
+    expect_room(reports);
     for (std::size_t i = 0; i < opened_.size(); ++i) reports[i].memory.add(opened_[i].memory);
     opened_ = std::move(reports);
   } catch (...) {

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 
 #include "engine/distribute/file_parts.h"
+#include "engine/execute/pages.h"
 #include "engine/graph/graph.h"
 #include "engine/model.h"
 #include "engine/session/fingerprint.h"
@@ -36,6 +39,18 @@ std::vector<T> gather_all(Ranks& ranks, const T& own, Patience patience) {
   return all;
 }
 
+// Of ranks in one place: who has the same limits. Containers of a machine may be told the same groups.
+std::uint64_t place_of(const std::string& host) {
+  Hash hash;
+  hash.add(host.data(), host.size());
+  for (const char* const path : {"/proc/sys/kernel/random/boot_id", "/proc/self/cgroup"}) {
+    std::ifstream in(path);
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    hash.add(text.data(), text.size());
+  }
+  return hash.value();
+}
+
 [[noreturn]] void fail(std::size_t rank, const char* host, const std::string& wrong) {
   throw Error("rank " + std::to_string(rank) + " on " + host + ": " + wrong);
 }
@@ -66,6 +81,8 @@ void expect_one_version(const std::vector<RankGreeting>& greetings) {
 RankReport report_of(const Ranks& ranks) {
   RankReport report;
   set_text(report.host, ranks.host());
+  report.available = available_memory();
+  report.place = place_of(ranks.host());
   return report;
 }
 
@@ -81,6 +98,26 @@ void describe(RankReport& report, const Model& model) {
   const std::string graph = model.graph().to_string();  // with the forms of values, which travel
   hash.add(graph.data(), graph.size());
   report.graph = hash.value();
+}
+
+void describe_engine(RankReport& report, const RankMemory& memory, bool pinned) {
+  report.memory = memory;
+  report.needed = (pinned ? 0 : memory.weights) + memory.kv + memory.work;
+}
+
+void expect_room(const std::vector<RankReport>& reports) {
+  for (const RankReport& report : reports) {
+    std::uint64_t needed = 0, available = 0;
+    for (const RankReport& other : reports) {
+      if (other.place != report.place) continue;
+      needed += other.needed;
+      available = std::max(available, other.available);
+    }
+    if (needed > available)
+      throw Error(std::string("ranks on ") + report.host + ": not enough memory for all together: expected " +
+                  std::to_string(needed >> 20) + " MiB available, got " + std::to_string(available >> 20) +
+                  " MiB");
+  }
 }
 
 std::vector<RankReport> exchange(Ranks& ranks, const RankReport& own, Patience patience) {

@@ -43,6 +43,9 @@ struct RankReport {
   char host[64] = {}, error[512] = {};   ///< error: "": it has succeeded
   std::uint64_t weights = 0, graph = 0;  ///< fingerprints of a model's tensors, and of what is computed
   RankMemory memory;                     ///< of the engine that is opened
+  /// Bytes that it needs beyond what is taken, and those that were there for it and for all ranks of this place: a machine, or a
+  /// group of its processes.
+  std::uint64_t needed = 0, available = 0, place = 0;
 
   [[nodiscard]] bool failed() const { return error[0] != '\0'; }
 };
@@ -54,6 +57,11 @@ void describe(RankReport& report, const Model& model);
 
 /// All ranks' reports, by rank, on every rank.
 std::vector<RankReport> exchange(Ranks& ranks, const RankReport& own, Patience patience);
+
+/// Of an engine that was just opened. pinned: the model's file lies in memory already.
+void describe_engine(RankReport& report, const RankMemory& memory, bool pinned);
+/// Throws Error that names the machine where ranks need more together than there was.
+void expect_room(const std::vector<RankReport>& reports);
 
 /// Throws Error that names the first rank that has failed or differs from rank 0, and its machine.
 void expect_agreement(const std::vector<RankReport>& reports);

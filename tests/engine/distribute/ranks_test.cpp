@@ -314,6 +314,22 @@ TEST(Ranks, EachHasItsPartOfTheMemory) {
   EXPECT_LT(half.file, whole.file);
 }
 
+// Each alone would have room.
+TEST(Ranks, OneMachineHasRoomForAllOfItsRanks) {
+  std::vector<RankReport> reports(3);
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    reports[i].host[0] = "abb"[i];
+    reports[i].place = std::array{1U, 2U, 2U}[i];
+    reports[i].available = std::size_t{100} << 20;
+    describe_engine(reports[i], {std::size_t{40} << 20, std::size_t{19} << 20, std::size_t{1} << 20}, i == 0);
+  }
+  EXPECT_EQ(reports[0].needed, std::size_t{20} << 20);
+  EXPECT_EQ(error_of([&] { expect_room(reports); }),
+            "ranks on b: not enough memory for all together: expected 120 MiB available, got 100 MiB");
+  reports[2].place = 3;
+  EXPECT_NO_THROW(expect_room(reports));
+}
+
 TEST(Shares, DivideAllUnits) {
   using Bounds = std::vector<std::size_t>;
   EXPECT_EQ(divide(8, 1, Shares{1, 1}), (Bounds{0, 4, 8}));
