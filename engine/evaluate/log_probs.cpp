@@ -34,6 +34,13 @@ std::uint64_t row_count(const TextWindows& windows, const PerplexityOptions& opt
   return windows[windows.size() - 1].end - not_scored;
 }
 
+std::uint64_t fingerprint_of(std::uint64_t model, std::span<const TokenId> text) {
+  Hash hash;
+  hash.add_number(model);
+  hash.add(text.data(), text.size_bytes());
+  return hash.value();
+}
+
 }  // namespace
 
 std::size_t log_prob_row_bytes(std::size_t n_vocab) {
@@ -125,11 +132,9 @@ LogProbsReader::LogProbsReader(const std::string& path, const Model& model) : fi
   encoded_.resize(log_prob_row_bytes(n_vocab_));
 }
 
-std::uint64_t LogProbsReader::fingerprint() const {
-  Hash hash;
-  hash.add_number(model_);
-  hash.add(text_.data(), text_.size() * sizeof(TokenId));
-  return hash.value();
+std::uint64_t LogProbsReader::fingerprint() const { return fingerprint_of(model_, text_); }
+std::uint64_t LogProbsReader::fingerprint(const Model& model, std::span<const TokenId> text) {
+  return fingerprint_of(cria::fingerprint(model), text);
 }
 
 std::size_t LogProbsReader::n_batch() const { return std::numeric_limits<std::size_t>::max(); }

@@ -50,6 +50,8 @@ class LogProbsReader : public BaseLogits {
   [[nodiscard]] const PerplexityOptions& options() const { return options_; }
 
   [[nodiscard]] std::uint64_t fingerprint() const override;
+  /// That of a file which this model has written of this text.
+  static std::uint64_t fingerprint(const Model& model, std::span<const TokenId> text);
   [[nodiscard]] std::size_t n_batch() const override;
   [[nodiscard]] std::size_t logit_rows() const override { return rows_; }
   void begin_window(std::size_t index) override;

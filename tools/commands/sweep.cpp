@@ -32,7 +32,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kBaseLogits = "base.logits";
+constexpr const char *kBaseLogits = "base.logits", *kRow = ".row.json";
 
 struct SweepOptions {
   ModelOptions model;  ///< the base
@@ -193,7 +193,8 @@ class Sweep {
     hash.add(importance_bytes_.data(), importance_bytes_.size());
     const std::string id = identity(hash.value());
     if (take_measured(name, id)) return;
-    const std::string file = path(name + ".gguf");
+    // What is removed again has a name of its own: "NAME.gguf" may be a file of the user's.
+    const std::string file = path(name + (options_.keep ? ".gguf" : ".part.gguf"));
     const TemporaryFile remove_it(options_.keep ? "" : file);
     make(mix, file);
     const auto model = load(file);
@@ -244,23 +245,32 @@ class Sweep {
   [[nodiscard]] std::string identity(std::uint64_t model) const {
     Hash hash;
     hash.add_number(model);
-    hash.add_number(fingerprint(base_));
+    hash.add_number(computed(base_));
     hash.add(text_.data(), text_.size() * sizeof(TokenId));
-    for (const std::uint64_t number : {std::uint64_t{options_.windows.window}, std::uint64_t{options_.prompt},
-                                       std::uint64_t{options_.decode}, std::uint64_t{machine_.threads}})
+    const SessionOptions& session = options_.model.session;
+    for (const std::uint64_t number :
+         {std::uint64_t{options_.windows.window}, std::uint64_t{options_.prompt},
+          std::uint64_t{options_.decode}, std::uint64_t{options_.repetitions},
+          std::uint64_t{machine_.threads}, std::uint64_t{session.threads_prefill},
+          std::uint64_t{session.n_batch}})
       hash.add_number(number);
-    hash.add(machine_.isa.data(), machine_.isa.size());
+    for (const std::string& name : {machine_.isa, options_.model.kv_type}) hash.add(name.data(), name.size());
     return std::to_string(hash.value());
   }
 
+  /// The weights, and what the options make of them.
+  [[nodiscard]] std::uint64_t computed(const Model& model) const {
+    return fingerprint(model, model.graph(), options_.model.session.n_ctx);
+  }
+
   void add(const std::string& name, const Model& model) {
-    const std::string id = identity(fingerprint(model));
+    const std::string id = identity(computed(model));
     if (!take_measured(name, id)) measure(name, model, id);
   }
 
   /// The row from the directory, if it was measured before.
   bool take_measured(const std::string& name, const std::string& id) {
-    const std::string file = path(name + ".row.json");
+    const std::string file = path(name + kRow);
     if (!fs::exists(file)) return false;
     const auto object = nlohmann::ordered_json::parse(read_file(file), nullptr, false);
     if (!object.is_object() || object.value("identity", "") != id) return false;
@@ -270,13 +280,29 @@ class Sweep {
 
   void measure(const std::string& name, const Model& model, const std::string& id) {
     SweepRow row = describe(name, model);
-    if (&model != &base_ && !fs::exists(path(kBaseLogits))) write_base_logits();
+    // A row of the base says that the predictions beside it, if there are any, were made with it.
+    if (&model == &base_)
+      fs::remove(path(name + kRow));
+    else if (!has_base_logits())
+      write_base_logits();
     measure_quality(row, model);
     measure_speed(row, model);
     print_line(name + ": perplexity " + fixed(row.ppl.value, 4) + ", prompt " + fixed(row.prompt.value, 1) +
                ", decode " + fixed(row.decode.value, 1) + " tokens/s");
-    write_file(path(name + ".row.json"), json_text({{"identity", id}, {"row", to_json(row)}}));
+    write_file(path(name + kRow), json_text({{"identity", id}, {"row", to_json(row)}}));
     rows_.push_back(std::move(row));
+  }
+
+  /// Not those of another sweep in the same directory, of another text or base.
+  [[nodiscard]] bool has_base_logits() const {
+    if (!fs::exists(path(kBaseLogits))) return false;
+    try {
+      const LogProbsReader reader(path(kBaseLogits), base_);
+      return reader.options().window == options_.windows.window &&
+             reader.fingerprint() == LogProbsReader::fingerprint(base_, text_);
+    } catch (const Error&) {  // of another vocabulary, say
+      return false;
+    }
   }
 
   /// The base's row is known from an earlier sweep, its predictions are gone.
@@ -305,6 +331,16 @@ class Sweep {
     throw Interrupted();
   }
 
+  /// Goes on from a state of this measurement. That of another sweep in the same directory is none.
+  static void load(Perplexity& perplexity, const std::string& state) {
+    if (!fs::exists(state)) return;
+    try {
+      perplexity.load(state);
+    } catch (const Error&) {
+      fs::remove(state);
+    }
+  }
+
   void measure_quality(SweepRow& row, const Model& model) {
     const auto session = open_session(model, options_.model);
     const std::string base_logits = path(kBaseLogits);
@@ -318,7 +354,7 @@ class Sweep {
     } else {
       reader.emplace(base_logits, model);
       perplexity.compare_with(*reader);
-      if (fs::exists(state)) perplexity.load(state);
+      load(perplexity, state);
     }
     evaluate(perplexity, row.name, reader ? state : "");
     if (writer) writer->finish();
@@ -386,7 +422,8 @@ void add_sweep(CLI::App& app) {
   command->add_flag("--allow-requantize", options->allow_requantize,
                     "make --types of a quantized model too, which costs quality");
   command->add_flag("--keep", options->keep,
-                    "leave in the directory what --types made, and the base's predictions (large)");
+                    "leave in the directory what --types made (MODEL-TYPE.gguf, replaced where it is there), "
+                    "and the base's predictions (large)");
   command->add_option("-f,--file", options->text, "the text (-: stdin)")->type_name("FILE")->required();
   command
       ->add_option(

@@ -93,6 +93,35 @@ TEST_F(Sweep, MeasuresNothingTwice) {
   EXPECT_EQ(count_lines(cria(other).err), 2U) << "what was measured otherwise is measured anew";
 }
 
+TEST_F(Sweep, TakesNothingOfAnotherSweepInItsDirectory) {
+  const std::vector<std::string> wanted = arguments({directory_.path("same.gguf")});
+  ASSERT_EQ(cria(wanted).code, 0);
+  for (const std::vector<std::string>& option :
+       {std::vector<std::string>{"--kv-type", "q8_0"}, {"--rope-freq-base", "20000"}, {"-b", "7"}}) {
+    std::vector<std::string> other = wanted;
+    other.insert(other.end(), option.begin(), option.end());
+    const Result result = cria(other);
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_EQ(count_lines(result.err), 2U) << option.front() << ": both models are measured";
+  }
+
+  // What a sweep leaves that was stopped: a state, and predictions of its base.
+  const Json rows = Json::parse(cria(wanted).out).at("rows");
+  fs::remove(out_ + "/same.row.json");
+  ASSERT_EQ(cria({"perplexity", "-f", text_, "-c", "32", "--chunks", "2", "--base", kDemo, "--state",
+                  out_ + "/same.state"})
+                .code,
+            0);
+  ASSERT_EQ(
+      cria({"perplexity", "-f", text_, "-c", "32", "--chunks", "9", "--save-logits", out_ + "/base.logits"})
+          .code,
+      0);
+  const Result again = cria(wanted);
+  EXPECT_EQ(again.code, 0) << again.err;
+  for (const char* figure : {"ppl", "ppl_ratio", "kld", "same_top"})
+    EXPECT_EQ(Json::parse(again.out).at("rows")[1].at(figure), rows[1].at(figure)) << figure;
+}
+
 TEST_F(Sweep, KilledAndStartedAgainGivesTheSameFigures) {
   std::vector<std::string> wanted = arguments({directory_.path("same.gguf")});
   wanted.at(8) = "16";  // many windows: time to kill it in the middle
@@ -142,7 +171,8 @@ TEST_F(Sweep, MakesTheQuantizationsItself) {
   EXPECT_EQ(rows[1]["name"], "f16-BF16");
   EXPECT_EQ(rows[2]["dtype"], "Q8_0");
   EXPECT_LT(rows[2]["file_bytes"], rows[1]["file_bytes"]);
-  EXPECT_FALSE(fs::exists(out_ + "/f16-Q8_0.gguf")) << "removed when it was measured";
+  for (const fs::directory_entry& entry : fs::directory_iterator(out_))
+    EXPECT_NE(entry.path().extension(), ".gguf") << "removed when it was measured: " << entry.path();
   const Result second = cria(wanted);
   EXPECT_EQ(second.err, "") << "nothing is made or measured twice";
   EXPECT_EQ(Json::parse(second.out).at("rows"), rows);
@@ -157,6 +187,19 @@ TEST_F(Sweep, MakesTheQuantizationsItself) {
   EXPECT_EQ(allowed.code, 0) << allowed.err;
   EXPECT_EQ(Json::parse(allowed.out).at("rows")[1]["dtype"], "Q4_0");
   EXPECT_EQ(cria(arguments({"--types", "Q9"})).code, 2);
+}
+
+// What is made of a model may have the name of a file that its owner has made of it.
+TEST_F(Sweep, LeavesFilesOfItsNamesAlone) {
+  ASSERT_EQ(cria({"quantize", kDemo, directory_.path("model.gguf"), "F16"}).code, 0);
+  const std::string mine = directory_.write("model-Q8_0.gguf", "mine");
+  std::vector<std::string> wanted = arguments({"--types", "Q8_0"});
+  wanted[2] = directory_.path("model.gguf");
+  wanted[6] = directory_.path();
+  const Result result = cria(wanted);
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(Json::parse(result.out).at("rows")[1]["dtype"], "Q8_0");
+  EXPECT_EQ(read_file(mine), "mine");
 }
 
 TEST_F(Sweep, PrintsATableForPeopleAndKeepsWhatItIsTold) {

@@ -151,7 +151,7 @@ TEST(Interrupt, SweepLeavesWhatItGoesOnFrom) {
 
     ASSERT_EQ(cria(sweep(directory, "Q8_0")).code, 0);
     const std::set<std::string> whole = names_in(directory.path("out"));
-    const std::string name = base + "-Q4_0", made = directory.path("out/" + name + ".gguf");
+    const std::string name = base + "-Q4_0", made = directory.path("out/" + name + ".part.gguf");
     interrupt_sweep(sweep(directory, "Q4_0"), made, signal);
     std::set<std::string> more = names_in(directory.path("out"));
     more.erase(name + ".state");
