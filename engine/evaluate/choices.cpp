@@ -46,14 +46,23 @@ ScoredChoice scored_choice(const Engine& engine, const ChoiceQuestion& question,
   return {std::move(tokens), first, std::vector<TokenScore>(n)};
 }
 
-}  // namespace
-
-ChoiceScores score_choices(Engine& engine, const ChoiceQuestion& question) {
+std::vector<ScoredChoice> scored_choices(const Engine& engine, const ChoiceQuestion& question) {
   if (question.question.empty()) throw Error("", "an empty question");
   const std::vector<TokenId> context = perplexity_tokens(engine.model(), question.question);
   std::vector<ScoredChoice> choices;
   for (const std::string& choice : question.choices)
     choices.push_back(scored_choice(engine, question, context, choice));
+  return choices;
+}
+
+}  // namespace
+
+void require_scorable(const Engine& engine, const ChoiceQuestion& question) {
+  static_cast<void>(scored_choices(engine, question));
+}
+
+ChoiceScores score_choices(Engine& engine, const ChoiceQuestion& question) {
+  std::vector<ScoredChoice> choices = scored_choices(engine, question);
   Scorer scorer(engine);
   for (ScoredChoice& choice : choices) scorer.add(choice.tokens, choice.first, choice.scores.data());
   while (scorer.pass()) continue;

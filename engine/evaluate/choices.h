@@ -25,4 +25,7 @@ struct ChoiceScores {
 /// prefixes. Throws Error for an empty question or choice, for what does not fit into the context, and as Scorer.
 ChoiceScores score_choices(Engine& engine, const ChoiceQuestion& question);
 
+/// Throws Error as score_choices() would for this question; nothing is evaluated.
+void require_scorable(const Engine& engine, const ChoiceQuestion& question);
+
 }  // namespace cria

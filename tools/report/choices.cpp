@@ -99,7 +99,23 @@ std::vector<ChoiceQuestion> read_choices(const std::string& path) {
   return questions;
 }
 
+namespace {
+
+/// What is wrong with any of them is said before the first is scored.
+void require_good(const Engine& engine, const std::vector<ChoiceQuestion>& questions) {
+  for (std::size_t i = 0; i < questions.size(); ++i) {
+    try {
+      require_scorable(engine, questions[i]);
+    } catch (const Error& error) {
+      throw Error("", error.what(), "question " + std::to_string(i + 1));
+    }
+  }
+}
+
+}  // namespace
+
 void run_choices(Engine& engine, const std::vector<ChoiceQuestion>& questions, bool json_wanted) {
+  require_good(engine, questions);
   const std::atomic<bool>& interrupted = catch_interrupts();
   const auto start = std::chrono::steady_clock::now();
   MeanVariance right, right_raw;

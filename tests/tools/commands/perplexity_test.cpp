@@ -232,3 +232,35 @@ TEST(Choices, OfSeveralForms) {
 
 }  // namespace
 }  // namespace cria::test
+TEST(Choices, ANumberIsAnIndexAndATextIsAText) {
+  const TempDirectory directory;
+  const auto answer = [&](const std::string& json) {
+    const std::string line = R"({"question": "One and one is", "choices": ["2", "0", "1", "3"], "answer": )";
+    return tools::read_choices(directory.write("q.jsonl", line + json + "}\n")).at(0).answer;
+  };
+  EXPECT_EQ(answer("0"), 0U);
+  EXPECT_EQ(answer("1"), 1U);
+  EXPECT_EQ(answer("2"), 2U);
+  EXPECT_EQ(answer(R"("1")"), 2U);
+  EXPECT_EQ(answer(R"("2")"), 0U);
+  const std::string labelled =
+      R"({"question": "a", "choices": {"text": ["b", "c"], "label": ["1", "2"]}, "answerKey": )";
+  for (const char* key : {"2", R"("2")"})
+    EXPECT_EQ(tools::read_choices(directory.write("q.jsonl", labelled + std::string(key) + "}")).at(0).answer,
+              1U);
+}
+
+TEST(Choices, AQuestionThatDoesNotFitIsNamedBeforeAnyIsScored) {
+  std::string questions = R"({"question": "a", "choices": ["b", "c"], "answer": 0})"
+                          "\n";
+  questions += R"({"question": ")";
+  for (int i = 0; i < 100; ++i) questions += "river ";
+  questions += R"(", "choices": ["b", "c"], "answer": 0})";
+  const Result result = cria({"perplexity", "--choices", "-", "-c", "32"}, questions);
+  EXPECT_EQ(result.code, 1);
+  EXPECT_NE(result.err.find("a choice does not fit into the context with its question: expected at most 33"),
+            std::string::npos)
+      << result.err;
+  EXPECT_NE(result.err.find("(question 2)"), std::string::npos) << result.err;
+}
+
