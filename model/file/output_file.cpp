@@ -41,14 +41,15 @@ void OutputFile::fail() {
   throw Error(path_, std::string("cannot write: ") + std::strerror(reason));
 }
 
-// A link's file is replaced, not the link; what is no regular file (a device, a directory) cannot be.
+// A link's file is replaced (or made, where there is none), not the link; what is no regular file (a device, a directory) cannot be.
 void OutputFile::find_target() {
   namespace fs = std::filesystem;
+  constexpr int kMostLinks = 40;  // as the system follows
   std::error_code error;
-  if (const fs::path real = fs::weakly_canonical(path_, error); !error && fs::is_symlink(path_, error))
-    target_ = real.string();
-  else
-    target_ = path_;
+  fs::path target = path_;
+  for (int links = 0; links < kMostLinks && fs::is_symlink(target, error); ++links)
+    target = target.parent_path() / fs::read_symlink(target);
+  target_ = target.string();
   if (fs::is_directory(target_, error)) throw Error(path_, "cannot write: it is a directory");
   if (fs::exists(target_, error) && !fs::is_regular_file(target_, error))
     throw Error(path_, "cannot write: not a regular file");
@@ -113,5 +114,13 @@ void OutputFile::give_name() {
   if (::linkat(AT_FDCWD, open_file.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0) fail();
   temporary_ = name;
 }
+
+void require_other_file(const std::string& input, const std::string& target) {
+  std::error_code error;  // a target that is not there yet is another file
+  if (std::filesystem::equivalent(input, target, error))
+    throw Error(target, "cannot write: it is the input itself (" + input + ")");
+}
+
+void require_writable(const std::string& target) { const OutputFile nothing(target); }
 
 }  // namespace cria

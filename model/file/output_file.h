@@ -50,4 +50,9 @@ class OutputFile {
   std::vector<std::byte> piece_;  // what is not written yet: less than kPiece
 };
 
+/// Throws Error if the target is this file, by whatever name or link: what was read is not to be replaced.
+void require_other_file(const std::string& input, const std::string& target);
+/// Throws Error as an OutputFile of this path: before hours of work on what it is for.
+void require_writable(const std::string& target);
+
 }  // namespace cria

@@ -108,7 +108,7 @@ class GgufWriter {
   std::uint64_t in_current_ = 0;    // bytes of it written
 };
 
-/// Throws Error if the target is one of the input's own files, by whatever name or link.
+/// Of all files of the input.
 void require_other_file(const GgufFile& input, const std::string& target);
 
 }  // namespace cria

@@ -5,6 +5,8 @@
 
 #include "engine/evaluate/perplexity.h"
 #include "engine/quantize/importance_run.h"
+#include "model/file/output_file.h"
+#include "model/gguf/writer.h"
 #include "model/plural.h"
 #include "tools/commands/commands.h"
 #include "tools/options/command.h"
@@ -68,6 +70,10 @@ Speed evaluate(ImportanceRun& run, const ImatrixCommand& options) {
 ImportanceMatrix measure(ImatrixCommand options, Speed& speed) {
   options.windows.window = options.model.session.n_ctx;
   const auto model = load_model(options.model);
+  require_other_file(model->file(), options.output);
+  require_other_file(options.text, options.output);
+  for (const std::string& file : {options.output, options.state})
+    if (!file.empty()) require_writable(file);
   const std::vector<TokenId> text = perplexity_tokens(*model, read_file(options.text));
   const TextWindows windows(text.size(), options.windows);  // what cannot be is said before memory is taken
   const auto session = open_session(*model, options.model);

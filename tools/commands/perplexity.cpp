@@ -5,6 +5,8 @@
 #include <filesystem>
 
 #include "engine/session/fingerprint.h"
+#include "model/file/output_file.h"
+#include "model/gguf/writer.h"
 #include "model/plural.h"
 #include "tools/commands/commands.h"
 #include "tools/options/command.h"
@@ -134,6 +136,7 @@ void warn_of_long_windows(const PerplexityCommand& options, const Model& model) 
 }
 
 void measure(PerplexityCommand& options, const Model& model) {
+  if (!options.state.empty()) require_writable(options.state);
   std::optional<LogProbsReader> reader;
   if (!options.compare.empty()) {
     reader.emplace(options.compare, model);
@@ -153,7 +156,11 @@ void measure(PerplexityCommand& options, const Model& model) {
   std::optional<Base> base;
   if (!options.base.empty()) base.emplace(options, model);
   std::optional<LogProbsWriter> writer;
-  if (!options.save_logits.empty()) writer.emplace(options.save_logits, model, text, options.windows);
+  if (!options.save_logits.empty()) {
+    require_other_file(model.file(), options.save_logits);
+    require_other_file(options.text.value_or("-"), options.save_logits);
+    writer.emplace(options.save_logits, model, text, options.windows);
+  }
   if (options.model.verbose)
     print_line("text: " + counted(text.size(), "token") + ", " + counted(windows.size(), "window"));
 

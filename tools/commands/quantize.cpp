@@ -158,6 +158,7 @@ class Quantization {
       : command_(command), options_(parse(command)), file_(GgufFile::open(command.input)) {
     for (const std::string& warning : file_.warnings()) print_warning(warning);
     require_other_file(file_, command.output);
+    require_other_file(command.imatrix, command.output);
     read_importance();
     plan_ = plan_quantize(file_, options_);
     writer_.emplace(command.output, file_.alignment());

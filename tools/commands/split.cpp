@@ -83,7 +83,9 @@ int split(const SplitCommand& options) {
 }
 
 bool merge_loras(const GgufFile& file, const SplitCommand& options) {
-  const Adapters adapters = Adapters::load(parse_loras(options.loras), file);
+  const std::vector<LoraFile> loras = parse_loras(options.loras);
+  for (const LoraFile& lora : loras) require_other_file(lora.path, options.output);
+  const Adapters adapters = Adapters::load(loras, file);
   for (const std::string& warning : adapters.warnings()) print_warning(warning);
   MergeOptions how{.output = options.output,
                    .threads = options.threads == 0 ? usable_cores() : options.threads,

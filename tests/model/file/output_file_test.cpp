@@ -96,6 +96,35 @@ TEST_F(OutputFileTest, ALinkStaysAndItsFileIsReplaced) {
   EXPECT_EQ(content(path("a")), "new");
 }
 
+TEST_F(OutputFileTest, ALinkToNothingStaysAndItsFileIsMade) {
+  fs::create_directory(path("there"));
+  fs::create_symlink("there/a", path("link"));
+  fs::create_symlink("link", path("other"));
+  write(path("other"), "new");
+  EXPECT_TRUE(fs::is_symlink(path("other")));
+  EXPECT_TRUE(fs::is_symlink(path("link")));
+  EXPECT_EQ(content(path("there/a")), "new");
+  fs::create_symlink("circle", path("circle"));
+  write(path("circle"), "new");  // leads nowhere
+  EXPECT_EQ(content(path("circle")), "new");
+}
+
+TEST_F(OutputFileTest, TellsItsInputByAnyName) {
+  write(path("a"), "old");
+  fs::create_symlink("a", path("link"));
+  fs::create_hard_link(path("a"), path("hard"));
+  for (const char* name : {"a", "./a", "link", "hard"})
+    EXPECT_EQ(refusal([&] { require_other_file(path("a"), path(name)); }),
+              path(name) + ": cannot write: it is the input itself (" + path("a") + ")");
+  EXPECT_EQ(refusal([&] { require_other_file(path("a"), path("b")); }), "");
+  EXPECT_EQ(refusal([&] { require_other_file("-", path("b")); }), "");
+  EXPECT_EQ(refusal([&] { require_writable(path("a")); }), "");
+  EXPECT_EQ(refusal([&] { require_writable(path("none/a")); }),
+            path("none/a") + ": cannot write: No such file or directory");
+  EXPECT_EQ(content(path("a")), "old");
+  EXPECT_EQ(entries(), 3U);
+}
+
 TEST_F(OutputFileTest, RefusesWhatCannotBeReplaced) {
   EXPECT_EQ(refusal([&] { OutputFile file(directory_.string()); }),
             directory_.string() + ": cannot write: it is a directory");

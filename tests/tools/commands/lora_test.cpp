@@ -80,6 +80,8 @@ TEST(Lora, SaysWhatIsWrong) {
   EXPECT_EQ(whole.code, 1);
   EXPECT_NE(whole.err.find("or adapters (--lora)"), std::string::npos) << whole.err;
   EXPECT_EQ(cria({"merge", kDemo, "--lora", file, directory.path("x.gguf")}).code, 1);
+  EXPECT_EQ(cria({"merge", kDemo, "--lora", file + ":0.5", file}).err,
+            "cria: error: " + file + ": cannot write: it is the input itself (" + file + ")\n");
 }
 
 }  // namespace

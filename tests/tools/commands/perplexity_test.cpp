@@ -72,6 +72,9 @@ TEST(Perplexity, SaysWhatIsWrong) {
   const std::string nothing = directory.path("nothing");
   EXPECT_EQ(cria({"perplexity", "-f", nothing}).err,
             "cria: error: " + nothing + ": cannot be opened: No such file or directory\n");
+  EXPECT_EQ(cria({"perplexity", "--state", nothing + "/state"}, "short").err,
+            "cria: error: " + nothing + "/state: cannot write: No such file or directory\n")
+      << "before anything is evaluated";
   const std::string text = directory.write("text", "text");
   EXPECT_EQ(cria({"perplexity", "--compare", text}).err,
             "cria: error: " + text + ": no log-probabilities of cria: too short\n");
@@ -230,8 +233,6 @@ TEST(Choices, OfSeveralForms) {
   }
 }
 
-}  // namespace
-}  // namespace cria::test
 TEST(Choices, ANumberIsAnIndexAndATextIsAText) {
   const TempDirectory directory;
   const auto answer = [&](const std::string& json) {
@@ -264,3 +265,5 @@ TEST(Choices, AQuestionThatDoesNotFitIsNamedBeforeAnyIsScored) {
   EXPECT_NE(result.err.find("(question 2)"), std::string::npos) << result.err;
 }
 
+}  // namespace
+}  // namespace cria::test
