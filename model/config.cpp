@@ -96,8 +96,8 @@ class ConfigReader {
     config_.yarn_beta_slow = keys_.positive_or("rope.scaling.yarn_beta_slow", 1);
     config_.yarn_log_multiplier = keys_.number_or("rope.scaling.yarn_log_multiplier", 0);
     // Old files have the linear factor alone, and no type means linear.
-    const std::string_view factor =
-        keys_.has("rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear";
+    const bool old = !keys_.has("rope.scaling.factor") && keys_.has("rope.scale_linear");
+    const std::string_view factor = old ? "rope.scale_linear" : "rope.scaling.factor";
     const auto type = file_.find_string(keys_.architecture() + ".rope.scaling.type")
                           .value_or(keys_.has(factor) ? "linear" : "none");
     if (type == "none") return;

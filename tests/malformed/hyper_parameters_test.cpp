@@ -116,7 +116,7 @@ TEST(MalformedHyperParameters, Case037RopeScaling) {
     };
   };
   expect_refused({
-      {"missing key (key llama.rope.scale_linear)",
+      {"missing key (key llama.rope.scaling.factor)",
        [](Image& m) { m.set("llama.rope.scaling.type") = std::string("linear"); }},
       {says + "0 (key llama.rope.scaling.attn_factor)", yarn("attn_factor", 0)},
       {says + "nan (key llama.rope.scaling.yarn_beta_fast)", yarn("yarn_beta_fast", kNan)},
