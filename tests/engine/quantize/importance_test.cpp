@@ -231,6 +231,11 @@ TEST(ImportanceRun, GoesOnWhereItStopped) {
   const std::vector<TokenId> other = many_tokens(64 * 2);
   ImportanceRun another(session, other, windows);
   EXPECT_NE(error_of([&] { another.load(state); }).find("state of another run"), std::string::npos);
+  // The same weights, used otherwise.
+  const auto turned = Model::load(demo_model().file().path(), {.overrides = {{".rope.freq_base", 20000.0}}});
+  Session other_session(*turned, {.n_ctx = 64});
+  ImportanceRun other_run(other_session, text, windows);
+  EXPECT_NE(error_of([&] { other_run.load(state); }).find("state of another run"), std::string::npos);
   fs::remove(state);
 }
 
