@@ -34,6 +34,20 @@ std::uint64_t row_count(const TextWindows& windows, const PerplexityOptions& opt
   return windows[windows.size() - 1].end - not_scored;
 }
 
+// Of the whole file; nothing where no file can have so many.
+std::optional<std::uint64_t> file_bytes(const TextWindows& windows, const PerplexityOptions& options,
+                                        std::uint64_t n_tokens, std::size_t n_vocab) {
+  const std::uint64_t head = sizeof(Header) + n_tokens * sizeof(TokenId) + sizeof(std::uint64_t);
+  const auto rows = limits::multiply(row_count(windows, options), log_prob_row_bytes(n_vocab));
+  return rows ? limits::add(*rows, head + windows.size() * sizeof(std::uint64_t)) : rows;
+}
+
+// Of the windows' tokens: a text may go on behind them.
+std::uint64_t file_bytes(const Model& model, std::size_t n_tokens, const PerplexityOptions& options) {
+  const TextWindows windows(n_tokens, options);
+  return file_bytes(windows, options, windows[windows.size() - 1].end, model.config().n_vocab).value_or(0);
+}
+
 std::uint64_t fingerprint_of(std::uint64_t model, std::span<const TokenId> text) {
   Hash hash;
   hash.add_number(model);
@@ -75,7 +89,7 @@ void decode_log_probs(const std::byte* row, std::span<float> log_probs) {
 
 LogProbsWriter::LogProbsWriter(const std::string& path, const Model& model, std::span<const TokenId> text,
                                const PerplexityOptions& options)
-    : file_(path) {
+    : file_(path, file_bytes(model, text.size(), options)) {
   const TextWindows windows(text.size(), options);
   const std::size_t used = windows[windows.size() - 1].end;
   Header header{{},
@@ -117,9 +131,7 @@ LogProbsReader::LogProbsReader(const std::string& path, const Model& model) : fi
   }
   file_.expect_equal("number of windows", windows_->size(), header.n_windows, "at byte 48");
   n_vocab_ = header.n_vocab;
-  const std::uint64_t head = sizeof(Header) + header.n_tokens * sizeof(TokenId) + sizeof(std::uint64_t);
-  const auto rows = limits::multiply(row_count(*windows_, options_), log_prob_row_bytes(n_vocab_));
-  const auto total = rows ? limits::add(*rows, head + header.n_windows * sizeof(std::uint64_t)) : rows;
+  const auto total = file_bytes(*windows_, options_, header.n_tokens, n_vocab_);
   file_.expect(total.has_value(), "sizes that no file can have");
   file_.expect_equal("wrong size in bytes", *total, file_.size());
   text_.resize(header.n_tokens);

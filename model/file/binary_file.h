@@ -15,7 +15,8 @@ namespace cria {
 /// An OutputFile that sums up what it writes.
 class BinaryWriter {
  public:
-  explicit BinaryWriter(std::string path) : file_(std::move(path)) {}
+  /// bytes: as OutputFile's.
+  explicit BinaryWriter(std::string path, std::uint64_t bytes = 0) : file_(std::move(path), bytes) {}
 
   /// Bytes, which count for the checksum.
   void write(const void* data, std::size_t size) {
