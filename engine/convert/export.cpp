@@ -15,6 +15,7 @@
 #include "engine/architectures/architecture.h"
 #include "engine/architectures/hf_keys.h"
 #include "engine/convert/hf_targets.h"
+#include "engine/convert/sampling.h"
 #include "model/plural.h"
 #include "model/safetensors/writer.h"
 #include "tokenizer/hf/vocabulary.h"
@@ -166,6 +167,7 @@ struct Export::State {
   Vocabulary vocabulary;
   std::unique_ptr<Description> description;
   std::map<std::string_view, const HfTarget*> targets;  // by name
+  std::vector<TextFile> texts;                          // beside config.json
   std::vector<SafetensorsShard> shards;
   std::vector<ExportedTensor> tensors;
   std::vector<std::string> warnings;
@@ -184,6 +186,9 @@ struct Export::State {
       warnings.push_back(counted(names.size(), "tensor") + " without a use left out: " + names.front() +
                          (names.size() > 1 ? ", …" : ""));
     plan();
+    texts = hf_vocabulary_files(vocabulary);
+    for (TextFile& text : texts)
+      if (text.name == "generation_config.json") text.content = with_sampling(text.content, file);
   }
 
   void require_room_for_directory() const {
@@ -238,8 +243,7 @@ struct Export::State {
     }
     if (shards.size() > 1) write_text(directory, "model.safetensors.index.json", shard_index(shards));
     write_text(directory, "config.json", description->json.dump(2) + "\n");
-    for (const TextFile& text : hf_vocabulary_files(vocabulary))
-      write_text(directory, text.name, text.content);
+    for (const TextFile& text : texts) write_text(directory, text.name, text.content);
     directory.finish();
   }
 

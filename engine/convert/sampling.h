@@ -1,4 +1,4 @@
-// What generation_config.json says of sampling, as keys of a GGUF file.
+// What generation_config.json says of sampling, as keys of a GGUF file, and back.
 #pragma once
 
 #include <string>
@@ -12,5 +12,9 @@ namespace cria {
 /// repetition_penalty. Nothing where there is no such file, or where it says "do_sample": false (then they have no effect there).
 /// warnings: a line for each value that cannot be. Throws Error for a file that is no JSON.
 void set_sampling(GgufWriter& writer, const std::string& directory, std::vector<std::string>& warnings);
+
+/// The way back: the text of a generation_config.json with what the file says of these, the same text where it says
+/// nothing. Greedy decoding is "do_sample": false there. Throws Error for a value of a wrong type or out of range.
+std::string with_sampling(const std::string& generation_config, const GgufFile& file);
 
 }  // namespace cria

@@ -66,6 +66,28 @@ TEST(Export, TellsProgramsWhatItWrites) {
   EXPECT_GT(json.at("bytes"), 0);
 }
 
+TEST(Export, KeepsWhatTheFileSaysOfSampling) {
+  const ExportModel model{HfDirectory()};
+  const auto set = [&](const std::vector<std::string>& settings) {
+    std::vector<std::string> arguments = {"edit", model.path, model.work.path("edited")};
+    for (const std::string& setting : settings) {
+      arguments.emplace_back("--set");
+      arguments.push_back("general.sampling." + setting);
+    }
+    EXPECT_EQ(cria(arguments).code, 0);
+    fs::rename(model.work.path("edited"), model.path);
+  };
+  set({"temp=f32:0.6", "top_k=i32:20", "top_p=f32:0.95", "min_p=f32:0", "penalty_repeat=f32:1.05"});
+  expect_identity(model);
+  set({"temp=f32:0"});
+  const std::string directory = model.work.path("greedy");
+  ASSERT_EQ(cria({"export", model.path, "-o", directory}).code, 0);
+  const auto json = nlohmann::json::parse(read_file(directory + "/generation_config.json"));
+  EXPECT_EQ(json.at("do_sample"), false);
+  EXPECT_FALSE(json.contains("temperature"));
+  EXPECT_FALSE(json.contains("top_k"));
+}
+
 TEST(Export, IdentityOfOtherModels) {
   HfDirectory qwen;
   qwen.config["architectures"] = {"Qwen2ForCausalLM"};
