@@ -245,6 +245,21 @@ QuantizePlan plan_quantize(const GgufFile& file, const QuantizeOptions& options)
   return Planner(file, options).plan();
 }
 
+void require_importance_of(const GgufFile& file, const ImportanceMatrix& importance,
+                           const std::string& path) {
+  const auto known = [&](const TensorView& tensor) { return importance.entries.contains(tensor.name); };
+  if (std::ranges::none_of(file.tensors(), known))
+    throw Error(path, "importance of another model: none of its entries is a tensor of " + file.path());
+  for (const TensorView& tensor : file.tensors()) {
+    try {
+      static_cast<void>(
+          importance.weights(tensor.name, tensor.cols(), tensor.shape.size() > 2 ? tensor.shape[2] : 1));
+    } catch (const Error& error) {
+      throw Error(path, error.what());
+    }
+  }
+}
+
 void declare(GgufWriter& writer, const GgufFile& file, const QuantizePlan& plan) {
   constexpr std::uint32_t kQuantizationVersion = 2;  // of the block formats, since 2023-05
   for (const GgufKey& key : file.keys()) {

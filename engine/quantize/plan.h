@@ -112,6 +112,10 @@ QuantizePlan plan_quantize(const GgufFile& file, const QuantizeOptions& options)
 /// Why a mix of so few bits wants an importance matrix; "" if it does well without.
 std::string_view advice_without_importance(const Mix& mix) noexcept;
 
+/// Throws Error naming the importance's path if it is of another model than the file: no entry is of one of its
+/// tensors, or one is of another size.
+void require_importance_of(const GgufFile& file, const ImportanceMatrix& importance, const std::string& path);
+
 /// Gives the writer the file's keys (not those of a split), file type and quantization version, and declares
 /// the tensors.
 void declare(GgufWriter& writer, const GgufFile& file, const QuantizePlan& plan);

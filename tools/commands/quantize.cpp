@@ -185,22 +185,7 @@ class Quantization {
       return;
     }
     importance_ = ImportanceMatrix::read(command_.imatrix);
-    const auto known = [this](const TensorView& tensor) {
-      return importance_->entries.contains(tensor.name);
-    };
-    if (std::ranges::none_of(file_.tensors(), known))
-      throw Error(command_.imatrix,
-                  "importance of another model: none of its entries is a tensor of " + file_.path());
-    for (const TensorView& tensor : file_.tensors()) check_importance(tensor);
-  }
-
-  /// Before anything is written.
-  void check_importance(const TensorView& tensor) const {
-    try {
-      (void)importance_->weights(tensor.name, tensor.cols(), tensor.shape.size() > 2 ? tensor.shape[2] : 1);
-    } catch (const Error& error) {
-      throw Error(command_.imatrix, error.what());
-    }
+    require_importance_of(file_, *importance_, command_.imatrix);  // before anything is written
   }
 
   void write() {

@@ -101,6 +101,7 @@ class Sweep {
     if (!options_.imatrix.empty()) {
       importance_bytes_ = read_file(options_.imatrix);
       importance_ = ImportanceMatrix::read(options_.imatrix);
+      require_importance_of(base.file(), *importance_, options_.imatrix);
     }
     fs::create_directories(options_.directory);
     machine_.cpu = cpu_name();

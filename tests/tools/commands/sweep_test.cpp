@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "engine/quantize/importance.h"
 #include "tests/tools/process.h"
 
 namespace cria::test {
@@ -187,6 +188,16 @@ TEST_F(Sweep, MakesTheQuantizationsItself) {
   EXPECT_EQ(allowed.code, 0) << allowed.err;
   EXPECT_EQ(Json::parse(allowed.out).at("rows")[1]["dtype"], "Q4_0");
   EXPECT_EQ(cria(arguments({"--types", "Q9"})).code, 2);
+
+  ImportanceMatrix foreign;
+  foreign.entries["blk.0.other.weight"] = {{1.0}, {1.0}};
+  foreign.write(directory_.path("foreign.gguf"));
+  wanted.insert(wanted.end(), {"--imatrix", directory_.path("foreign.gguf")});
+  const Result unfit = cria(wanted);
+  EXPECT_EQ(unfit.code, 1);
+  EXPECT_EQ(
+      unfit.err.find("cria: error: " + directory_.path("foreign.gguf") + ": importance of another model"), 0U)
+      << unfit.err;
 }
 
 // What is made of a model may have the name of a file that its owner has made of it.
