@@ -37,6 +37,8 @@ void RowStream::encode_row(const RowJob& job, EncodeFn encoder, std::uint64_t ro
   for (const float value : piece.values) {
     if (!(std::abs(value) <= largest)) piece.bad = true, piece.worst = value;
   }
+  if (!copied && encoder == nullptr)
+    throw Error(job.file, "no encoder for " + std::string(name(job.type)), "tensor " + job.name);
   if (!copied) encoder(piece.values.data(), nullptr, piece.values.size(), out);
   if (!job.measure) return;
   dtype_info(job.type).dequantize(out, piece.decoded.data(), piece.decoded.size());
@@ -59,8 +61,6 @@ void RowStream::encode(const RowJob& job, EncodeFn encoder, Piece& piece) {
 
 FormError RowStream::write(const RowJob& job, const Sink& sink) {
   const EncodeFn encoder = kernels_.encode(job.type);
-  if (encoder == nullptr && job.type != job.rows->nearest())
-    throw Error(job.file, "no encoder for " + std::string(name(job.type)), "tensor " + job.name);
   const std::size_t row_bytes = dtype_info(job.type).row_bytes(job.rows->cols());
   const std::uint64_t per_piece =
       std::clamp<std::uint64_t>(kPieceBytes / std::max<std::size_t>(1, row_bytes), 1, kPieceRows);

@@ -275,6 +275,27 @@ TEST_F(LoraTest, RowsWithHeadersAreRead) {
   EXPECT_EQ(adapters.find(q)->a, want);
 }
 
+// Tables of a base may be of types that nothing is encoded in.
+TEST_F(LoraTest, MergingIntoATypeWithoutEncoderIsAnError) {
+  for (const DType type : {DType::F64, DType::I32}) {
+    GgufWriter writer(path("base.gguf"));
+    writer.set("general.architecture", std::string("llama"));
+    writer.declare("table.weight", type, {32, 2});
+    writer.begin();
+    writer.write(std::vector<std::byte>(dtype_info(type).row_bytes(32) * 2));
+    writer.finish();
+    const std::vector<LoraFile> loras = {{adapter("table.gguf", {"table.weight"}, 4, 1), 1}};
+    try {
+      static_cast<void>(merged(loras, {}));
+      ADD_FAILURE() << name(type);
+    } catch (const Error& error) {
+      EXPECT_EQ(std::string(error.what()),
+                path("base.gguf") + ": no encoder for " + std::string(name(type)) + " (tensor table.weight)");
+    }
+    EXPECT_FALSE(fs::exists(path("merged.gguf")));
+  }
+}
+
 TEST_F(LoraTest, HostileFilesAreRefused) {
   const std::string model = base({"llama", "llama", {}, {}, 0});
   const std::string q = "blk.0.attn_q.weight", a = q + ".lora_a", b = q + ".lora_b";
