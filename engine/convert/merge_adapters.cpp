@@ -1,5 +1,8 @@
 #include "engine/convert/merge_adapters.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "engine/convert/row_stream.h"
 #include "model/gguf/writer.h"
 
@@ -18,11 +21,10 @@ class MergedRows : public WeightRows {
     const std::uint64_t rank = added_.rank;
     const float* const a = added_.a.data() + row / added_.rows * rank * cols();
     const float* const b = added_.b.data() + row * rank;
-    for (std::uint64_t i = 0; i < cols(); ++i) {
-      double sum = out[i];
-      for (std::uint64_t r = 0; r < rank; ++r) sum += double{b[r]} * double{a[r * cols() + i]};
-      out[i] = static_cast<float>(sum);
-    }
+    std::vector<double> sums(out, out + cols());
+    for (std::uint64_t r = 0; r < rank; ++r)  // row by row of A, as it lies in memory
+      for (std::uint64_t i = 0; i < cols(); ++i) sums[i] += double{b[r]} * double{a[r * cols() + i]};
+    std::ranges::transform(sums, out, [](double sum) { return static_cast<float>(sum); });
   }
   [[nodiscard]] DType nearest() const override { return base_.dtype; }
   [[nodiscard]] std::string form() const override { return std::string(name(base_.dtype)); }
