@@ -148,7 +148,11 @@ class Quantizer {
       const std::size_t i = row - piece.begin;
       const std::size_t expert = piece.importance.size() == cols ? 0 : row / rows_of_expert;
       const std::span<const float> values(piece.values.data() + i * cols, cols);
-      const float* weights = piece.importance.empty() ? nullptr : piece.importance.data() + expert * cols;
+      const auto known =
+          piece.importance.empty() ? piece.importance : piece.importance.subspan(expert * cols, cols);
+      // Of an expert that no token reached nothing is known.
+      const bool reached = std::ranges::any_of(known, [](float weight) { return weight > 0; });
+      const float* weights = reached ? known.data() : nullptr;
       if (by_size) {
         weigh_by_size(values, weights, piece.weights);
         weights = piece.weights.data();

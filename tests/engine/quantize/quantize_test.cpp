@@ -117,6 +117,18 @@ TEST_F(QuantizeFile, InOneBitLargeWeightsCountMore) {
             0.9 * errors_by_size(DType::IQ1_S, plain.data(), values_));
 }
 
+TEST_F(QuantizeFile, ImportanceOfNothingIsNone) {
+  const GgufFile file = input(16);
+  ImportanceMatrix zeros;
+  zeros.entries["blk.0.attn_q.weight"] = {std::vector<double>(kCols), {0}};
+  zeros.entries["blk.0.ffn_down_exps.weight"] = {std::vector<double>(2 * kCols), {0, 0}};
+  for (const char* mix : {"IQ1_S", "IQ1_M", "IQ2_XXS", "Q4_K_M"}) {
+    ASSERT_TRUE(run(file, mix, "without"));
+    ASSERT_TRUE(run(file, mix, "with", {.importance = &zeros}));
+    EXPECT_EQ(content("with") == content("without"), true) << mix;
+  }
+}
+
 /// What quantizing tells of the errors and bytes of a mix, against its file.
 class QuantizedBlocks : public QuantizeFile, public testing::WithParamInterface<const char*> {};
 
