@@ -1,4 +1,5 @@
 // `cria logits`: what the model predicts after each of the given tokens, as raw numbers.
+#include "model/gguf/writer.h"
 #include "tools/commands/commands.h"
 #include "tools/options/command.h"
 #include "tools/options/input.h"
@@ -38,6 +39,7 @@ int run(LogitsOptions options) {
   const auto session = open_session(*model, options.model);
   require_room(*session, ids.size());
 
+  require_other_file(model->file(), options.output);
   OutputFile file(options.output);
   Progress progress("evaluating", "tokens", ids.size());
   session->eval_all(ids, [&](std::size_t index, std::span<const float> logits) {

@@ -42,6 +42,9 @@ TEST(Logits, NamesAnOutputThatCannotBeWritten) {
             "cria: error: " + nowhere + ": cannot write: No such file or directory\n");
   EXPECT_EQ(cria({"logits", "--tokens", "1", "-o", directory.path()}).err,
             "cria: error: " + directory.path() + ": cannot write: it is a directory\n");
+  const std::string model = directory.write("model.gguf", read_file(kDemo));
+  EXPECT_EQ(cria({"logits", "-m", model, "--tokens", "1", "-o", model}).err,
+            "cria: error: " + model + ": cannot write: it is the input itself (" + model + ")\n");
   const Result full = cria({"logits", "--tokens", "1", "-o", "/dev/full"});
   EXPECT_EQ(full.code, 1);
   EXPECT_EQ(full.err, "cria: error: /dev/full: cannot write: No space left on device\n");
