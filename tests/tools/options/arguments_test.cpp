@@ -63,12 +63,19 @@ TEST(Arguments, NamesOfLlamaCppMeanTheSame) {
   const Result system =
       cria({"chat", "-sys", "You are kind.", "--show-prompt", "--temp", "0", "-n", "1"}, "Hi\n");
   EXPECT_NE(system.err.find("You are kind."), std::string::npos) << system.err;
+  const TempDirectory directory;
+  EXPECT_EQ(
+      cria({"split", "--split-max-size", "3M", kDemo, directory.path("part"), "--json", "--dry-run"}).out,
+      cria({"split", "--max-size", "3M", kDemo, directory.path("part"), "--json", "--dry-run"}).out);
 }
 
 TEST(Arguments, WhatDoesNotApplyIsNamed) {
   expect_usage_error({"run", "-ngl", "99", "-p", "a"}, {"-ngl does not apply", "CPU"});
   expect_usage_error({"chat", "--n-gpu-layers=99"}, {"--n-gpu-layers does not apply"});
   expect_usage_error({"run", "--flash-attn", "-p", "a"}, {"--flash-attn does not apply"});
+  expect_usage_error({"quantize", "--keep-split", kDemo, "x.gguf", "F16"},
+                     {"--keep-split does not apply", "cria split"});
+  expect_usage_error({"quantize", "--leave-output-tensor", kDemo, "x.gguf", "F16"}, {"--output-type"});
   expect_usage_error({"run", "-hf", "org/name"}, {"-hf does not apply", "does not download"});
 }
 
