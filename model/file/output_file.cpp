@@ -41,14 +41,18 @@ void OutputFile::fail() {
   throw Error(path_, std::string("cannot write: ") + std::strerror(reason));
 }
 
-// A link's file is replaced (or made, where there is none), not the link; what is no regular file (a device, a directory) cannot be.
+// A link's file is replaced (or made, where there is none), not the link; what is no regular file (a device, a
+// directory) cannot be.
 void OutputFile::find_target() {
   namespace fs = std::filesystem;
   constexpr int kMostLinks = 40;  // as the system follows
   std::error_code error;
   fs::path target = path_;
-  for (int links = 0; links < kMostLinks && fs::is_symlink(target, error); ++links)
-    target = target.parent_path() / fs::read_symlink(target);
+  for (int links = 0; links < kMostLinks && fs::is_symlink(target, error); ++links) {
+    const fs::path next = fs::read_symlink(target, error);
+    if (error) break;  // gone meanwhile
+    target = target.parent_path() / next;
+  }
   target_ = target.string();
   if (fs::is_directory(target_, error)) throw Error(path_, "cannot write: it is a directory");
   if (fs::exists(target_, error) && !fs::is_regular_file(target_, error))
