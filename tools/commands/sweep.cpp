@@ -118,7 +118,8 @@ class Sweep {
   /// The base first: its predictions are what the others are compared with.
   void run() {
     require_names();
-    for (const Mix* mix : mixes_) static_cast<void>(plan_of(*mix));  // what cannot be made is said at once
+    for (const Mix* mix : mixes_)
+      static_cast<void>(plan_of(base_.file(), *mix));  // what cannot be made is said at once
     add(fs::path(base_.file().path()).stem().string(), base_);
     for (const std::string& file : options_.files)
       attempt(fs::path(file).stem().string(), [&](const std::string& name) { add(name, *load(file)); });
@@ -217,19 +218,20 @@ class Sweep {
     std::string file_;
   };
 
-  [[nodiscard]] QuantizePlan plan_of(const Mix& mix) const {
+  [[nodiscard]] QuantizePlan plan_of(const GgufFile& base, const Mix& mix) const {
     QuantizeOptions options;
     options.mix = &mix;
     options.weighted = importance_.has_value();
     options.allow_requantize = options_.allow_requantize;
-    return plan_quantize(base_.file(), options);
+    return plan_quantize(base, options);
   }
 
   void make(const Mix& mix, const std::string& file) const {
     const std::atomic<bool>& interrupted = catch_interrupts();
-    const QuantizePlan plan = plan_of(mix);
-    GgufWriter writer(file, base_.file().alignment());
-    declare(writer, base_.file(), plan);
+    const GgufFile base = GgufFile::open(base_.file().path());  // with its own keys, not those of options
+    const QuantizePlan plan = plan_of(base, mix);
+    GgufWriter writer(file, base.alignment());
+    declare(writer, base, plan);
     if (importance_) declare_importance(writer, *importance_, fs::path(options_.imatrix).filename().string());
     Progress progress("quantizing", "bytes", writer.file_bytes());
     QuantizeRun run;
@@ -239,7 +241,7 @@ class Sweep {
       progress.update(bytes, mix.name);
       return !interrupted;
     };
-    if (!quantize(base_.file(), plan, writer, run)) throw Interrupted();
+    if (!quantize(base, plan, writer, run)) throw Interrupted();
   }
 
   /// What a row depends on: a row of another sweep in the same directory is not taken for one of this.

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "engine/quantize/importance.h"
+#include "model/gguf/gguf.h"
 #include "tests/tools/process.h"
 
 namespace cria::test {
@@ -211,6 +212,14 @@ TEST_F(Sweep, LeavesFilesOfItsNamesAlone) {
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(Json::parse(result.out).at("rows")[1]["dtype"], "Q8_0");
   EXPECT_EQ(read_file(mine), "mine");
+
+  // What is kept has the keys of its model, whatever it was measured with.
+  wanted[6] = out_;
+  wanted.insert(wanted.end(), {"--keep", "--rope-freq-base", "20000"});
+  ASSERT_EQ(cria(wanted).code, 0);
+  const GgufFile kept = GgufFile::open(out_ + "/model-Q8_0.gguf");
+  EXPECT_EQ(kept.find("llama.rope.freq_base")->type, GgufType::F32);
+  EXPECT_EQ(kept.get_float("llama.rope.freq_base"), 10000);
 }
 
 TEST_F(Sweep, PrintsATableForPeopleAndKeepsWhatItIsTold) {
