@@ -26,26 +26,6 @@ namespace fs = std::filesystem;
 /// Thrown through the stream to leave it.
 struct Stopped {};
 
-/// general.file_type: what most matrices are, by the numbers that readers print names for.
-std::uint32_t file_type(DType type) {
-  switch (type) {
-    case DType::F32:
-      return 0;
-    case DType::F16:
-      return 1;
-    case DType::Q4_1:
-      return 3;
-    case DType::Q8_0:
-      return 7;
-    case DType::Q5_1:
-      return 9;
-    case DType::MXFP4:
-      return 38;
-    default:
-      return 32;  // BF16
-  }
-}
-
 /// The last part of the path; in a download cache (models--OWNER--NAME/snapshots/HASH) the name of the model.
 std::string directory_name(const std::string& directory) {
   fs::path path = fs::absolute(directory).lexically_normal();
@@ -275,14 +255,11 @@ struct Conversion::State {
 
   void declare() {
     writer->set("general.name", options.name.empty() ? directory_name(options.directory) : options.name);
-    std::map<DType, std::uint64_t> bytes;
+    std::map<DType, std::uint64_t> of_type;
     for (const Planned& item : planned) {
-      if (item.tensor.shape.size() > 1) bytes[item.tensor.type] += item.tensor.bytes;
+      if (item.tensor.shape.size() > 1) of_type[item.tensor.type] += item.rows->rows() * item.rows->cols();
     }
-    const DType most =
-        std::ranges::max_element(bytes, {}, [](const auto& entry) { return entry.second; })->first;
-    writer->set("general.file_type", file_type(most));
-    if (dtype_info(most).block_values > 1) writer->set("general.quantization_version", std::uint32_t{2});
+    set_file_type(*writer, of_type);
     set_vocabulary(*writer, *vocabulary);
     set_sampling(*writer, options.directory, warnings);
     for (const auto& [name, values] : computed) writer->declare(name, DType::F32, {values.size()});

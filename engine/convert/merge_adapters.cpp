@@ -1,9 +1,11 @@
 #include "engine/convert/merge_adapters.h"
 
 #include <algorithm>
+#include <map>
 #include <vector>
 
 #include "engine/convert/row_stream.h"
+#include "engine/quantize/plan.h"
 #include "model/gguf/writer.h"
 
 namespace cria {
@@ -54,7 +56,13 @@ bool merge_adapters(const GgufFile& base, const Adapters& adapters, const MergeO
     const bool changes = adapters.find(tensor.name) != nullptr;
     return changes ? options.type.value_or(tensor.dtype) : tensor.dtype;
   };
-  for (const TensorView& tensor : base.tensors()) writer.declare(tensor.name, type_of(tensor), tensor.shape);
+  std::map<DType, std::uint64_t> weights;
+  for (const TensorView& tensor : base.tensors()) {
+    const DType type = type_of(tensor);
+    writer.declare(tensor.name, type, tensor.shape);
+    if (tensor.shape.size() > 1) weights[type] += tensor.rows() * tensor.cols();
+  }
+  if (options.type) set_file_type(writer, weights);
   writer.begin();
   RowStream stream(*options.kernels, options.threads);
   std::uint64_t written = 0;

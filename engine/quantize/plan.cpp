@@ -12,6 +12,7 @@ namespace cria {
 namespace {
 
 constexpr std::string_view kWeight = ".weight";
+constexpr std::uint32_t kQuantizationVersion = 2;  // of the block formats, since 2023-05
 
 // What rules ask of a model; read off its tensors, which cannot be missing as metadata can.
 struct ModelFacts {
@@ -260,8 +261,15 @@ void require_importance_of(const GgufFile& file, const ImportanceMatrix& importa
   }
 }
 
+void set_file_type(GgufWriter& writer, const std::map<DType, std::uint64_t>& weights) {
+  if (weights.empty()) return;
+  const DType most =
+      std::ranges::max_element(weights, {}, [](const auto& entry) { return entry.second; })->first;
+  if (const Mix* mix = find_mix(name(most)); mix != nullptr) writer.set("general.file_type", mix->file_type);
+  if (dtype_info(most).block_values > 1) writer.set("general.quantization_version", kQuantizationVersion);
+}
+
 void declare(GgufWriter& writer, const GgufFile& file, const QuantizePlan& plan) {
-  constexpr std::uint32_t kQuantizationVersion = 2;  // of the block formats, since 2023-05
   for (const GgufKey& key : file.keys()) {
     if (!key.key.starts_with("split.")) writer.set(key.key, copy_value(file, key.value));
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,6 +28,10 @@ struct Mix {
 std::span<const Mix> mixes() noexcept;
 /// By name, in any case; "Q3_K", "Q4_K", "Q5_K" are their _M. Null if there is none.
 const Mix* find_mix(std::string_view name) noexcept;
+
+/// Sets general.file_type by the type of most weights of matrices, and general.quantization_version where these are
+/// blocks. weights: how many each type has.
+void set_file_type(GgufWriter& writer, const std::map<DType, std::uint64_t>& weights);
 
 /// Which layers a rule speaks of; n is their number. Divisions round down.
 enum class Layers : std::uint8_t {

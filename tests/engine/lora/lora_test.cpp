@@ -157,6 +157,7 @@ TEST_F(LoraTest, UnmergedIsMerged) {
     EXPECT_LT(apart(got, want), 1e-5) << c.gguf.name;
     EXPECT_GT(apart(plain, want), 1e-2) << c.gguf.name << ": the adapters do something";
     EXPECT_LT(apart(got, logits_of(merged(loras, {}), {})), 0x1p-8) << c.gguf.name << ", rounded to F16";
+    EXPECT_EQ(GgufFile::open(path("merged.gguf")).find("general.file_type"), nullptr) << "as the base";
     EXPECT_EQ(logits_of(model, {{loras[0].path, 0}, {loras[1].path, 0}}), plain) << c.gguf.name;
   }
 }
@@ -245,6 +246,21 @@ TEST_F(LoraTest, NormsArePassedOver) {
       "norm.gguf", {{q + ".lora_a", {64, 4}}, {q + ".lora_b", {4, 64}}, {"blk.0.attn_norm.weight", {64}}}, 1);
   EXPECT_EQ(Model::load(model, {.loras = {{file, 1}}})->warnings().back(),
             file + ": 1 norm passed over: only matrices are added to");
+}
+
+TEST_F(LoraTest, MergedFilesSayTheTypeOfMostWeights) {
+  base({"llama", "llama", {}, {}, 0}, DType::F32);
+  std::vector<std::string> all;
+  const GgufFile file = GgufFile::open(path("base.gguf"));
+  for (const TensorView& tensor : file.tensors())
+    if (tensor.shape.size() > 1) all.emplace_back(tensor.name);
+  const std::vector<LoraFile> loras = {{adapter("all.gguf", all, 2, 1), 1}};
+  const GgufFile halves = GgufFile::open(merged(loras, DType::F16));
+  EXPECT_EQ(halves.get_uint("general.file_type"), 1U);
+  EXPECT_EQ(halves.find("general.quantization_version"), nullptr);
+  const GgufFile bytes = GgufFile::open(merged(loras, DType::Q8_0));
+  EXPECT_EQ(bytes.get_uint("general.file_type"), 7U);
+  EXPECT_EQ(bytes.get_uint("general.quantization_version"), 2U);
 }
 
 // Each row of IQ4_KS begins with a scale of its own.

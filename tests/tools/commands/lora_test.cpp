@@ -62,6 +62,7 @@ TEST(Lora, MergedSaysTheSame) {
   EXPECT_NE(say(out).out, say(base).out);
   EXPECT_EQ(GgufFile::open(out).tensor("blk.0.ffn_up.weight")->dtype, DType::F32);
   EXPECT_EQ(GgufFile::open(out).tensor("blk.0.ffn_gate.weight")->dtype, DType::Q8_0);
+  EXPECT_EQ(GgufFile::open(out).get_uint("general.file_type"), 7U) << "most matrices are Q8_0 still";
   ASSERT_EQ(cria({"merge", kDemo, out, "--lora", file}).code, 0);
   EXPECT_EQ(GgufFile::open(out).tensor("blk.0.ffn_up.weight")->dtype, DType::Q8_0);
 }
