@@ -130,8 +130,8 @@ void Answer::take(std::span<const float> logits) {
   if (!output_.stop().empty()) return end(StopReason::StopString);
   if (output_.refused()) return end(StopReason::Interrupted);
   if (constraint_.finished()) end(StopReason::EndOfGeneration);
-  if (!ended_) append(token);
   if (!ended_ && tokens_left() == 0) end(StopReason::Length);  // nobody would read the logits of this one
+  if (!ended_) append(token);
 }
 
 // The last token may be another where the text goes on freely.

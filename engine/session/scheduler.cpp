@@ -54,6 +54,7 @@ struct Running {
   std::size_t agree = 0;                   // what speaks for it
   bool was_decoding = false;               // before this step
   bool failed = false, over = false;       // over: its end has been told
+  std::optional<Error> error;              // that ends it
 
   Running(Engine& engine, Queued&& queued, std::size_t pages)
       : id(queued.id),
@@ -293,7 +294,10 @@ void Scheduler::State::take_rows() {
     }
   }
   for (Running* const r : in_batch)
-    if (r->failed && !r->answer.ended()) end(*r, engine.not_finite(r->sequence));
+    if (r->failed && !r->answer.ended()) {
+      r->error = engine.not_finite(r->sequence);
+      r->answer.end(StopReason::Interrupted);
+    }
 }
 
 // Of neighbours: the product of their rows is computed at once.
@@ -309,7 +313,8 @@ void Scheduler::State::take_logits(std::span<Running* const> of) {
                    r.answering.take(row, logits);
                  } catch (const std::exception& error) {  // its constraint costs too much, say, or its sink's
                    r.failed = true;
-                   end(r, Error(error.what()));
+                   r.error.emplace(error.what());
+                   if (!r.answer.ended()) r.answer.end(StopReason::Interrupted);
                    return;
                  }
                  if (r.answer.drawn() != 0 && r.request.on_first_token)
@@ -342,7 +347,7 @@ void Scheduler::State::end(Running& r, std::optional<Error> error) {
 // All are there while they are told their end: what is called may throw, or cancel others.
 void Scheduler::State::end_answers() {
   for (const auto& r : running)
-    if (r->answer.ended() && !r->over) end(*r, std::nullopt);
+    if (r->answer.ended() && !r->over) end(*r, std::exchange(r->error, std::nullopt));
   std::erase_if(running, [](const auto& r) { return r->over; });
 }
 

@@ -28,10 +28,19 @@ TEST(Context, StopsWhenFull) {
   EXPECT_EQ(session.tokens().size(), 40U);
 }
 
+// The last token of an answer needs no room: nothing is dropped for it.
+TEST(Context, ShiftsForNoTokenThatNothingFollows) {
+  Session session(demo_model(), small_context(true));
+  const GenerateResult result = session.generate(many_tokens(30), endless(11));
+  EXPECT_EQ(result.shifts, 0U);
+  EXPECT_EQ(session.tokens().size(), 40U);
+  EXPECT_EQ(session.generate(many_tokens(30), endless(12)).shifts, 1U);
+}
+
 // After a shift the session is, to the bit, one that never saw what was dropped.
 TEST(Context, ShiftEqualsAFreshSession) {
   Session session(demo_model(), small_context(true));
-  GenerateOptions options = endless(12);  // the twelfth token needs the shift
+  GenerateOptions options = endless(13);  // what follows the twelfth token needs the shift
   options.keep = 5;
   Text out;
   const std::vector<TokenId> prompt = many_tokens(30);
@@ -43,6 +52,7 @@ TEST(Context, ShiftEqualsAFreshSession) {
   std::vector<TokenId> before(prompt);
   before.insert(before.end(), result.tokens.begin(), result.tokens.begin() + 11);
   left.insert(left.end(), before.begin() + 22, before.end());
+  left.push_back(result.tokens[11]);
   EXPECT_EQ(std::vector<TokenId>(session.tokens().begin(), session.tokens().end()), left);
 
   Session fresh(demo_model(), small_context(false));
