@@ -56,13 +56,16 @@ bool merge_adapters(const GgufFile& base, const Adapters& adapters, const MergeO
     const bool changes = adapters.find(tensor.name) != nullptr;
     return changes ? options.type.value_or(tensor.dtype) : tensor.dtype;
   };
-  std::map<DType, std::uint64_t> weights;
+  std::map<DType, std::uint64_t> before, weights;
   for (const TensorView& tensor : base.tensors()) {
     const DType type = type_of(tensor);
     writer.declare(tensor.name, type, tensor.shape);
-    if (tensor.shape.size() > 1) weights[type] += tensor.rows() * tensor.cols();
+    if (tensor.shape.size() < 2) continue;
+    before[tensor.dtype] += tensor.rows() * tensor.cols();
+    weights[type] += tensor.rows() * tensor.cols();
   }
-  if (options.type) set_file_type(writer, weights);
+  // Several mixes are mostly of one type: the base knows which it is.
+  if (most_of(weights) != most_of(before)) set_file_type(writer, weights);
   writer.begin();
   RowStream stream(*options.kernels, options.threads);
   std::uint64_t written = 0;

@@ -30,8 +30,9 @@ void set_sampling(GgufWriter& writer, const std::string& directory, std::vector<
   if (!fs::exists(path)) return;
   const nlohmann::json json = read_json(path);
   if (!json.is_object()) return;  // the vocabulary's reader has said so
-  const auto sample = json.find("do_sample");
-  if (sample != json.end() && sample->is_boolean() && !sample->get<bool>()) return;
+  const auto sample = json.find("do_sample"), temperature = json.find("temperature");
+  const bool greedy = temperature != json.end() && *temperature == 0;  // as with_sampling() writes it
+  if (sample != json.end() && sample->is_boolean() && !sample->get<bool>() && !greedy) return;
   for (const auto& [name, key] : kNames) {
     const auto found = json.find(name);
     if (found == json.end() || found->is_null()) continue;
@@ -57,7 +58,7 @@ std::string with_sampling(const std::string& generation_config, const GgufFile& 
     const auto& [name, key] = kNames[i];
     if (file.find(key_of(key)) == nullptr) continue;
     json["do_sample"] = said.temperature > 0;
-    if (said.temperature > 0) json[name] = values[i];
+    json[name] = values[i];
   }
   return json.dump(2) + "\n";
 }

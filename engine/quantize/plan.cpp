@@ -261,12 +261,16 @@ void require_importance_of(const GgufFile& file, const ImportanceMatrix& importa
   }
 }
 
+std::optional<DType> most_of(const std::map<DType, std::uint64_t>& weights) {
+  if (weights.empty()) return std::nullopt;
+  return std::ranges::max_element(weights, {}, [](const auto& entry) { return entry.second; })->first;
+}
+
 void set_file_type(GgufWriter& writer, const std::map<DType, std::uint64_t>& weights) {
-  if (weights.empty()) return;
-  const DType most =
-      std::ranges::max_element(weights, {}, [](const auto& entry) { return entry.second; })->first;
-  if (const Mix* mix = find_mix(name(most)); mix != nullptr) writer.set("general.file_type", mix->file_type);
-  if (dtype_info(most).block_values > 1) writer.set("general.quantization_version", kQuantizationVersion);
+  const auto most = most_of(weights);
+  if (!most) return;
+  if (const Mix* mix = find_mix(name(*most)); mix != nullptr) writer.set("general.file_type", mix->file_type);
+  if (dtype_info(*most).block_values > 1) writer.set("general.quantization_version", kQuantizationVersion);
 }
 
 void declare(GgufWriter& writer, const GgufFile& file, const QuantizePlan& plan) {

@@ -29,6 +29,8 @@ std::span<const Mix> mixes() noexcept;
 /// By name, in any case; "Q3_K", "Q4_K", "Q5_K" are their _M. Null if there is none.
 const Mix* find_mix(std::string_view name) noexcept;
 
+/// The type that most weights have; nothing of none.
+std::optional<DType> most_of(const std::map<DType, std::uint64_t>& weights);
 /// Sets general.file_type by the type of most weights of matrices, and general.quantization_version where these are
 /// blocks. weights: how many each type has.
 void set_file_type(GgufWriter& writer, const std::map<DType, std::uint64_t>& weights);

@@ -53,6 +53,8 @@ void OutputFile::find_target() {
     if (error) break;  // gone meanwhile
     target = target.parent_path() / next;
   }
+  // Links of /proc do not say where they lead ("pipe:[…]", "… (deleted)").
+  if (fs::exists(path_, error) && !fs::equivalent(path_, target, error)) target = path_;
   target_ = target.string();
   if (fs::is_directory(target_, error)) throw Error(path_, "cannot write: it is a directory");
   if (fs::exists(target_, error) && !fs::is_regular_file(target_, error))

@@ -1,6 +1,7 @@
 // Files that are complete or not there, and side files with checksums.
 #include "model/file/output_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -94,6 +95,25 @@ TEST_F(OutputFileTest, ALinkStaysAndItsFileIsReplaced) {
   write(path("link"), "new");
   EXPECT_TRUE(fs::is_symlink(path("link")));
   EXPECT_EQ(content(path("a")), "new");
+}
+
+// Their links say "pipe:[…]", or a name that is gone: what they are is known by what they lead to.
+TEST_F(OutputFileTest, LinksOfTheSystemAreNotReadAsNames) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  try {
+    OutputFile file("/dev/fd/" + std::to_string(ends[1]));
+    ADD_FAILURE() << "a pipe was taken";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("not a regular file"), std::string::npos) << error.what();
+  }
+  for (const int end : ends) close(end);
+  const int gone = open(path("gone").c_str(), O_RDWR | O_CREAT, 0600);
+  ASSERT_GE(gone, 0);
+  fs::remove(path("gone"));
+  EXPECT_THROW(OutputFile("/dev/fd/" + std::to_string(gone)), Error);
+  close(gone);
+  EXPECT_EQ(entries(), 0U);
 }
 
 TEST_F(OutputFileTest, ALinkToNothingStaysAndItsFileIsMade) {

@@ -63,6 +63,10 @@ TEST(Lora, MergedSaysTheSame) {
   EXPECT_EQ(GgufFile::open(out).tensor("blk.0.ffn_up.weight")->dtype, DType::F32);
   EXPECT_EQ(GgufFile::open(out).tensor("blk.0.ffn_gate.weight")->dtype, DType::Q8_0);
   EXPECT_EQ(GgufFile::open(out).get_uint("general.file_type"), 7U) << "most matrices are Q8_0 still";
+  const std::string mix = directory.path("mix.gguf");
+  ASSERT_EQ(cria({"quantize", kDemo, mix, "Q4_K_S", "--allow-requantize"}).code, 0);
+  ASSERT_EQ(cria({"merge", mix, "--lora", file, out, "--type", "f16"}).code, 0);
+  EXPECT_EQ(GgufFile::open(out).get_uint("general.file_type"), 14U) << "the base knows which mix it is";
   ASSERT_EQ(cria({"merge", kDemo, out, "--lora", file}).code, 0);
   EXPECT_EQ(GgufFile::open(out).tensor("blk.0.ffn_up.weight")->dtype, DType::Q8_0);
 }
