@@ -24,7 +24,8 @@ namespace {
 struct PlanOptions {
   std::string model, synthetic, link = "10gbe", kv_type = "f16";
   std::vector<std::size_t> machines{1, 2, 4, 8, 16, 32};
-  std::size_t context = 4096, prompt = 512, batch = 512;
+  std::size_t context = 4096, prompt = 0,
+              batch = 512;  ///< prompt: 0: as many as the cache holds, at most 512
   unsigned threads = 0;
   double read_gbytes = 0, gmacs = 0;  ///< 0: measured
   BenchFormat format = BenchFormat::Table;
@@ -67,7 +68,8 @@ FiguresTable plan_table() {
                        {"decode_link_percent", "link, %", 1}});
 }
 
-void run_plan(const PlanOptions& options) {
+void run_plan(PlanOptions options) {
+  if (options.prompt == 0) options.prompt = std::min<std::size_t>(512, options.context);
   if (options.prompt > options.context)
     throw CLI::ValidationError("--prompt", "longer than the cache: expected at most " +
                                                std::to_string(options.context) + " (--ctx), got " +
@@ -159,10 +161,11 @@ void add_plan(CLI::App& app) {
       ->type_name("N")
       ->check(range(1, 1 << 24))
       ->capture_default_str();
-  command->add_option("-p,--prompt", options->prompt, "tokens of a prompt")
+  command
+      ->add_option("-p,--prompt", options->prompt,
+                   "tokens of a prompt (default: 512, or what the cache holds)")
       ->type_name("N")
-      ->check(range(1, 1 << 24))
-      ->capture_default_str();
+      ->check(range(1, 1 << 24));
   command->add_option("-b,--batch", options->batch, "tokens per prefill chunk")
       ->type_name("N")
       ->check(range(1, 4096))

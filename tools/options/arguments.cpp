@@ -72,7 +72,8 @@ class Reader {
     } else if ((option = command_.get_option_no_throw(word.substr(0, 2))) != nullptr) {
       return take(*option, word, word.size() > 2);  // "-n5", "-vt"
     }
-    const bool is_text = name.find_first_of(" \n") != std::string::npos;
+    const bool is_text =
+        name.find_first_of(" \n") != std::string::npos && command_.get_option_no_throw("PROMPT") != nullptr;
     throw wrong("cria " + command_.get_name() + " has no option " + name +
                 (is_text ? " (a text that begins with a hyphen stands behind --)"
                          : suggestion(name, option_names(command_))));

@@ -75,7 +75,8 @@ void take_tool_choice(Keys& keys) {
   if (choice && *choice != "none" && *choice != "auto")
     refuse_unsupported("tool_choice", "calls cannot be required here; \"auto\" leaves them to the model");
   if (choice && *choice == "none") keys.take("tools");
-  if (keys.take_flag("parallel_tool_calls") == false && keys.fields().has("tools"))
+  const bool has_tools = keys.fields().has("tools") && !keys.fields().json()["tools"].empty();
+  if (keys.take_flag("parallel_tool_calls") == false && has_tools)
     refuse_unsupported("parallel_tool_calls", "how many calls there are is left to the model here");
 }
 

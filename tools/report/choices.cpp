@@ -41,7 +41,7 @@ std::vector<std::string> texts(const Json& list, const char* what) {
   return result;
 }
 
-/// An index, a label, or a choice's text. A number may be a choice's text, too: then it is the index.
+/// An index, a label, or a choice's text. A number is no text: of the choices "2", "0", "1" the answer 1 is the second.
 std::size_t find_answer(const Json& answer, const std::vector<std::string>& choices,
                         const std::vector<std::string>& labels) {
   const std::string word = answer.is_string() ? answer.get<std::string>() : answer.dump();
@@ -52,8 +52,8 @@ std::size_t find_answer(const Json& answer, const std::vector<std::string>& choi
   std::size_t index = 0;
   const auto [end, bad] = std::from_chars(word.data(), word.data() + word.size(), index);
   const bool is_index = bad == std::errc() && end == word.data() + word.size() && index < choices.size();
-  if (is_index && answer.is_number()) return index;
-  if (const std::size_t at = place(choices); at < choices.size()) return at;
+  const std::size_t at = answer.is_number() ? choices.size() : place(choices);
+  if (at < choices.size()) return at;
   if (is_index) return index;
   throw Error("", "answer: expected an index below " + std::to_string(choices.size()) +
                       ", a label or a choice, got " + word.substr(0, 100));

@@ -136,6 +136,7 @@ TEST(Batch, WhatCannotBeHonouredIsRefused) {
   const Json taken[] = {Json::object(),
                         {{"tools", tools}, {"tool_choice", "none"}},
                         {{"tool_choice", "auto"}, {"parallel_tool_calls", false}, {"modalities", {"text"}}},
+                        {{"tools", Json::array()}, {"parallel_tool_calls", false}},
                         {{"guided_json", nullptr}}};
   const auto line = [](Json more) {
     more.update({{"messages", {{{"role", "user"}, {"content", "What is the capital of France?"}}}},

@@ -190,7 +190,7 @@ TEST(Choices, ANumberIsAnIndexAlsoAmongNumbers) {
   constexpr const char* kNumbers = R"(["1", "2", "3", "4"])";
   EXPECT_EQ(answer(kNumbers, "2"), 2U);
   EXPECT_EQ(answer(kNumbers, "\"3\""), 2U) << "a text";
-  EXPECT_EQ(answer(kNumbers, "4"), 3U) << "no index";
+  EXPECT_THROW((void)answer(kNumbers, "4"), Error) << "neither an index nor a text";
   EXPECT_EQ(answer(R"(["a", "b"])", "\"1\""), 1U);
   EXPECT_EQ(answer(R"({"text": ["4", "1"], "label": ["1", "2"]})", "1"), 0U);
 }

@@ -58,6 +58,7 @@ TEST(Plan, WrongUsage) {
   fails({"--synthetic", "9b:Q4_K"},
         "cria: error: --synthetic: there is no shape 9b; did you mean 3b? (there are: ");
   EXPECT_EQ(cria({"plan", "-m", "/no/such.gguf"}).code, 1);
+  EXPECT_EQ(cria({"plan", "-c", "256", "--machines", "1", "--read-rate", "10", "--gmacs", "100"}).code, 0);
 }
 
 }  // namespace

@@ -45,6 +45,7 @@ TEST(Arguments, UnknownOptionsAreNamedWithTheNearest) {
   expect_usage_error({"run", "- one"},
                      {"no option - one (a text that begins with a hyphen stands behind --)"});
   EXPECT_EQ(cria({"run", "-n", "1", "--", "- one"}).code, 0);
+  EXPECT_EQ(cria({"tokenize", "- one"}).err.find("stands behind"), std::string::npos);
   expect_usage_error({"run", "one", "two"}, {"too many: two (a text of several words stands in quotes)"});
   expect_usage_error({"tokenize", "one"}, {"too many: one (-p TEXT takes a text)"});
   expect_usage_error({"list", "one", "two"}, {"too many: two (see cria list --help)"});
