@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -39,7 +40,8 @@ std::vector<T> gather_all(Ranks& ranks, const T& own, Patience patience) {
   return all;
 }
 
-// Of ranks in one place: who has the same limits. Containers of a machine may be told the same groups.
+// Of ranks in one place: who has the same limits. Containers of a machine may be told the same groups, of other namespaces.
+// Where a launcher gives each rank a group of its own, each is a place.
 std::uint64_t place_of(const std::string& host) {
   Hash hash;
   hash.add(host.data(), host.size());
@@ -48,6 +50,9 @@ std::uint64_t place_of(const std::string& host) {
     const std::string text{std::istreambuf_iterator<char>(in), {}};
     hash.add(text.data(), text.size());
   }
+  std::error_code error;
+  const std::string names = std::filesystem::read_symlink("/proc/self/ns/cgroup", error).string();
+  hash.add(names.data(), names.size());
   return hash.value();
 }
 
@@ -115,8 +120,8 @@ void expect_room(const std::vector<RankReport>& reports) {
     }
     if (needed > available)
       throw Error(std::string("ranks on ") + report.host + ": not enough memory for all together: expected " +
-                  std::to_string(needed >> 20) + " MiB available, got " + std::to_string(available >> 20) +
-                  " MiB");
+                  std::to_string((needed + (1 << 20) - 1) >> 20) + " MiB available, got " +
+                  std::to_string(available >> 20) + " MiB");
   }
 }
 
