@@ -38,7 +38,7 @@ bool is_annotation(std::string_view key) {
 // What was an integer of more than 64 bits has been read as a double, which may be another number.
 void check_exact(const SchemaJson& value, const std::string& at) {
   if (value.is_number_float() && std::abs(value.get<double>()) >= 0x1p63)
-    refuse_schema("numbers of more than 64 bits are not supported", at);
+    refuse_schema("numbers of 2^63 and more that are no integers of 64 bits are not supported", at);
   if (!value.is_structured()) return;
   for (const SchemaJson& member : value) check_exact(member, at);
 }
