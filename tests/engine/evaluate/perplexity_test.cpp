@@ -479,13 +479,13 @@ TEST_F(LogProbsFile, MayBeReadFromAnyWindowOn) {
 
 // Before hours of evaluation. Nothing of the text is read: it need not be there.
 TEST_F(LogProbsFile, LooksAtTheDiskFirst) {
-  constexpr std::size_t kTokens = std::size_t{1} << 31, kBytes = kTokens * sizeof(TokenId);
+  constexpr std::size_t kTokens = std::size_t{1} << 40, kBytes = kTokens * sizeof(TokenId);
   void* const nowhere = mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   ASSERT_NE(nowhere, MAP_FAILED);
   const std::span text(static_cast<const TokenId*>(nowhere), kTokens);
-  // 2^22 windows score 255 tokens each; the head, and a checksum of it and of every window.
+  // 2^31 windows score 255 tokens each; the head, and a checksum of it and of every window.
   const std::uint64_t bytes =
-      56 + kBytes + (std::uint64_t{255} << 22) * (4 + 2 * 4096) + 8 * ((std::uint64_t{1} << 22) + 1);
+      56 + kBytes + (std::uint64_t{255} << 31) * (4 + 2 * 4096) + 8 * ((std::uint64_t{1} << 31) + 1);
   EXPECT_NE(error_of([&] {
               LogProbsWriter(path_, demo_model(), text, {.window = 512});
             }).find("not enough space on the disk: expected " + std::to_string(bytes)),
