@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <utility>
 
 #include "tools/options/nearest.h"
 
@@ -14,6 +15,7 @@ namespace cria::tools {
 namespace {
 
 constexpr std::string_view kPreset = "preset";
+constexpr std::size_t kMostBytes = 64 * 1024, kMostDots = 64;
 
 struct BuiltinPreset {
   std::string_view name, option, value;
@@ -60,18 +62,37 @@ std::vector<std::string> keys_of(const CLI::App& app, const std::string& section
   return keys;
 }
 
-/// Whether it says that a flag is not wanted, as nothing at all does. Throws a usage error for what says neither.
-bool turns_off(const CLI::Option& option, const Setting& setting) {
-  if (option.get_items_expected_max() != 0) return false;
+bool is_flag(const CLI::Option& option) { return option.get_items_expected_max() == 0; }
+
+/// Whether a flag is wanted; nothing where the setting says neither.
+std::optional<bool> flag_value(const Setting& setting) {
   constexpr std::string_view kOff[] = {"0", "false", "no", "off", "n", "f", "disable"},
                              kOn[] = {"1", "true", "yes", "on", "y", "t", "enable"};
   const std::string word =
       setting.values.size() == 1 ? CLI::detail::to_lower(setting.values.front()) : std::string();
-  if (std::ranges::find(kOff, word) != std::end(kOff)) return true;
-  if (std::ranges::find(kOn, word) != std::end(kOn)) return false;
+  if (std::ranges::find(kOff, word) != std::end(kOff)) return false;
+  if (std::ranges::find(kOn, word) != std::end(kOn)) return true;
+  return std::nullopt;
+}
+
+/// Whether it says that a flag is not wanted, as nothing at all does. Throws a usage error for what says neither.
+bool turns_off(const CLI::Option& option, const Setting& setting) {
+  if (!is_flag(option)) return false;
+  if (const std::optional<bool> wanted = flag_value(setting)) return !*wanted;
   throw CLI::ValidationError("--" + option.get_lnames().front(), "expected true or false, got " +
                                                                      CLI::detail::join(setting.values, ", ") +
                                                                      " (from " + setting.source + ")");
+}
+
+/// Whether a setting for all subcommands cannot be meant for this one: here the name is a flag, elsewhere it takes a value, and this is
+/// one.
+bool is_for_others(const CLI::App& command, const CLI::Option& option, const Setting& setting) {
+  if (!is_flag(option) || flag_value(setting)) return false;
+  const std::string name = setting_name(command, option);
+  return std::ranges::any_of(commands_of(*command.get_parent()), [&](const CLI::App* other) {
+    const CLI::Option* found = find_option(*other, name);
+    return found != nullptr && !is_flag(*found) && setting_name(*other, *found) == name;
+  });
 }
 
 /// As it would be typed.
@@ -114,6 +135,82 @@ void add_table(const CLI::App& app, const std::string& section, const toml::tabl
   }
 }
 
+/// The bytes of a file, one more than may be read at most; nothing where it cannot be opened. Each file is read once: what comes through
+/// a pipe comes only once.
+const std::optional<std::string>& file_bytes(const std::string& path) {
+  static std::map<std::string, std::optional<std::string>> files;
+  const auto [place, is_new] = files.try_emplace(path);
+  std::optional<std::string>& bytes = place->second;
+  std::error_code error;
+  if (!is_new || std::filesystem::is_directory(path, error)) return bytes;
+  std::ifstream in(path, std::ios::binary);
+  if (!in.is_open()) return bytes;
+  std::string read(kMostBytes + 1, '\0');
+  in.read(read.data(), static_cast<std::streamsize>(read.size()));
+  if (in.bad()) throw CLI::ValidationError(path, "cannot be read");
+  read.resize(static_cast<std::size_t>(in.gcount()));
+  return bytes = std::move(read);
+}
+
+/// Where the text in quotes ends that begins at `start`.
+std::size_t quoted_end(std::string_view toml, std::size_t start) {
+  const char quote = toml[start];
+  const bool many_lines = toml.substr(start).starts_with(std::string(3, quote));
+  for (std::size_t i = start + (many_lines ? 3 : 1); i < toml.size(); ++i) {
+    if (toml[i] == '\\' && quote == '"') {
+      ++i;
+    } else if (toml[i] == '\n' && !many_lines) {
+      return i;  // not TOML, which the parser will say
+    } else if (toml[i] == quote) {
+      if (!many_lines) return i + 1;
+      const std::size_t quotes = std::min(toml.find_first_not_of(quote, i), toml.size()) - i;
+      if (quotes >= 3) return i + std::min<std::size_t>(quotes, 5);  // two may belong to the text
+      i += quotes - 1;
+    }
+  }
+  return toml.size();
+}
+
+/// Throws a usage error for keys of so many parts that tables would lie in each other too deep: the parser goes through them by
+/// recursion. A dot by itself is not counted, which numbers have too; with the parser's limit for nested values none is deep then.
+void check_dots(std::string_view toml) {
+  std::size_t line = 1, dots = 0, brackets = 0;
+  bool is_first = true;  // dot since the last sign that ends a key or a value
+  for (std::size_t i = 0; i < toml.size(); ++i) {
+    const char c = toml[i];
+    if (c == '"' || c == '\'') {
+      const std::size_t end = quoted_end(toml, i);
+      line += static_cast<std::size_t>(std::ranges::count(toml.substr(i, end - i), '\n'));
+      i = end - 1;
+      continue;
+    }
+    if (c == '#') i = std::min(toml.find('\n', i), toml.size()) - 1;
+    if (c == '.' && !std::exchange(is_first, false) && ++dots > kMostDots)
+      throw CLI::ValidationError("line " + std::to_string(line),
+                                 "more than " + std::to_string(kMostDots) + " dots outside of quotes");
+    if (c == '[' || c == '{') ++brackets;
+    if ((c == ']' || c == '}') && brackets > 0) --brackets;
+    if (c == '\n') ++line;
+    if (c == '\n' && brackets == 0) dots = 0;
+    if (std::string_view("\n=,[{").find(c) != std::string_view::npos) is_first = true;
+  }
+}
+
+/// What may help with an error of the parser; "" for nothing.
+std::string hint(std::string_view toml, std::string_view problem) {
+  const auto says = [&](std::string_view words) { return problem.find(words) != std::string_view::npos; };
+  if (says("existing string 'preset.") || says("existing table 'preset'") ||
+      (says("existing string as dotted key") && toml.find("preset.") != std::string_view::npos))
+    return " (where there is a section [preset.NAME], TOML allows preset = \"NAME\" only in a section: [run] "
+           "or [chat])";
+  // Without quotes a text is taken for what its first letter begins: f for false, i for inf, a digit for a number.
+  constexpr std::string_view kValues[] = {"value", "boolean", "floating-point", "integer", "date", "time"};
+  const bool in_value =
+      std::ranges::any_of(kValues, [&](std::string_view kind) { return says(std::string(kind) + ": "); });
+  const bool unexpected = says(": expected ") || says(": could not determine") || says(": encountered end");
+  return in_value && unexpected ? " (a text stands in quotes)" : "";
+}
+
 ConfigFile::Values preset_values(const std::string& name, const ConfigFile& file) {
   if (const ConfigFile::Values* own = file.section(std::string(kPreset) + "." + name)) return *own;
   ConfigFile::Values values;
@@ -127,6 +224,24 @@ ConfigFile::Values preset_values(const std::string& name, const ConfigFile& file
   names.erase(std::unique(names.begin(), names.end()), names.end());
   throw CLI::ValidationError("--preset", "there is no preset " + name + suggestion(name, names) +
                                              " (there are: " + CLI::detail::join(names, ", ") + ")");
+}
+
+struct Source {
+  Setting setting;
+  bool for_all = true;  ///< subcommands
+};
+
+/// What environment and file say under a name, what is worth most first.
+std::vector<Source> sources_of(const std::string& name, const CLI::App& command, const ConfigFile& file) {
+  std::vector<Source> sources;
+  const std::string variable = environment_name(name);
+  if (const std::string value = environment(variable.c_str()); !value.empty())
+    sources.push_back({{{value}, variable}});
+  for (const std::string& section : {command.get_name(), std::string()})
+    if (const ConfigFile::Values* values = file.section(section); values != nullptr && values->contains(name))
+      sources.push_back(
+          {{values->at(name), file.path() + (section.empty() ? "" : " [" + section + "]")}, section.empty()});
+  return sources;
 }
 
 }  // namespace
@@ -143,22 +258,21 @@ ConfigFile ConfigFile::read(const CLI::App& app, const std::string& path) {
   ConfigFile file;
   file.path_ = path;
   if (path.empty()) return file;
-  std::error_code error;
-  std::ifstream in;
-  if (!std::filesystem::is_directory(path, error)) in.open(path);
-  if (!in.is_open()) {
+  const std::optional<std::string>& bytes = file_bytes(path);
+  if (!bytes) {
     if (!environment("CRIA_CONFIG").empty())
       throw CLI::ValidationError(path, "the file that CRIA_CONFIG names cannot be opened");
     return file;
   }
   file.found_ = true;
+  if (bytes->size() > kMostBytes) throw CLI::ValidationError(path, "a configuration file has at most 64 KiB");
   try {
-    add_table(app, "", toml::parse(in), file.sections_);
+    check_dots(*bytes);
+    add_table(app, "", toml::parse(std::string_view(*bytes)), file.sections_);
   } catch (const toml::parse_error& problem) {
     const std::string what(problem.description());
     throw CLI::ValidationError(
-        path, "line " + std::to_string(problem.source().begin.line) + ": " + what +
-                  (what.find("parsing value") != std::string::npos ? " (a text stands in quotes)" : ""));
+        path, "line " + std::to_string(problem.source().begin.line) + ": " + what + hint(*bytes, what));
   } catch (const CLI::ParseError& problem) {
     throw CLI::ValidationError(path, problem.what());
   }
@@ -216,24 +330,10 @@ void add_preset_options(CLI::App& app) {
 CommandSettings settings_for(const CLI::App& command, const std::set<const CLI::Option*>& given,
                              const std::string& preset, const ConfigFile& file) {
   CommandSettings settings;
-  const auto from_file = [&](const std::string& name) -> std::optional<Setting> {
-    for (const std::string& section : {command.get_name(), std::string()}) {
-      const ConfigFile::Values* values = file.section(section);
-      if (values == nullptr || !values->contains(name)) continue;
-      return Setting{values->at(name), file.path() + (section.empty() ? "" : " [" + section + "]")};
-    }
-    return std::nullopt;
-  };
-  const auto from_environment = [](const std::string& name) -> std::optional<Setting> {
-    const std::string variable = environment_name(name);
-    const char* value = std::getenv(variable.c_str());
-    if (value == nullptr || *value == '\0') return std::nullopt;
-    return Setting{{value}, variable};
-  };
   std::string wanted = preset;
   if (wanted.empty() && find_option(command, std::string(kPreset)) != nullptr)
-    for (const auto& setting : {from_environment(std::string(kPreset)), from_file(std::string(kPreset))})
-      if (wanted.empty() && setting && !setting->values.empty()) wanted = setting->values.front();
+    if (const auto found = sources_of(std::string(kPreset), command, file); !found.empty())
+      wanted = found.front().setting.values.front();
   const ConfigFile::Values of_preset = wanted.empty() ? ConfigFile::Values{} : preset_values(wanted, file);
 
   for (const CLI::Option* option : command.get_options()) {
@@ -245,8 +345,9 @@ CommandSettings settings_for(const CLI::App& command, const std::set<const CLI::
     std::optional<Setting> setting;
     if (const auto found = of_preset.find(name); found != of_preset.end() && belongs_to_preset(*option))
       setting = Setting{found->second, "preset " + wanted};
-    if (!setting) setting = from_environment(name);
-    if (!setting) setting = from_file(name);
+    for (Source& source : sources_of(name, command, file))
+      if (!setting && !(source.for_all && is_for_others(command, *option, source.setting)))
+        setting = std::move(source.setting);
     if (setting && !turns_off(*option, *setting)) settings[name] = std::move(*setting);
   }
   std::erase_if(settings, [&](const auto& setting) {

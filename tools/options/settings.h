@@ -24,8 +24,8 @@ class ConfigFile {
  public:
   /// $CRIA_CONFIG, else $XDG_CONFIG_HOME/cria/config.toml, else ~/.config/cria/config.toml.
   static std::string default_path();
-  /// Empty where there is no such file, unless $CRIA_CONFIG names it. Throws a usage error for a key that no
-  /// subcommand has.
+  /// Empty where there is no such file, unless $CRIA_CONFIG names it. It may be a pipe. Throws a usage error for a key that no
+  /// subcommand has, and for more than 64 KiB.
   static ConfigFile read(const CLI::App& app, const std::string& path);
 
   [[nodiscard]] bool found() const { return found_; }
@@ -55,7 +55,8 @@ void add_preset_options(CLI::App& app);
 
 /// What the subcommand gets for options that are not in `given`, nor exclude one that is, nor need one that is not. A preset is worth
 /// more than the environment, the environment more than the file, its section more than its top. preset: by its
-/// name, "": as environment and file say. Throws a usage error for a preset that there is not.
+/// name, "": as environment and file say. Throws a usage error for a preset that there is not, and for a flag's value that is neither
+/// true nor false, unless it is for all subcommands and the name takes a value in another.
 CommandSettings settings_for(const CLI::App& command, const std::set<const CLI::Option*>& given,
                              const std::string& preset, const ConfigFile& file);
 

@@ -89,8 +89,87 @@ TEST_F(Settings, TheFileIsToml) {
     EXPECT_EQ(result.code, 2) << text;
     EXPECT_NE(result.err.find(file_ + ": " + where), std::string::npos) << result.err;
   }
-  configure("kv-type = q8_0\n");
-  EXPECT_NE(run({}).err.find(" (a text stands in quotes)"), std::string::npos);
+}
+
+TEST_F(Settings, ATextWithoutQuotesIsToldOfThem) {
+  const std::string hint = " (a text stands in quotes)";
+  for (const std::string text : {"kv-type = q8_0", "kv-type = f16", "model = important.gguf", "system = no",
+                                 "json = True", "model = 7b.gguf", "kv-type = f"}) {
+    configure(text + "\n");
+    EXPECT_NE(run({}).err.find(hint), std::string::npos) << text;
+  }
+  for (const std::string& text : {"stop = " + std::string(300, '['), std::string("system = \"\\q\""),
+                                  std::string("threads = 99999999999999999999")}) {
+    configure(text + "\n");
+    const Result result = run({});
+    EXPECT_EQ(result.code, 2) << text;
+    EXPECT_EQ(result.err.find(hint), std::string::npos) << result.err;
+  }
+}
+
+TEST_F(Settings, AFileMayComeThroughAPipe) {
+  const Result result =
+      cria_in({.input = "[run]\nthreads = 3\n", .environment = {"CRIA_CONFIG=/dev/stdin"}, .piecemeal = true},
+              {"config"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.out.find("/dev/stdin [run]"), std::string::npos) << result.out;
+}
+
+TEST_F(Settings, AFileOfNoUseIsRefused) {
+  std::string deep = "preset.a";
+  for (int i = 0; i < 20000; ++i) deep += ".a";
+  std::string nested;  // within what the parser takes, and in short lines
+  for (int i = 0; i < 100; ++i) nested += "[\n{a.b.c.d.e=";
+  const std::string dots = "line 1: more than 64 dots outside of quotes";
+  for (const auto& [text, message] :
+       {std::pair{"[" + deep + "]\n", dots},
+        {deep + " = 1\n", dots},
+        {"run = {" + deep + " = 1}\n", dots},
+        {"system = \"\"\"\"a\"\"\"\"\"\n[" + deep + "]\n", std::string("line 2: more than 64 dots")},
+        {"stop = " + nested, std::string("more than 64 dots")},
+        {"#" + std::string(64 * 1024, '.'), std::string("a configuration file has at most 64 KiB")}}) {
+    configure(text);
+    const Result result = run({});
+    EXPECT_EQ(result.code, 2) << text.substr(0, 40);
+    EXPECT_NE(result.err.find(file_ + ": "), std::string::npos) << result.err;
+    EXPECT_NE(result.err.find(message), std::string::npos) << result.err;
+  }
+  EXPECT_EQ(cria({"config"}, "", {"CRIA_CONFIG=/dev/zero"}).code, 2);
+  EXPECT_NE(cria({"config"}, "", {"CRIA_CONFIG=/proc/self/mem"}).err.find("cannot be read"),
+            std::string::npos);
+}
+
+TEST_F(Settings, DotsInTextsCommentsAndNumbersAreNoMatter) {
+  const std::string dots(100, '.');
+  std::string numbers;
+  for (int i = 0; i < 100; ++i) numbers += "0.5,\n";
+  configure("system = \"\\\"" + dots + "\" # it's " + dots + "\nstop = ['\\', '" + dots + "', \"\"\"\n\"\"" +
+            dots + "\"\"\"\"\", '''" + dots + "'''',\n" + numbers + "]\ntemp = 0.25\n");
+  EXPECT_EQ(of_run("system").first, "\"" + dots);
+  EXPECT_EQ(of_run("temp").first, "0.25");
+}
+
+TEST_F(Settings, AFlagPassesOverValuesThatAreForOthers) {
+  const auto tokenize = [&](std::vector<std::string> environment) {
+    environment.push_back("CRIA_CONFIG=" + file_);
+    return cria({"tokenize", "-p", "Once"}, "", environment);
+  };
+  const std::string tokens = tokenize({}).out;
+  EXPECT_EQ(tokenize({"CRIA_DECODE=64"}).out, tokens);
+  EXPECT_EQ(of_run("decode", {"CRIA_DECODE=64"}, "bench"), (Value{"64", "CRIA_DECODE"}));
+  configure("decode = [64, 128]\ntemplate = \"chatml\"\n");
+  EXPECT_EQ(tokenize({}).out, tokens);
+  EXPECT_EQ(of_run("decode", {}, "tokenize").second, "default");
+  EXPECT_EQ(of_run("template", {}, "inspect").second, "default");
+  EXPECT_EQ(of_run("template", {}, "template"), (Value{"chatml", file_}));
+  configure("decode = 64\n[tokenize]\ndecode = true\n");
+  EXPECT_EQ(of_run("decode", {"CRIA_DECODE=64"}, "tokenize"), (Value{"true", file_ + " [tokenize]"}));
+  configure("[tokenize]\ndecode = 64\n");
+  const Result own = tokenize({});
+  EXPECT_EQ(own.code, 2);
+  EXPECT_NE(own.err.find("--decode: expected true or false, got 64 (from " + file_ + " [tokenize])"),
+            std::string::npos)
+      << own.err;
 }
 
 TEST_F(Settings, AFileThatIsNamedIsThere) {
@@ -133,6 +212,15 @@ TEST_F(Settings, PresetsHoldSamplingAndSystemMessage) {
   const Result unknown = run({"--preset", "teahcer"});
   EXPECT_EQ(unknown.code, 2);
   EXPECT_NE(unknown.err.find("did you mean teacher?"), std::string::npos) << unknown.err;
+  const std::string hint = "only in a section: [run] or [chat]";
+  for (const std::string text :
+       {"preset = \"a\"\n[preset.a]\ntemp = 0\n", "preset = \"a\"\npreset.a.temp = 0\n",
+        "preset.a.temp = 0\npreset = \"a\"\n"}) {
+    configure(text);
+    EXPECT_NE(run({}).err.find(hint), std::string::npos) << text;
+  }
+  configure("[preset.a]\ntemp = 0\n[preset.a]\ntemp = 1\n");
+  EXPECT_EQ(run({}).err.find(hint), std::string::npos);
 }
 
 TEST_F(Settings, WrongOnesAreNamedWithTheirSource) {
