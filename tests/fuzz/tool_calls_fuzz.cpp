@@ -81,19 +81,23 @@ std::vector<std::string> tool_calls_seeds() {
                   R"(<|python_tag|>{"name": "f", "parameters": {"b": 1}}; {"name": "f", "parameters": {}})"),
       answer_seed(
           10, "<seed:tool_call>\n<function=f>\n<parameter=a>x</parameter>\n</function>\n</seed:tool_call>"),
+      answer_seed(
+          2,
+          "<tool_call> x <tool_call>\n<function=f>\n<parameter=a>'</function>'</parameter>\n</function>\n"
+          "</tool_call>\n<tool_call>\n<function=f><parameter=b></function></tool_call>"),
       answer_seed(11, R"(<|tool_call>call:f{a:<|"|>x<|"|>,b:[1,{c:true}]}<tool_call|>)"),
       answer_seed(12, R"(<|tools_prefix|>[{"f": {"b": 1}}, {"f": {}}]<|tools_suffix|>)"),
       answer_seed(0, "text")};
 }
 
 std::vector<std::string> tool_calls_words() {
-  return {"<tool_call>",    "</tool_call>",    "<function=",    "</function>",
-          "<parameter=",    "</parameter>",    "<arg_key>",     "<arg_value>",
-          "[TOOL_CALLS]",   "[ARGS]",          "<|tool_call|>", "<|START_ACTION|>",
-          "<|python_tag|>", "\"name\"",        "\"arguments\"", "\"parameters\"",
-          "{\"a\":",        "\\u00e9",         "```json",       "[[[[",
-          "{{{{",           "<|tool_call>",    "<tool_call|>",  "<|\"|>",
-          "call:",          "<|tools_prefix|>"};
+  return {"<tool_call>",    "</tool_call>",     "<function=",       "</function>",
+          "<parameter=",    "</parameter>",     "<arg_key>",        "<arg_value>",
+          "[TOOL_CALLS]",   "[ARGS]",           "<|tool_call|>",    "<|START_ACTION|>",
+          "<|python_tag|>", "\"name\"",         "\"arguments\"",    "\"parameters\"",
+          "{\"a\":",        "\\u00e9",          "```json",          "[[[[",
+          "{{{{",           "<|tool_call>",     "<tool_call|>",     "<|\"|>",
+          "call:",          "<|tools_prefix|>", "<seed:tool_call>", "</seed:tool_call>"};
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "tokenizer/chat/call_scanner.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "tokenizer/chat/call_parser.h"
@@ -15,8 +16,11 @@ CallScanner::CallScanner(CallForm form, std::string tools)
                                        : State::Text) {}
 
 void CallScanner::push(std::string_view text, const Sink& sink) {
-  pending_ += text;
-  while (step(sink, false)) {
+  constexpr std::size_t kPiece = 1024;  // each step looks through what is pending
+  for (; !text.empty(); text.remove_prefix(std::min(kPiece, text.size()))) {
+    pending_ += text.substr(0, kPiece);
+    while (step(sink, false)) {
+    }
   }
 }
 
@@ -43,6 +47,8 @@ bool CallScanner::step(const Sink& sink, bool ended) {
       return start(ended);
     case State::Text:
       return text(sink, ended);
+    case State::Around:
+      return around(sink, ended);
     case State::Call:
       return call(sink, ended);
     case State::After:
@@ -69,50 +75,87 @@ bool CallScanner::start(bool ended) {
 }
 
 bool CallScanner::text(const Sink& sink, bool ended) {
-  if (drop_space_) pending_.erase(0, spaces_at_start(pending_));
-  std::size_t first = std::string::npos;
-  std::string_view found;
-  for (const std::string_view marker : {facts_->open, facts_->all_open, facts_->all_close}) {
-    const std::size_t at = marker.empty() ? std::string::npos : pending_.find(marker);
-    if (at < first) first = at, found = marker;
+  if (drop_space_) {
+    pending_.erase(0, spaces_at_start(pending_));
+    if (!facts_->all_close.empty() && pending_.starts_with(facts_->all_close)) {
+      pending_.erase(0, facts_->all_close.size());
+      return true;
+    }
   }
+  const std::size_t open = pending_.find(facts_->open);
+  const std::size_t all_open = facts_->all_open.empty() ? std::string::npos : pending_.find(facts_->all_open);
+  const std::size_t first = std::min(open, all_open);
   if (first == std::string::npos) {
-    const bool next = facts_->open.starts_with(pending_) || facts_->all_close.starts_with(pending_);
+    const bool next =
+        std::ranges::any_of(std::array{facts_->open, facts_->all_open, facts_->all_close},
+                            [&](std::string_view marker) { return marker.starts_with(pending_); });
     if (cut_ && drop_space_ && next) pending_.clear();  // the beginning of a marker behind another one
     emit(pending_.size() - (ended ? 0 : held_back()), sink);
     return false;
   }
-  emit(first - spaces_at_end(std::string_view(pending_).substr(0, first)), sink);
-  if (found == facts_->open) {
-    begin_call(pending_.find(found) + found.size());
+  const std::size_t spaces = spaces_at_end(std::string_view(pending_).substr(0, first));
+  emit(first - spaces, sink);
+  marker_.clear();
+  if (open < all_open) {
+    begin_call(spaces + facts_->open.size());
   } else {
-    pending_.erase(0, pending_.find(found) + found.size());
-    drop_space_ = true;
+    take_marker(spaces + facts_->all_open.size());
+    state_ = State::Around;
   }
+  return true;
+}
+
+// It is a marker only where a call's own follows.
+bool CallScanner::around(const Sink& sink, bool ended) {
+  take_marker(spaces_at_start(pending_));
+  if (pending_.starts_with(facts_->open)) {
+    begin_call(facts_->open.size());
+    return true;
+  }
+  const bool begun = facts_->open.starts_with(pending_);
+  if (begun && cut_) pending_.clear();
+  if (begun && (cut_ || !ended)) return false;
+  pending_.insert(0, marker_);
+  emit(marker_.size() - spaces_at_end(marker_), sink);  // the next marker's white space may follow
+  state_ = State::Text;
   return true;
 }
 
 // The beginning of a marker, and the white space before it.
 std::size_t CallScanner::held_back() const {
-  std::size_t n = 0;
-  for (const std::string_view marker : {facts_->open, facts_->all_open, facts_->all_close})
-    n = std::max(n, begun(pending_, marker));
+  if (drop_space_ && facts_->all_close.starts_with(pending_)) return pending_.size();
+  const std::size_t n = std::max(begun(pending_, facts_->open), begun(pending_, facts_->all_open));
   return n + spaces_at_end(std::string_view(pending_).substr(0, pending_.size() - n));
 }
 
+void CallScanner::take_marker(std::size_t bytes) {
+  marker_.append(pending_, 0, bytes);
+  pending_.erase(0, bytes);
+}
+
 void CallScanner::begin_call(std::size_t marker_bytes) {
-  marker_ = pending_.substr(0, marker_bytes);
-  pending_.erase(0, marker_bytes);
+  take_marker(marker_bytes);
   state_ = State::Call;
   end_ = JsonEnd();
   json_at_ = std::string::npos;
+  seen_ = 0;
+  in_argument_ = false;
 }
 
-std::optional<std::size_t> CallScanner::call_end() {
-  if (!facts_->is_json) {
-    const std::size_t at = pending_.find(facts_->close);
-    return at == std::string::npos ? std::nullopt : std::optional(at);
+std::optional<std::size_t> CallScanner::marked_end() {
+  for (;; ++seen_) {
+    seen_ = std::min(pending_.find('<', seen_), pending_.size());
+    const std::string_view rest = std::string_view(pending_).substr(seen_);
+    if (!in_argument_ && rest.starts_with(facts_->close)) return seen_;
+    const std::string_view turn = in_argument_ ? facts_->argument_close : facts_->argument_open;
+    if (!turn.empty() && rest.starts_with(turn))
+      in_argument_ = !in_argument_;
+    else if (turn.starts_with(rest) || (!in_argument_ && facts_->close.starts_with(rest)))
+      return std::nullopt;  // a marker has begun, or will
   }
+}
+
+std::optional<std::size_t> CallScanner::json_end() {
   if (json_at_ == std::string::npos) {
     const std::size_t first = spaces_at_start(pending_);
     if (first == pending_.size()) return std::nullopt;
@@ -127,7 +170,7 @@ std::optional<std::size_t> CallScanner::call_end() {
 }
 
 bool CallScanner::call(const Sink& sink, bool ended) {
-  const auto end = call_end();
+  const auto end = facts_->is_json ? json_end() : marked_end();
   if (!end && !ended) return false;
   if (!end && cut_ && !marker_.empty()) {
     pending_.clear();
@@ -140,7 +183,9 @@ bool CallScanner::call(const Sink& sink, bool ended) {
     pending_.insert(0, marker_);
     drop_space_ = false;
     emit(facts_->form == CallForm::Llama ? 0 : marker_.size(), sink);
-    state_ = facts_->form == CallForm::Llama ? State::Plain : State::Text;
+    // Without an end of this call, none behind it has one, but in an argument, where it is text.
+    const bool plain = facts_->form == CallForm::Llama || (!end && !facts_->is_json);
+    state_ = plain ? State::Plain : State::Text;
     return true;
   }
   for (const ToolCall& one : calls) sink.call(one);

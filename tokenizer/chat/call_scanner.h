@@ -33,30 +33,36 @@ class CallScanner {
   enum class State : std::uint8_t {
     Start,  ///< of an answer that is all call or all text
     Text,
-    Call,   ///< behind a marker
-    After,  ///< white space, the closing marker, what stands between two calls
-    Plain,  ///< the rest is text
+    Around,  ///< behind the marker around all calls
+    Call,    ///< behind a call's own
+    After,   ///< white space, the closing marker, what stands between two calls
+    Plain,   ///< the rest is text
   };
 
   bool step(const Sink& sink, bool ended);
   bool start(bool ended);
   bool text(const Sink& sink, bool ended);
+  bool around(const Sink& sink, bool ended);
   bool call(const Sink& sink, bool ended);
   bool after(bool ended);
-  /// One past the last byte of what stands between the markers; nothing: it goes on.
-  [[nodiscard]] std::optional<std::size_t> call_end();
+  /// One past the last byte of what stands between the markers; nothing: it goes on. marked_end: without JSON.
+  [[nodiscard]] std::optional<std::size_t> json_end();
+  [[nodiscard]] std::optional<std::size_t> marked_end();
   [[nodiscard]] std::size_t held_back() const;
   void emit(std::size_t bytes, const Sink& sink);
+  void take_marker(std::size_t bytes);
   void begin_call(std::size_t marker_bytes);
 
   const CallFormFacts* facts_;  // null: no form
   std::string tools_;
   State state_;
   std::string pending_;
-  std::string marker_;       // that opened the call
-  JsonEnd end_;              // of the call
-  std::size_t json_at_ = 0;  // where its JSON begins
-  bool drop_space_ = false;  // a call has just ended
+  std::string marker_;        // that opened the call; with the one around all calls, and their white space
+  JsonEnd end_;               // of the call
+  std::size_t json_at_ = 0;   // where its JSON begins
+  std::size_t seen_ = 0;      // of a call without JSON: no marker begins before
+  bool in_argument_ = false;  // there
+  bool drop_space_ = false;   // a call has just ended
   bool cut_ = false;
 };
 

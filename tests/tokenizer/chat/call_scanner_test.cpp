@@ -71,7 +71,24 @@ TEST(CallScanner, WhatIsNoCallIsText) {
        {"a <tool_call> b", "<tool_call>{\"name\": 5}</tool_call>", "<tool_call>{\"nam", "<tool_call>",
         "x <tool", "<tool_call>{\"arguments\": {}}</tool_call> y", "<tool_call>{bad}</tool_call>", " \n",
         "<tool_call>[1]</tool_call>", "<tool_call>{\"name\":\"f\",\"arguments\":[1]}</tool_call>"})
-    EXPECT_EQ(scan(CallForm::Hermes, text), (Heard{text, {}})) << text;
+    for (const CallForm form : {CallForm::Hermes, CallForm::Coder, CallForm::Seed})
+      EXPECT_EQ(scan(form, text), (Heard{text, {}})) << text;
+  for (const std::string text :
+       {"I see <tool_call> here", "<tool_call>", " <tool_call>\n", "a <tool_call> <tool_call>\n\n b",
+        "a </tool_call> b", "<tool_call>\n<func", "<tool_call>\n<function=f",
+        "<tool_call> <function=</function>", "<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>",
+        "<tool_call>\n<function=f>\n<parameter=a</function>\n</tool_call>",
+        "<tool_call>\n<function=f><parameter=a>\n<tool_call><function=g></function></tool_call> "}) {
+    EXPECT_EQ(scan(CallForm::Coder, text), (Heard{text, {}})) << text;
+    std::string seed = text;
+    for (std::size_t at = 0; (at = seed.find("tool_call>", at)) != std::string::npos; at += 15)
+      seed.insert(at, "seed:");
+    EXPECT_EQ(scan(CallForm::Seed, seed), (Heard{seed, {}})) << seed;
+  }
+  EXPECT_EQ(
+      scan(CallForm::Coder, "a <tool_call> <tool_call>\n<function=f></function></tool_call> <tool_call> b"),
+      called("a <tool_call><tool_call> b", "f", "{}"))
+      << "only the marker next to the call is its own";
   EXPECT_EQ(scan(CallForm::None, "<tool_call>{\"name\":\"f\"}</tool_call>").calls.size(), 0U);
 }
 
@@ -146,6 +163,14 @@ TEST(CallScanner, FormsWithBareValues) {
            "</function>\n</seed:tool_call>",
            kTools),
       called("", "f", R"({"zip": "00123", "n": 5})"));
+  for (const CallForm form : {CallForm::Coder, CallForm::Seed})
+    EXPECT_EQ(scan(form,
+                   "<function=f><parameter=code>x = '</function>'</parameter>\n<parameter=b></func</function>"
+                   "<parameter=</parameter></function> <function=g></function> Done."),
+              (Heard{"Done.",
+                     {{"f", R"({"code": "x = '</function>'", "b": "</func</function><parameter="})"},
+                      {"g", "{}"}}}))
+        << "a marker inside of an argument is text";
   EXPECT_EQ(scan(CallForm::Glm, "<tool_call>now</tool_call>"), called("", "now", "{}"));
   EXPECT_EQ(scan(CallForm::Coder, "<tool_call><function=f><parameter=a>1").calls.size(), 0U)
       << "it is cut off";
