@@ -15,7 +15,9 @@ namespace cria::tools {
 namespace {
 
 constexpr std::string_view kPreset = "preset";
-constexpr std::size_t kMostBytes = 64 * 1024, kMostDots = 64;
+constexpr std::size_t kMostBytes = 64 * 1024;
+// The parser goes through keys of many parts by recursion. No text of 64 KiB has so many full stops.
+constexpr std::ptrdiff_t kMostDots = 2000;
 
 struct BuiltinPreset {
   std::string_view name, option, value;
@@ -152,50 +154,6 @@ const std::optional<std::string>& file_bytes(const std::string& path) {
   return bytes = std::move(read);
 }
 
-/// Where the text in quotes ends that begins at `start`.
-std::size_t quoted_end(std::string_view toml, std::size_t start) {
-  const char quote = toml[start];
-  const bool many_lines = toml.substr(start).starts_with(std::string(3, quote));
-  for (std::size_t i = start + (many_lines ? 3 : 1); i < toml.size(); ++i) {
-    if (toml[i] == '\\' && quote == '"') {
-      ++i;
-    } else if (toml[i] == '\n' && !many_lines) {
-      return i;  // not TOML, which the parser will say
-    } else if (toml[i] == quote) {
-      if (!many_lines) return i + 1;
-      const std::size_t quotes = std::min(toml.find_first_not_of(quote, i), toml.size()) - i;
-      if (quotes >= 3) return i + std::min<std::size_t>(quotes, 5);  // two may belong to the text
-      i += quotes - 1;
-    }
-  }
-  return toml.size();
-}
-
-/// Throws a usage error for keys of so many parts that tables would lie in each other too deep: the parser goes through them by
-/// recursion. A dot by itself is not counted, which numbers have too; with the parser's limit for nested values none is deep then.
-void check_dots(std::string_view toml) {
-  std::size_t line = 1, dots = 0, brackets = 0;
-  bool is_first = true;  // dot since the last sign that ends a key or a value
-  for (std::size_t i = 0; i < toml.size(); ++i) {
-    const char c = toml[i];
-    if (c == '"' || c == '\'') {
-      const std::size_t end = quoted_end(toml, i);
-      line += static_cast<std::size_t>(std::ranges::count(toml.substr(i, end - i), '\n'));
-      i = end - 1;
-      continue;
-    }
-    if (c == '#') i = std::min(toml.find('\n', i), toml.size()) - 1;
-    if (c == '.' && !std::exchange(is_first, false) && ++dots > kMostDots)
-      throw CLI::ValidationError("line " + std::to_string(line),
-                                 "more than " + std::to_string(kMostDots) + " dots outside of quotes");
-    if (c == '[' || c == '{') ++brackets;
-    if ((c == ']' || c == '}') && brackets > 0) --brackets;
-    if (c == '\n') ++line;
-    if (c == '\n' && brackets == 0) dots = 0;
-    if (std::string_view("\n=,[{").find(c) != std::string_view::npos) is_first = true;
-  }
-}
-
 /// What may help with an error of the parser; "" for nothing.
 std::string hint(std::string_view toml, std::string_view problem) {
   const auto says = [&](std::string_view words) { return problem.find(words) != std::string_view::npos; };
@@ -266,8 +224,9 @@ ConfigFile ConfigFile::read(const CLI::App& app, const std::string& path) {
   }
   file.found_ = true;
   if (bytes->size() > kMostBytes) throw CLI::ValidationError(path, "a configuration file has at most 64 KiB");
+  if (std::ranges::count(*bytes, '.') > kMostDots)
+    throw CLI::ValidationError(path, "more than " + std::to_string(kMostDots) + " dots");
   try {
-    check_dots(*bytes);
     add_table(app, "", toml::parse(std::string_view(*bytes)), file.sections_);
   } catch (const toml::parse_error& problem) {
     const std::string what(problem.description());
