@@ -409,6 +409,29 @@ int run(SweepOptions options) {
   return sweep.failed() ? 1 : 0;
 }
 
+/// How much of the text is evaluated, and what is timed.
+void add_measuring_options(CLI::App& command, SweepOptions& options) {
+  command.add_option("-c,--ctx", options.windows.window, "tokens of a window")
+      ->type_name("N")
+      ->check(range(3, 1 << 24))
+      ->capture_default_str();
+  command.add_option("--chunks", options.windows.max_windows, "stop after so many windows; 0: all")
+      ->type_name("N")
+      ->capture_default_str();
+  command.add_option("-p,--prompt", options.prompt, "tokens of the prompt that is timed")
+      ->type_name("N")
+      ->check(range(1, 1 << 20))
+      ->capture_default_str();
+  command.add_option("-n,--decode", options.decode, "tokens decoded that are timed")
+      ->type_name("N")
+      ->check(range(1, 1 << 20))
+      ->capture_default_str();
+  command.add_option("-r,--repetitions", options.repetitions, "runs timed, after one that is not")
+      ->type_name("N")
+      ->check(range(1, 1000))
+      ->capture_default_str();
+}
+
 }  // namespace
 
 void add_sweep(CLI::App& app) {
@@ -439,25 +462,7 @@ void add_sweep(CLI::App& app) {
   command->get_option("--model")->description("the model compared with, mostly F16 (GGUF)")->required();
   command->remove_option(command->get_option("--ctx"));
   command->remove_option(command->get_option("--profile"));
-  command->add_option("-c,--ctx", options->windows.window, "tokens of a window")
-      ->type_name("N")
-      ->check(range(3, 1 << 24))
-      ->capture_default_str();
-  command->add_option("--chunks", options->windows.max_windows, "stop after so many windows; 0: all")
-      ->type_name("N")
-      ->capture_default_str();
-  command->add_option("-p,--prompt", options->prompt, "tokens of the prompt that is timed")
-      ->type_name("N")
-      ->check(range(1, 1 << 20))
-      ->capture_default_str();
-  command->add_option("-n,--decode", options->decode, "tokens decoded that are timed")
-      ->type_name("N")
-      ->check(range(1, 1 << 20))
-      ->capture_default_str();
-  command->add_option("-r,--repetitions", options->repetitions, "runs timed, after one that is not")
-      ->type_name("N")
-      ->check(range(1, 1000))
-      ->capture_default_str();
+  add_measuring_options(*command, *options);
   command->add_flag("--json", options->json, "the table as JSON on stdout");
   command->footer(
       "Examples:\n"
