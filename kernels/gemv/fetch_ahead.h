@@ -13,7 +13,19 @@ enum class Reading {
   InOrder,  ///< neighbours, each where no prefetcher expects it: what follows in memory is fetched, in its order
   Streams,  ///< rows far apart (RowGroups): long streams, which the processor's prefetchers follow by themselves
   FetchedStreams,  ///< the same, for processors that want the last step into the first-level cache from us (fetch_stream())
+  NearStreams,  ///< likewise, but shortly before it is read, when a prefetcher has brought it into the second-level cache
 };
+/// How far ahead of what is read of each row fetch_stream() fetches; 0: nothing.
+constexpr std::size_t stream_ahead(Reading reading) {
+  switch (reading) {
+    case Reading::FetchedStreams:
+      return 1024;  // 512 and 1536 are slower on Zen 5 (bench/processors/zen5.md)
+    case Reading::NearStreams:
+      return 384;  // Zen 4: 256 to 384, less and more are slower (bench/processors/zen4.md)
+    default:
+      return 0;
+  }
+}
 
 /// Rows that are multiplied side by side: n from `row` on, `apart` from each other.
 struct RowsTogether {
@@ -65,15 +77,31 @@ CRIA_INLINE inline const std::byte* fetched_beside(const std::byte* rows, std::s
   return next != nullptr && ahead >= end ? next + (ahead - end) : ahead;
 }
 
-/// Part `part` of `parts` of the lines in Bytes from p on: a burst of prefetches stalls the loads between them. locality:
-/// 3 into the first-level cache, which pushes what is too much out into the second (measured on Zen 5, bench/processors/zen5.md);
-/// 2 into the second only, where several tokens of floats want the first. (GCC takes a function that only prefetches for
-/// one without effects, unless it is inlined early.)
-template <std::size_t Bytes, int parts, int locality = 3>
+/// Whether the first-level cache has less than 48 KiB: what is fetched far ahead would push out what is wanted next, so it
+/// goes into the second. A larger one gets it, and what is too much falls into the second (measured on Zen 4 and 5,
+/// bench/processors/).
+extern const bool kSmallFirstCache;
+
+/// Lines [begin, end) from p on. locality: 3 into the first-level cache, 2 into the second only. (GCC takes a function that only
+/// prefetches for one without effects, unless it is inlined early.)
+template <int locality>
+CRIA_INLINE inline void fetch_lines(const std::byte* p, int begin, int end) {
+  for (int line = begin; line < end; ++line) __builtin_prefetch(p + 64 * line, 0, locality);
+}
+/// Part `part` of `parts` of the lines in Bytes from p on: a burst of prefetches stalls the loads between them.
+template <std::size_t Bytes, int parts>
 CRIA_INLINE inline void fetch_far(const std::byte* p, int part) {
   constexpr int kLines = (Bytes + 63) / 64;
-  for (int line = part * kLines / parts; line < (part + 1) * kLines / parts; ++line)
-    __builtin_prefetch(p + 64 * line, 0, locality);
+  const int begin = part * kLines / parts, end = (part + 1) * kLines / parts;
+  if (kSmallFirstCache)
+    fetch_lines<2>(p, begin, end);
+  else
+    fetch_lines<3>(p, begin, end);
+}
+/// The lines in Bytes from p on, into the second-level cache: where several tokens of floats want the first.
+template <std::size_t Bytes>
+CRIA_INLINE inline void fetch_far_second(const std::byte* p) {
+  fetch_lines<2>(p, 0, (Bytes + 63) / 64);
 }
 
 /// The block after the next of a row, into the first-level cache if it is no longer there.
@@ -83,10 +111,11 @@ CRIA_INLINE inline void fetch_near(const std::byte* block) {
 }
 
 /// What a row read as a stream wants soon: as much as its block at `block`, so far ahead that it comes in time.
-template <std::size_t Bytes>
+template <std::size_t Bytes, Reading reading>
 CRIA_INLINE inline void fetch_stream(const std::byte* block) {
-  constexpr std::size_t kAhead = 1024;  // 512 and 1536 are slower (bench/processors/zen5.md)
-  for (std::size_t at = 0; at < Bytes; at += 64) __builtin_prefetch(block + kAhead + at, 0, 3);
+  constexpr std::size_t kAhead = stream_ahead(reading);
+  if constexpr (kAhead != 0)
+    for (std::size_t at = 0; at < Bytes; at += 64) __builtin_prefetch(block + kAhead + at, 0, 3);
 }
 
 }  // namespace cria

@@ -68,8 +68,7 @@ class Gemv {
                     const std::int8_t* const (&tokens)[T], std::size_t first, std::size_t b,
                     Float8 (&acc)[T]) {
     if constexpr (reading == Reading::InOrder) fetch_far<kRowGroup * W::kBytes, 1>(ahead, 0);
-    if constexpr (reading == Reading::FetchedStreams)
-      for (const std::byte* row : rows) fetch_stream<W::kBytes>(row + offset);
+    for (const std::byte* row : rows) fetch_stream<W::kBytes, reading>(row + offset);
     Vec sums[T][kGroups][V::kPacks];
     for (std::size_t k = 0; k < V::kPacks; ++k) {
       W::weights(rows + k, offset, [&](int j, Vec w0, Vec w1) CRIA_INLINE {
@@ -158,8 +157,8 @@ class Gemv {
         if constexpr (reading == Reading::InOrder) {
           fetch_far<kPack, 8>(ahead + k * kPack, j);
           if (own) fetch_near<W::kBytes>(rows[j] + offset);
-        } else if constexpr (reading == Reading::FetchedStreams) {
-          if (own) fetch_stream<W::kBytes>(rows[j] + offset);
+        } else {
+          if (own) fetch_stream<W::kBytes, reading>(rows[j] + offset);
         }
         for (int t = 0; t < T; ++t) {
           const std::int8_t* q = values[t] + 32 * j;
@@ -246,10 +245,10 @@ struct LanesOfSeveral {
   using Type = Isa;
 };
 
-/// Products of one token for FetchAhead::Streams (isa/NAME_streams.cpp, avx2_gemv.cpp); null: the type's are the same for
-/// all. Of sets where kHasStreams.
+/// Products of one token for FetchAhead::Streams or NearStreams (isa/NAME_streams.cpp, avx2_gemv.cpp); null: the type's are the
+/// same for all. Of sets where kHasStreams.
 template <class Isa>
-MatMulFn streams_kernel(DType type);
+MatMulFn streams_kernel(DType type, FetchAhead fetch);
 template <class Isa>
 inline constexpr bool kHasStreams = false;
 template <>
@@ -267,8 +266,8 @@ void gemv(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std:
   using Lanes = typename LanesOfSeveral<Isa>::Type;
   const std::size_t n = job.x->n_tokens;
   if constexpr (kHasStreams<Isa>) {
-    if (n == 1 && job.fetch == FetchAhead::Streams)
-      if (const MatMulFn streams = streams_kernel<Isa>(type))
+    if (n == 1 && (job.fetch == FetchAhead::Streams || job.fetch == FetchAhead::NearStreams))
+      if (const MatMulFn streams = streams_kernel<Isa>(type, job.fetch))
         return streams(job, row_begin, row_end, scratch);
   }
   std::size_t t = 0;

@@ -187,8 +187,8 @@ class WideGemv : public SuperBlocks<WideGemv<type, reading>, type, reading> {
         fetch_near<sizeof(Block)>(rows[2 * i] + offset);
         fetch_near<sizeof(Block)>(rows[2 * i + 1] + offset);
       } else {
-        fetch_stream<sizeof(Block)>(rows[2 * i] + offset);
-        fetch_stream<sizeof(Block)>(rows[2 * i + 1] + offset);
+        fetch_stream<sizeof(Block), reading>(rows[2 * i] + offset);
+        fetch_stream<sizeof(Block), reading>(rows[2 * i + 1] + offset);
       }
       const __m512i first = row(2 * i);
       pairs[i] = add_neighbours(first, row(2 * i + 1));

@@ -208,7 +208,7 @@ class NibbleGemv : public BlockSteps<NibbleGemv<type, reading>, type, 4, reading
         const std::byte* const row = rows[4 * half + r] + offset;
         if constexpr (reading == Reading::InOrder && r % 2 == 0)
           fetch_far<kRowGroup * Blocks::kBytes, 4>(ahead, 2 * half + r / 2);
-        if constexpr (reading != Reading::InOrder) fetch_stream<Blocks::kBytes>(row);
+        fetch_stream<Blocks::kBytes, reading>(row);
         const Nibbles nibbles{Blocks(row)};
         heads[r] = nibbles.head;
         products[r] = x.products(nibbles);

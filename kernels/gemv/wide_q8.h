@@ -21,7 +21,7 @@ class Q8Gemv : public BlockSteps<Q8Gemv<reading>, DType::Q8_0, 2, reading> {
     unroll<4>([&](auto i) CRIA_INLINE {
       const auto row = [&](auto r) CRIA_INLINE {
         const std::byte* const p = rows[r] + offset;
-        if constexpr (reading != Reading::InOrder) fetch_stream<kStepBytes>(p);
+        fetch_stream<kStepBytes, reading>(p);
         scales = _mm512_mask_broadcastd_epi32(scales, __mmask16(1U << r), _mm_loadu_si32(p));
         scales = _mm512_mask_broadcastd_epi32(scales, __mmask16(256U << r), _mm_loadu_si32(p + kBytes));
         const __m512i w = _mm512_inserti64x4(_mm512_castsi256_si512(weights(p)), weights(p + kBytes), 1);

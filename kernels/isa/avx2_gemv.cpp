@@ -29,7 +29,7 @@ requires(requires { sizeof(Avx2Wide<type>); }) struct OneToken<Avx2, type> {
 };
 
 template <>
-MatMulFn streams_kernel<Avx2>(DType type) {
+MatMulFn streams_kernel<Avx2>(DType type, FetchAhead /*fetch*/) {
   return with_dtype(type, [](auto t) -> MatMulFn {
     if constexpr (is_integer(Format<t>::kClass)) {
       using Kernels = OneToken<Avx2, t>;

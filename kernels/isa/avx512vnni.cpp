@@ -10,7 +10,8 @@ inline constexpr bool kLaysOutForGemm<Avx512> = true;
 
 template <>
 KernelSet kernels_of<Avx512>() noexcept {
-  static constexpr FetchAhead kFetches[] = {FetchAhead::Near, FetchAhead::Far, FetchAhead::Streams};
+  static constexpr FetchAhead kFetches[] = {FetchAhead::Near, FetchAhead::Far, FetchAhead::Streams,
+                                            FetchAhead::NearStreams};
   KernelSet set = make_kernels<Avx512, int_matmul<Avx512>>();
   set.fetches = kFetches;
   return set;

@@ -134,7 +134,7 @@ class FloatPanel : FloatJob {
       float* to = panel_piece(k, i / kRows) + i % kRows * kPart;
       for (std::size_t step = 0; step < n / kSplit; ++step, to += kSplit * kRows * kPart) {
         const std::size_t at = k + step * kFloatLanes, left = job_.cols - at;
-        if (w != nullptr) fetch_far<kStep, 1, 2>(w + at * stored_bytes(type) + kFetchedFar, 0);
+        if (w != nullptr) fetch_far_second<kStep>(w + at * stored_bytes(type) + kFetchedFar);
         const V v = w == nullptr ? V::broadcast(0)
                     : left >= kFloatLanes
                         ? V::template load_as<type>(w + at * stored_bytes(type))

@@ -154,7 +154,7 @@ class FloatRows : FloatJob {
     [[maybe_unused]] std::size_t wait = fetches.block;
     for (; k + kFloatLanes <= end; k += kFloatLanes) {
       if constexpr (!way.streams) {
-        if (wait == 0) fetch_far<kStep, 1, 2>(ahead, 0), wait = fetches.blocks;
+        if (wait == 0) fetch_far_second<kStep>(ahead), wait = fetches.blocks;
         --wait;
         ahead += kStep;
       }
