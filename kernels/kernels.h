@@ -19,7 +19,7 @@ namespace cria {
 enum class FetchAhead : std::uint8_t {
   Far,   ///< neighbouring rows in the order of memory, at least 32 KiB ahead
   Near,  ///< the same, at least 16 KiB ahead
-  Streams,      ///< rows far apart, each the beginning of a long stream: a KiB ahead, or (AVX2) left to the processor
+  Streams,  ///< rows far apart, each the beginning of a long stream: a KiB ahead, or (AVX2) left to the processor
   NearStreams,  ///< the same, some hundred bytes ahead
 };
 

@@ -41,8 +41,11 @@ struct FloatBlock<Bf16Pairs<Isa>> : FloatBlock<Isa> {};
 template <>
 struct FloatBlock<Avx512Bf16> : FloatBlock<Avx512> {
   static constexpr DirectBlock direct(Stored /*type*/) { return {128, 8, 3, 4096}; }
+  static constexpr DirectBlock direct_small(Stored /*type*/) { return {kMostDirectSmall, 4, 6, kAll}; }
   static constexpr TokensAtOnce at_once(Stored /*type*/) { return {7, 8}; }
-  static constexpr std::size_t tiles_from(Stored /*type*/) { return 80; }
+  [[gnu::always_inline]] static std::size_t tiles_from(Stored /*type*/) {
+    return kSmallFirstCache ? kMostDirectSmall + 1 : 80;
+  }
 };
 
 /// MatMulFn of BF16. Pairs: what multiplies them, Bf16Pairs<Isa> or Avx512Bf16.

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "kernels/gemv/fetch_ahead.h"
 #include "kernels/simd/f32x16.h"
 
 namespace cria {
@@ -11,8 +12,11 @@ namespace cria {
 /// bytes of a few rows before the next bytes of these rows are read.
 struct DirectBlock {
   std::size_t most_tokens, rows, tokens, bytes;
+  bool operator==(const DirectBlock&) const = default;
 };
 inline constexpr std::size_t kAll = std::size_t{1} << 40;
+/// Where the first-level cache is small (kSmallFirstCache): F16, and BF16 as pairs. Measured on Zen 4 (bench/processors/zen4.md).
+inline constexpr std::size_t kMostDirectSmall = 256;
 /// From `least` to `most` tokens (at most eight) meet three rows at once instead, and rows are fetched into the first-level cache
 /// meanwhile: such products wait for memory.
 struct TokensAtOnce {
@@ -27,7 +31,8 @@ struct StreamTokens {
 };
 
 /// kRows × kTokens: rows and tokens of a register block out of a panel, which is multiplied a register of the 16 lanes at a time.
-/// kRowsOfOne: rows that a single token meets together. direct(): the block straight from the file, of all 16 lanes.
+/// kRowsOfOne: rows that a single token meets together. direct(): the block straight from the file, of all 16 lanes;
+/// direct_small(), where there is one: with a small first-level cache.
 /// kPacked: the tokens of a block are copied together, for want of registers (their addresses) and of ways of the L1 (tokens lie
 /// 4 KiB apart or a multiple).
 /// tiles_from(): from here on it pays to transpose rows and tokens (float_tiles.h), where the instruction set has a transpose;
@@ -62,7 +67,15 @@ struct FloatBlock<Avx512> {
   static constexpr TokensAtOnce at_once(Stored type) {
     return type == Stored::F16 ? TokensAtOnce{3, 5} : TokensAtOnce{4, 8};
   }
-  static constexpr std::size_t tiles_from(Stored type) { return type == Stored::F16 ? 80 : 32; }
+  /// Fewer rows: these stay in a cache of 32 KiB, beside more tokens. (Not F32, whose rows of 2048 columns lie 8 KiB apart and
+  /// compete for a few sets of the cache.)
+  static constexpr DirectBlock direct_small(Stored type) {
+    return type == Stored::F16 ? DirectBlock{kMostDirectSmall, 4, 6, kAll} : direct(type);
+  }
+  [[gnu::always_inline]] static std::size_t tiles_from(Stored type) {
+    if (type != Stored::F16) return 32;
+    return kSmallFirstCache ? kMostDirectSmall + 1 : 80;
+  }
 };
 
 /// Whether lanes hold pairs of columns (bf16.h), and how many columns of lanes there are.

@@ -34,11 +34,18 @@ class FloatRows : FloatJob {
     std::size_t rows, least, most, piece;
     bool near, streams;
   };
-  static constexpr std::size_t kPiece = kDirect.bytes / stored_bytes(type);
+  static constexpr DirectBlock kDirectSmall = [] {
+    if constexpr (requires { Block::direct_small(type); }) return Block::direct_small(type);
+    return kDirect;
+  }();
+  static_assert(kDirectSmall.rows <= 8);
+  static constexpr std::size_t piece_of(std::size_t bytes) { return bytes / stored_bytes(type); }
+  static constexpr std::size_t kPiece = piece_of(kDirect.bytes);
   static_assert(kPiece % kFloatLanes == 0);
   static constexpr Way kOne{Block::kRowsOfOne, 1, 1, kPiece, false, Block::kStreams.always >= 1},
       kAtOnce{3, kTokensAtOnce.least, kTokensAtOnce.most, kAll, true, false},
       kMany{kDirect.rows, 1, kDirect.tokens, kPiece, false, false},
+      kManySmall{kDirectSmall.rows, 1, kDirectSmall.tokens, piece_of(kDirectSmall.bytes), false, false},
       kManyInStreams{kDirect.rows, 1, kDirect.tokens, kPiece, false, true};
   template <std::size_t Rows, std::size_t Tokens>
   using Sums = V[Rows][Tokens];
@@ -59,6 +66,9 @@ class FloatRows : FloatJob {
       if (n <= (job_.fetch == FetchAhead::Streams ? Block::kStreams.wanted : Block::kStreams.always))
         return in_waves<kManyInStreams>(begin, end);
     }
+    if constexpr (kDirectSmall != kDirect) {
+      if (kSmallFirstCache) return in_waves<kManySmall>(begin, end);
+    }
     in_waves<kMany>(begin, end);
   }
 
@@ -67,8 +77,8 @@ class FloatRows : FloatJob {
   void in_waves(std::size_t begin, std::size_t end) {
     const std::size_t n = job_.x->n_tokens, fit = kDirectWaveBytes / (job_.cols * sizeof(float) + 1),
                       most = std::clamp(fit, kDirectLeast, kDirectWave), waves = (n + most - 1) / most,
-                      blocks = kDirectRowBytes / (job_.row_bytes + 1) / kDirect.rows,
-                      together = waves == 1 ? end - begin : std::max(blocks, std::size_t{1}) * kDirect.rows;
+                      blocks = kDirectRowBytes / (job_.row_bytes + 1) / way.rows,
+                      together = waves == 1 ? end - begin : std::max(blocks, std::size_t{1}) * way.rows;
     for (std::size_t row = begin; row < end; row += together)
       for (std::size_t wave = 0; wave < waves; ++wave) {
         first_token_ = n * wave / waves;

@@ -26,6 +26,14 @@ inline constexpr bool kHasFloatTiles = requires(typename FloatOps<Isa>::Batch* s
   FloatOps<Isa>::transpose(square);
 };
 
+/// How many tokens meet the rows straight from the file, at most.
+template <class Block>
+std::size_t most_direct(Stored type) {
+  if constexpr (requires { Block::direct_small(type); })
+    if (kSmallFirstCache) return Block::direct_small(type).most_tokens;
+  return Block::direct(type).most_tokens;
+}
+
 /// MatMulFn. Isa: of the float lanes (bf16.h: of pairs of bfloat16), which hold what the file stores as `type`.
 template <class Isa, Stored type>
 void float_products(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
@@ -35,7 +43,7 @@ void float_products(const MatMulJob& job, std::size_t row_begin, std::size_t row
     if (n >= Block::tiles_from(type) && job.laid_out != nullptr)
       return FloatTiles<Isa, type>(job, scratch).run(row_begin, row_end);
   }
-  if (n <= Block::direct(type).most_tokens) return FloatRows<Isa, type>(job, scratch).run(row_begin, row_end);
+  if (n <= most_direct<Block>(type)) return FloatRows<Isa, type>(job, scratch).run(row_begin, row_end);
   FloatPanel<Isa, type>(job, scratch).run(row_begin, row_end);
 }
 

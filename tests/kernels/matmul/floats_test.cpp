@@ -5,13 +5,15 @@
 
 #include "kernels/formats/f16.h"
 #include "kernels/isa/instruction_set.h"
+#include "kernels/matmul/float_blocks.h"
 #include "kernels/simd/subnormals.h"
 #include "tests/kernels/kernel_test.h"
 
 namespace cria {
 namespace {
 
-/// From so many tokens on all instruction sets that can have rows in lanes (kernels/matmul/float_tiles.h).
+/// From so many tokens on all instruction sets that can have rows in lanes (kernels/matmul/float_tiles.h), F16 and BF16 where the
+/// first-level cache is not small.
 constexpr std::size_t kTiledTokens = 128;
 
 constexpr DType kFloatTypes[] = {DType::F32, DType::F16, DType::BF16};
@@ -145,6 +147,14 @@ void expect_prescribed(DType type, std::size_t rows, std::size_t cols, std::size
     layout.run(in.acts, tokens / 3, tokens, laid_out.data());
     layout.run(in.acts, 0, tokens / 3, laid_out.data());
     run(laid_out.data());
+  }
+}
+
+/// So many that F16 and BF16 are multiplied in tiles on every processor.
+TEST(MatMulFloat, MoreTokensThanMeetTheFileAnywhere) {
+  for (const DType type : kFloatTypes) {
+    expect_prescribed(type, 37, 48, kMostDirectSmall + 2, true);
+    expect_prescribed(type, 33, 2066, kMostDirectSmall + 1, false);
   }
 }
 
