@@ -41,10 +41,12 @@ struct FloatBlock<Bf16Pairs<Isa>> : FloatBlock<Isa> {};
 template <>
 struct FloatBlock<Avx512Bf16> : FloatBlock<Avx512> {
   static constexpr DirectBlock direct(Stored /*type*/) { return {128, 8, 3, 4096}; }
-  static constexpr DirectBlock direct_small(Stored /*type*/) { return {kMostDirectSmall, 4, 6, kAll}; }
+  static constexpr DirectBlock direct_small(Stored /*type*/) {
+    return FloatBlock<Avx512>::direct_small(Stored::F16);
+  }
   static constexpr TokensAtOnce at_once(Stored /*type*/) { return {7, 8}; }
   [[gnu::always_inline]] static std::size_t tiles_from(Stored /*type*/) {
-    return kSmallFirstCache ? kMostDirectSmall + 1 : 80;
+    return FloatBlock<Avx512>::tiles_from(Stored::F16);
   }
 };
 

@@ -78,6 +78,13 @@ struct FloatBlock<Avx512> {
   }
 };
 
+/// The block straight from the file with a small first-level cache: direct() where there is no other.
+template <class Block>
+constexpr DirectBlock small_direct(Stored type) {
+  if constexpr (requires { Block::direct_small(type); }) return Block::direct_small(type);
+  return Block::direct(type);
+}
+
 /// Whether lanes hold pairs of columns (bf16.h), and how many columns of lanes there are.
 template <class Isa>
 inline constexpr bool kPairs = false;

@@ -34,10 +34,7 @@ class FloatRows : FloatJob {
     std::size_t rows, least, most, piece;
     bool near, streams;
   };
-  static constexpr DirectBlock kDirectSmall = [] {
-    if constexpr (requires { Block::direct_small(type); }) return Block::direct_small(type);
-    return kDirect;
-  }();
+  static constexpr DirectBlock kDirectSmall = small_direct<Block>(type);
   static_assert(kDirectSmall.rows <= 8);
   static constexpr std::size_t piece_of(std::size_t bytes) { return bytes / stored_bytes(type); }
   static constexpr std::size_t kPiece = piece_of(kDirect.bytes);

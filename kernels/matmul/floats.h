@@ -29,9 +29,7 @@ inline constexpr bool kHasFloatTiles = requires(typename FloatOps<Isa>::Batch* s
 /// How many tokens meet the rows straight from the file, at most.
 template <class Block>
 std::size_t most_direct(Stored type) {
-  if constexpr (requires { Block::direct_small(type); })
-    if (kSmallFirstCache) return Block::direct_small(type).most_tokens;
-  return Block::direct(type).most_tokens;
+  return (kSmallFirstCache ? small_direct<Block>(type) : Block::direct(type)).most_tokens;
 }
 
 /// MatMulFn. Isa: of the float lanes (bf16.h: of pairs of bfloat16), which hold what the file stores as `type`.
