@@ -4,6 +4,8 @@
 // activations come in that order. Four neighbours in it share their scale, or two and two.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/gemv/wide_walk.h"
 #include "kernels/lanes/iq.h"
 
@@ -14,32 +16,83 @@ struct EntryCodes {
   __m512i low, high;
 };
 
-/// Values of entries whose codes have digits of two bits (eight in two bytes) or three (two in each byte).
+/// How the digits of a code lie in its planes' bytes: of two bits, eight in two bytes, or of three, two in each.
 template <class Book>
-struct DigitBytes {
+struct Digits {
   static constexpr int kBits = Book::levels.size() <= 4 ? 2 : 3;
   static constexpr int kValues = kBits == 2 ? 8 : 4;  ///< of an entry
+};
+
+/// A permutation sees six bits of a byte. What those stand for whose digit begins at bit `digit`: a level, or where bit `sign` (if
+/// there is one) is set the level below zero; plus `bias`.
+template <class Book, int digit, int sign = -1, int bias = 0>
+alignas(64) inline constexpr auto kLevels = bytes_by([](std::size_t i) {
+  const std::size_t d = i >> digit & ((1U << Digits<Book>::kBits) - 1);
+  const int level = d < Book::levels.size() ? Book::levels[d] : 0;
+  return (sign >= 0 && (i >> sign & 1) != 0 ? -level : level) + bias;
+});
+template <class Book, int digit, int sign = -1, int bias = 0>
+CRIA_INLINE inline __m512i find_levels(__m512i index) {
+  return _mm512_permutexvar_epi8(index, load_bytes(kLevels<Book, digit, sign, bias>));
+}
+/// Bits of every byte moved up (down where negative) by so many. Those that come from the next byte are not to be used.
+template <int up>
+CRIA_INLINE inline __m512i move_up(__m512i v) {
+  if constexpr (up > 0) return _mm512_slli_epi16(v, up);
+  if constexpr (up < 0) return _mm512_srli_epi16(v, -up);
+  return v;
+}
+
+/// Values of entries whose codes have digits of two bits and no signs.
+template <class Book>
+struct DigitBytes {
   /// Value j of each.
   template <int j>
   CRIA_INLINE static __m512i of(const EntryCodes& codes) {
-    constexpr int kDigit = j % (kValues / 2);
-    const __m512i code = j < kValues / 2 ? codes.low : codes.high;
-    // A permutation sees six bits. What a shift brings in from the next byte is above them.
-    if constexpr (kDigit == 3) return look_up<2>(_mm512_srli_epi16(code, 2));
-    return look_up<kDigit>(code);
+    constexpr int kDigit = j % 4;
+    const __m512i code = j < 4 ? codes.low : codes.high;
+    if constexpr (kDigit == 3) return find_levels<Book, 4>(move_up<-2>(code));
+    return find_levels<Book, 2 * kDigit>(code);
+  }
+};
+
+/// Values of entries with signs (bit j of a byte: of value j of the entry), plus kBias, so that none is below zero. The signs are
+/// put beside the digits, where a permutation sees both; nothing has to be negated.
+template <class Book>
+class SignedEntries {
+  static constexpr int kBits = Digits<Book>::kBits;
+
+ public:
+  static constexpr int kBias = *std::max_element(Book::levels.begin(), Book::levels.end());
+
+  CRIA_INLINE SignedEntries(const EntryCodes& codes, __m512i signs) {
+    unroll<4>([&](auto i) CRIA_INLINE {
+      const __m512i plane = i < 2 ? codes.low : codes.high;
+      if constexpr (kBits == 2)  // bits 0 … 3: digits 2i and 2i + 1; 4 and 5: their signs
+        index_[i] = select<0x30>(move_up<4 - 2 * i>(signs), move_up<-4 * (i % 2)>(plane));
+      else
+        index_[i] = select<1 << kSign<i>>(move_up<kSign<i> - i>(signs), plane);
+    });
+  }
+  /// Value j of each.
+  template <int j>
+  [[nodiscard]] CRIA_INLINE __m512i value() const {
+    if constexpr (kBits == 2)
+      return find_levels<Book, 2 * (j % 2), 4 + j % 2, kBias>(index_[j / 2]);
+    else
+      return find_levels<Book, 3 * (j % 2), kSign<j>, kBias>(index_[j]);
   }
 
  private:
-  template <int d>
-  CRIA_INLINE static __m512i look_up(__m512i code) {
-    return _mm512_permutexvar_epi8(code, load_bytes(kLevels<d>));
+  /// Where the sign of value j lies beside digits of three bits, in the place of the other one.
+  template <int j>
+  static constexpr int kSign = std::array{3, 1, 5, 2}[j];
+  template <int mask>
+  CRIA_INLINE static __m512i select(__m512i where, __m512i elsewhere) {
+    constexpr int kSelect = 0xCA;  // a ? b : c
+    return _mm512_ternarylogic_epi32(_mm512_set1_epi8(mask), where, elsewhere, kSelect);
   }
-  /// What digit d of six bits stands for.
-  template <int d>
-  alignas(64) static constexpr auto kLevels = bytes_by([](std::size_t i) {
-    const std::size_t digit = i >> kBits * d & ((1U << kBits) - 1);
-    return digit < Book::levels.size() ? Book::levels[digit] : std::int8_t{0};
-  });
+  __m512i index_[4];
 };
 
 /// The activations of a super-block: register j has those that meet value j of the entries.
@@ -58,15 +111,8 @@ class EntryValues {
         q_[kEach * i + j] = _mm512_permutex2var_epi64(first, _mm512_load_si512(&kPart<j>), second);
       });
     });
-    unroll<n>([&](auto j) CRIA_INLINE { negative_[j] = _mm512_sub_epi8(_mm512_setzero_si512(), q_[j]); });
   }
   [[nodiscard]] CRIA_INLINE __m512i operator[](int j) const { return q_[j]; }
-  /// Negative where bit j of an entry's signs is set.
-  template <int j>
-  [[nodiscard]] CRIA_INLINE __m512i with_signs(__m512i signs) const {
-    return _mm512_mask_blend_epi8(_mm512_test_epi8_mask(signs, _mm512_set1_epi8(static_cast<char>(1U << j))),
-                                  q_[j], negative_[j]);
-  }
 
  private:
   static constexpr std::size_t kEntries = 128 / n;  // in two registers
@@ -83,7 +129,7 @@ class EntryValues {
     for (std::size_t i = 0; i < 8; ++i) from[i] = i / kPer % 2 * 8 + j * kPer + i % kPer;
     return from;
   }();
-  __m512i q_[n], negative_[n];
+  __m512i q_[n];
 };
 
 CRIA_INLINE inline __m256i load32(const std::byte* p) {
@@ -148,14 +194,14 @@ CRIA_INLINE inline void find_codes(const CodedIndices& first, const CodedIndices
   second_codes = {low[1], high[1]};
 }
 
-/// The products of 64 entries with signs, four neighbours in a sum.
+/// The products of 64 entries with signs, four neighbours in a sum. unbias: what kBias adds to each, below zero.
 template <class Book>
 CRIA_INLINE inline __m512i signed_sums(const EntryCodes& codes, __m512i signs,
-                                       const EntryValues<DigitBytes<Book>::kValues>& x) {
-  __m512i sums[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
-  unroll<DigitBytes<Book>::kValues>([&](auto j) CRIA_INLINE {
-    sums[j % 2] = _mm512_dpbusd_epi32(sums[j % 2], DigitBytes<Book>::template of<j>(codes),
-                                      x.template with_signs<j>(signs));
+                                       const EntryValues<Digits<Book>::kValues>& x, __m512i unbias) {
+  const SignedEntries<Book> entries(codes, signs);
+  __m512i sums[2] = {unbias, _mm512_setzero_si512()};
+  unroll<Digits<Book>::kValues>([&](auto j) CRIA_INLINE {
+    sums[j % 2] = _mm512_dpbusd_epi32(sums[j % 2], entries.template value<j>(), x[j]);
   });
   return _mm512_add_epi32(sums[0], sums[1]);
 }

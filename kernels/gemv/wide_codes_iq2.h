@@ -10,10 +10,6 @@ template <DType type>
 class CodedTwoBits {
  public:
   using Book = typename LaneType<RowLanes<Avx512>, type>::Book;
-  class Values : public EntryValues<8> {
-   public:
-    CRIA_INLINE Values(const std::int8_t* q, const std::int16_t* /*sum*/) : EntryValues(q) {}
-  };
   static constexpr int kRegisters = 1;
   CRIA_INLINE static void find(CodedTwoBits& first, CodedTwoBits& second) {
     find_codes<Book>(first.index_, second.index_, first.codes_, second.codes_);
@@ -29,17 +25,28 @@ class CodedTwoBits {
 template <DType type>
 class CodedSixteens : public CodedTwoBits<type> {
  public:
-  using typename CodedTwoBits<type>::Values;
+  using Entries = SignedEntries<typename CodedTwoBits<type>::Book>;
+  class Values : public EntryValues<8> {
+   public:
+    CRIA_INLINE Values(const std::int8_t* q, const std::int16_t* /*sum*/) : EntryValues(q) {
+      unroll<3>([&](auto i) CRIA_INLINE {
+        unbias[i] = _mm512_setzero_si512();
+        CodedSixteens::template each_of<i>([&](auto j) CRIA_INLINE {
+          unbias[i] =
+              _mm512_sub_epi16(unbias[i], _mm512_maddubs_epi16(_mm512_set1_epi8(Entries::kBias), (*this)[j]));
+        });
+      });
+    }
+    __m512i unbias[3];  ///< what the bias adds to the sums of a part, below zero
+  };
   template <int>
   [[nodiscard]] CRIA_INLINE __m512i products(const Values& x) const {
-    using Bytes = DigitBytes<typename CodedTwoBits<type>::Book>;
+    const Entries entries(this->codes_, this->signs_);
     __m512i total = _mm512_setzero_si512();
     unroll<3>([&](auto i) CRIA_INLINE {
-      __m512i sum = _mm512_setzero_si512();  // of six products at most, which fit in an int16
-      unroll<(i < 2 ? 3 : 2)>([&](auto k) CRIA_INLINE {
-        constexpr int j = 3 * i + k;
-        sum = _mm512_add_epi16(sum, _mm512_maddubs_epi16(Bytes::template of<j>(this->codes_),
-                                                         x.template with_signs<j>(this->signs_)));
+      __m512i sum = x.unbias[i];  // modulo 2^16; the end fits
+      each_of<i>([&](auto j) CRIA_INLINE {
+        sum = _mm512_add_epi16(sum, _mm512_maddubs_epi16(entries.template value<j>(), x[j]));
       });
       total = _mm512_dpwssd_epi32(total, sum, scales_);
     });
@@ -54,6 +61,11 @@ class CodedSixteens : public CodedTwoBits<type> {
   }
 
  private:
+  /// f(j) for the values of part i of three: two columns each of three at most, whose sums fit in an int16.
+  template <int i, class F>
+  CRIA_INLINE static void each_of(F f) {
+    unroll<(i < 2 ? 3 : 2)>([&](auto k) CRIA_INLINE { f(std::integral_constant<int, 3 * i + k>{}); });
+  }
   __m512i scales_;
   /// Four nibbles of each quadword to bits 1 … 4 of int16.
   alignas(64) static constexpr auto kNibbles = bytes_by([](std::size_t i) {
@@ -72,9 +84,16 @@ class CodedRows<DType::IQ2_XXS> : public CodedTwoBits<DType::IQ2_XXS> {
     signs_ = signs_of_dwords(signs_scales);
     scales_ = odd_scales<4>(_mm512_srli_epi32(signs_scales, 27));
   }
+  class Values : public EntryValues<8> {
+   public:
+    CRIA_INLINE Values(const std::int8_t* q, const std::int16_t* sum)
+        : EntryValues(q),
+          unbias(_mm512_madd_epi16(load_twice(sum), _mm512_set1_epi16(-SignedEntries<Book>::kBias))) {}
+    __m512i unbias;  ///< what the bias adds to 32 columns, below zero
+  };
   template <int>
   [[nodiscard]] CRIA_INLINE __m512i products(const Values& x) const {
-    return _mm512_mullo_epi32(signed_sums<Book>(codes_, signs_, x), scales_);
+    return _mm512_mullo_epi32(signed_sums<Book>(codes_, signs_, x, x.unbias), scales_);
   }
 
  private:

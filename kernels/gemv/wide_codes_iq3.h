@@ -12,7 +12,12 @@ class CodedThreeBits {
   using Book = typename LaneType<RowLanes<Avx512>, type>::Book;
   class Values : public EntryValues<4> {
    public:
-    CRIA_INLINE Values(const std::int8_t* q, const std::int16_t* /*sum*/) : EntryValues(q) {}
+    CRIA_INLINE Values(const std::int8_t* q, const std::int16_t* sum)
+        : EntryValues(q),
+          unbias(_mm512_madd_epi16(
+              _mm512_cvtepi16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(sum))),
+              _mm512_set1_epi32(static_cast<std::uint16_t>(-SignedEntries<Book>::kBias)))) {}
+    __m512i unbias;  ///< what the bias adds to sixteen columns, below zero
   };
   static constexpr int kRegisters = 2;
   CRIA_INLINE static void find(CodedThreeBits& first, CodedThreeBits& second) {
@@ -21,7 +26,7 @@ class CodedThreeBits {
   }
   template <int i>
   [[nodiscard]] CRIA_INLINE __m512i products(const Values& x) const {
-    return _mm512_mullo_epi32(signed_sums<Book>(codes_[i], signs_[i], x), scales_[i]);
+    return _mm512_mullo_epi32(signed_sums<Book>(codes_[i], signs_[i], x, x.unbias), scales_[i]);
   }
 
  protected:
