@@ -23,15 +23,15 @@ struct Digits {
   static constexpr int kValues = kBits == 2 ? 8 : 4;  ///< of an entry
 };
 
-/// A permutation sees six bits of a byte. What those stand for whose digit begins at bit `digit`: a level, or where bit `sign` (if
-/// there is one) is set the level below zero; plus `bias`.
-template <class Book, int digit, int sign = -1, int bias = 0>
+inline constexpr int kNoSign = 6;  // a permutation sees six bits of a byte
+/// What those stand for whose digit begins at bit `digit`: a level, or where bit `sign` is set the level below zero; plus `bias`.
+template <class Book, int digit, int sign = kNoSign, int bias = 0>
 alignas(64) inline constexpr auto kLevels = bytes_by([](std::size_t i) {
   const std::size_t d = i >> digit & ((1U << Digits<Book>::kBits) - 1);
   const int level = d < Book::levels.size() ? Book::levels[d] : 0;
-  return (sign >= 0 && (i >> sign & 1) != 0 ? -level : level) + bias;
+  return ((i >> sign & 1) != 0 ? -level : level) + bias;
 });
-template <class Book, int digit, int sign = -1, int bias = 0>
+template <class Book, int digit, int sign = kNoSign, int bias = 0>
 CRIA_INLINE inline __m512i find_levels(__m512i index) {
   return _mm512_permutexvar_epi8(index, load_bytes(kLevels<Book, digit, sign, bias>));
 }
