@@ -39,6 +39,10 @@ inline constexpr bool kPairs<Avx512Bf16> = true;
 template <class Isa>
 struct FloatBlock<Bf16Pairs<Isa>> : FloatBlock<Isa> {};
 template <>
+inline constexpr std::size_t kShortTokens<Avx512Bf16> = 4;
+template <>
+inline constexpr bool kNearSmall<Avx512Bf16> = true;
+template <>
 struct FloatBlock<Avx512Bf16> : FloatBlock<Avx512> {
   static constexpr DirectBlock direct(Stored /*type*/) { return {128, 8, 3, 4096}; }
   static constexpr DirectBlock direct_small(Stored /*type*/) {

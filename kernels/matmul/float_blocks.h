@@ -85,6 +85,14 @@ constexpr DirectBlock small_direct(Stored type) {
   return Block::direct(type);
 }
 
+/// With a small first-level cache: tokens that meet the rows of direct_small() where these fill half of it at most, so that they
+/// stay there for the next tokens (0: as many as ever); and whether rows are fetched into it (measured: bench/processors/zen4.md).
+template <class Isa>
+inline constexpr std::size_t kShortTokens = 0;
+inline constexpr std::size_t kShortBytes = 16 << 10;
+template <class Isa>
+inline constexpr bool kNearSmall = false;
+
 /// Whether lanes hold pairs of columns (bf16.h), and how many columns of lanes there are.
 template <class Isa>
 inline constexpr bool kPairs = false;

@@ -42,7 +42,9 @@ class FloatRows : FloatJob {
   static constexpr Way kOne{Block::kRowsOfOne, 1, 1, kPiece, false, Block::kStreams.always >= 1},
       kAtOnce{3, kTokensAtOnce.least, kTokensAtOnce.most, kAll, true, false},
       kMany{kDirect.rows, 1, kDirect.tokens, kPiece, false, false},
-      kManySmall{kDirectSmall.rows, 1, kDirectSmall.tokens, piece_of(kDirectSmall.bytes), false, false},
+      kManySmall{kDirectSmall.rows, 1,    kDirectSmall.tokens, piece_of(kDirectSmall.bytes),
+                 kNearSmall<Isa>,   false},
+      kShortSmall{kDirectSmall.rows, 1, kShortTokens<Isa>, kAll, kNearSmall<Isa>, false},
       kManyInStreams{kDirect.rows, 1, kDirect.tokens, kPiece, false, true};
   template <std::size_t Rows, std::size_t Tokens>
   using Sums = V[Rows][Tokens];
@@ -62,6 +64,10 @@ class FloatRows : FloatJob {
     if constexpr (Block::kStreams.wanted > 1) {
       if (n <= (job_.fetch == FetchAhead::Streams ? Block::kStreams.wanted : Block::kStreams.always))
         return in_waves<kManyInStreams>(begin, end);
+    }
+    if constexpr (kShortTokens<Isa> != 0) {
+      if (kSmallFirstCache && kDirectSmall.rows * job_.row_bytes <= kShortBytes)
+        return in_waves<kShortSmall>(begin, end);
     }
     if constexpr (kDirectSmall != kDirect) {
       if (kSmallFirstCache) return in_waves<kManySmall>(begin, end);
