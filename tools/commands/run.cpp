@@ -92,7 +92,7 @@ Prompt read_prompt(const Model& model, const RunOptions& options) {
   if (!options.system.empty()) talk.messages.insert(talk.messages.begin(), {"system", options.system});
   prompt.messages = std::move(talk.messages);
   prompt.how.variables = options.variables.over(talk.variables);
-  prompt.how.calls = options.variables.calls(*prompt.how.chat_template);
+  prompt.how.calls = options.variables.calls(*prompt.how.chat_template, prompt.how.variables);
   prompt.how.drop_oldest = options.model.session.context_shift;
   return prompt;
 }

@@ -94,9 +94,10 @@ std::vector<CLI::Option*> TemplateVariables::add_tools_to(CLI::App& command) {
   return {offered, add_call_form_option(command, call_form)};
 }
 
-std::optional<CallForm> TemplateVariables::calls(const ChatTemplate& chat_template) const {
+std::optional<CallForm> TemplateVariables::calls(const ChatTemplate& chat_template,
+                                                 const std::string& all) const {
   if (!call_form.empty()) return call_form_named(call_form);
-  if (!tools.empty() && chat_template.answer_format(over("")).calls == CallForm::None)
+  if (!tools.empty() && chat_template.answer_format(all).calls == CallForm::None)
     throw Error(tools,
                 "how this model calls tools is not known from its chat template (--tool-format tells it)");
   return std::nullopt;
