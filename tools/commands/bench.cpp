@@ -408,13 +408,13 @@ void add_bench(CLI::App& app) {
       app.add_subcommand("bench", "Measure tokens per second of prompts (pp) and of decoding (tg)");
   auto options = std::make_shared<BenchOptions>();
   BenchDeclared declared{};
-  command->add_option("-m,--model", options->models, "GGUF files (default: the bundled demo model)")
-      ->type_name("FILE");
-  command
-      ->add_option("--synthetic", options->synthetic,
-                   "models that do not exist: a real model's shape with random weights, like 1.1b:Q4_K")
-      ->type_name("SHAPE:TYPE")
-      ->check(check_synthetic);
+  CLI::Option* const models =
+      command->add_option("-m,--model", options->models, "GGUF files (default: the bundled demo model)");
+  models->type_name("FILE");
+  CLI::Option* const synthetic = command->add_option(
+      "--synthetic", options->synthetic,
+      "models that do not exist: a real model's shape with random weights, like 1.1b:Q4_K");
+  synthetic->type_name("SHAPE:TYPE")->check(check_synthetic);
   command->add_option("--write", options->write, "keep the (last) synthetic model's file here")
       ->type_name("FILE")
       ->needs("--synthetic");
@@ -432,7 +432,11 @@ void add_bench(CLI::App& app) {
       "Examples:\n  cria bench -m model.gguf -p 512 -n 128 -t 1,2\n  cria bench --synthetic 1.1b:Q4_K "
       "--synthetic 1.1b:IQ3_S --roofline\n  cria bench -m model.gguf --verify 1,2,4,8,16\n  cria bench -m "
       "model.gguf -p 512 -n 128 --parallel 1,8,32\n  cria bench -m model.gguf --tune --remember");
-  on_run(command, [options, declared] { return run_declared(*options, declared); });
+  on_run(command, [options, declared, models, synthetic] {
+    if (is_typed(*synthetic) && !is_typed(*models))
+      options->models.clear();  // a configured one is not asked for
+    return run_declared(*options, declared);
+  });
 }
 
 }  // namespace cria::tools

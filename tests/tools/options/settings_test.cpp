@@ -175,6 +175,19 @@ TEST_F(Settings, WhatIsTypedCounts) {
   EXPECT_EQ(cria({"inspect", "--kv"}, "", {"CRIA_MODEL=/no/such/file.gguf"}).code, 1);
 }
 
+// Where something else is asked for, a configured model is none of it.
+TEST_F(Settings, AModelIsForWhatAsksForOne) {
+  const std::vector<std::string> model = {"CRIA_MODEL=/no/such/file.gguf"};
+  const Result machine = cria({"inspect", "--cpu"}, "", model);
+  EXPECT_EQ(machine.code, 0) << machine.err;
+  EXPECT_NE(machine.out.find("in use: "), std::string::npos) << machine.out;
+  EXPECT_EQ(cria({"inspect", "--cpu", "-m", "/no/such/file.gguf"}).code, 1);
+  const std::vector<std::string> bench = {"bench", "--synthetic", "demo:Q8_0", "-p", "4",
+                                          "-n",    "0",           "-r",        "1"};
+  EXPECT_EQ(cria(bench, "", model).code, 0);
+  EXPECT_EQ(cria({"bench", "-p", "4", "-n", "0", "-r", "1"}, "", model).code, 1);
+}
+
 TEST_F(Settings, WhatDoesNotCountHereIsPassedOver) {
   EXPECT_EQ(run({}, {"CRIA_LOGPROBS=2"}).code, 0);
   EXPECT_NE(run({"--json"}, {"CRIA_LOGPROBS=2"}).out.find("\"logprobs\""), std::string::npos);
