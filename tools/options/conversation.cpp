@@ -91,6 +91,11 @@ ChatMessage answer_message(const GenerateResult& answer) {
   ChatMessage message{"assistant", answer.text};
   if (answer.reasoning.empty()) return message;
   const Json json = {
+void set_system_message(std::vector<ChatMessage>& messages, const std::string& text) {
+  if (!messages.empty() && messages.front().role == "system") messages.erase(messages.begin());
+  if (!text.empty()) messages.insert(messages.begin(), {"system", text});
+}
+
       {"role", message.role}, {"content", answer.text}, {"reasoning_content", answer.reasoning}};
   message.json = json.dump(-1, ' ', false, Json::error_handler_t::replace);
   return message;

@@ -19,6 +19,8 @@ Conversation read_conversation(const std::string& path);
 /// The same for JSON that comes from elsewhere; path: for errors.
 Conversation parse_conversation(const std::string& json, const std::string& path);
 /// What a model answered, as a message of the conversation.
+/// Puts a system message first, in place of one that is there; "": only takes that away.
+void set_system_message(std::vector<ChatMessage>& messages, const std::string& text);
 ChatMessage answer_message(const GenerateResult& answer);
 /// An array, or an object where there are variables.
 std::string conversation_json(const Conversation& conversation);
