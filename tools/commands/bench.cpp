@@ -385,6 +385,7 @@ void exclude_what_does_not_count(const BenchDeclared& declared) {
   parallel->excludes(depth)->excludes(speculate);
   speculate->excludes(depth);
   for (CLI::Option* mode : {verify, parallel, speculate}) mode->excludes("--threads-prefill");
+  for (CLI::Option* mode : {parallel, speculate}) mode->excludes("--roofline");  // their tables have no share
   for (const char* other : {"--synthetic", "--depth", "--threads", "--threads-prefill", "--batch", "--verify",
                             "--parallel", "--speculate-rates", "--roofline", "--no-mmap", "--csv", "--md"})
     tunes->excludes(other);

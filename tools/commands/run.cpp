@@ -76,6 +76,7 @@ bool is_chat(const Model& model, const RunOptions& options) {
 Prompt read_prompt(const Model& model, const RunOptions& options) {
   Prompt prompt;
   if (!is_chat(model, options)) {
+    prompt.notes = {options.variables.note_without_template()};
     prompt.tokens = model.tokenizer().encode(options.prompt.read(), true, true);
     if (prompt.tokens.empty())
       throw Error("", "the prompt is empty and the model has no token to begin with");

@@ -27,6 +27,8 @@ struct TemplateVariables {
 
   /// --think, --no-think, --reasoning-effort, --chat-template-kwargs. Returns them.
   std::vector<CLI::Option*> add_to(CLI::App& command);
+  /// --tools. Returns it.
+  CLI::Option* add_offered_to(CLI::App& command);
   /// --tools, --tool-format. Returns them.
   std::vector<CLI::Option*> add_tools_to(CLI::App& command);
   /// For a model of this template; all: what over() returned. Throws Error where tools are offered and how it
@@ -38,6 +40,8 @@ struct TemplateVariables {
   [[nodiscard]] std::string over(const std::string& own) const;
   /// What of these the template never looks at, in words, or "".
   [[nodiscard]] std::string note(const ChatTemplate& chat_template) const;
+  /// Likewise where a model has no template and the prompt is a text that goes on.
+  [[nodiscard]] std::string note_without_template() const;
 };
 
 std::vector<std::string> builtin_template_names();

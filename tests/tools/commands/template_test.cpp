@@ -53,6 +53,10 @@ TEST(Template, SaysWhatTheTemplateNeverLooksAt) {
   EXPECT_EQ(result.out, cria({"template", "--messages", "-"}, kTalk).out);
 }
 
+TEST(Template, HasNoOptionThatItIgnores) {
+  EXPECT_EQ(cria({"template", "--messages", "-", "--tool-format", "hermes"}, kTalk).code, 2);
+}
+
 TEST(Template, SaysWhereATemplateFails) {
   const TempDirectory directory;
   const std::string file = directory.write("t.jinja", "{{ bos_token }}\n  {{ messages[0].x.y }}");
