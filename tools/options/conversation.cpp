@@ -20,6 +20,7 @@ std::string checked_text(const Json& json) {
   return json.dump();
 }
 
+/// OpenAI's developer is the system, as for `cria serve`.
 ChatMessage read_message(const Json& message, const std::string& path, std::size_t index) {
   const std::string where = "message " + std::to_string(index);
   if (!message.is_object())
@@ -35,7 +36,7 @@ ChatMessage read_message(const Json& message, const std::string& path, std::size
   ChatMessage out;
   const Json& role = required("role");
   if (!role.is_string()) throw wrong_type("role", role);
-  out.role = role;
+  out.role = role == "developer" ? "system" : role.get<std::string>();
   if (message.contains("content") || !may_lack_content(message)) {
     const Json& content = required("content");
     if (!content.is_string() && !content.is_null() && !content.is_array())
@@ -43,7 +44,10 @@ ChatMessage read_message(const Json& message, const std::string& path, std::size
     if (content.is_string()) out.content = content;
   }
   const bool plain = message.size() == 2 && message.contains("content") && message["content"].is_string();
-  if (!plain) out.json = checked_text(message);
+  if (plain) return out;
+  Json whole = message;
+  whole["role"] = out.role;
+  out.json = checked_text(whole);
   return out;
 }
 
@@ -87,15 +91,15 @@ Conversation parse_conversation(const std::string& json, const std::string& path
   }
 }
 
-ChatMessage answer_message(const GenerateResult& answer) {
-  ChatMessage message{"assistant", answer.text};
-  if (answer.reasoning.empty()) return message;
-  const Json json = {
 void set_system_message(std::vector<ChatMessage>& messages, const std::string& text) {
   if (!messages.empty() && messages.front().role == "system") messages.erase(messages.begin());
   if (!text.empty()) messages.insert(messages.begin(), {"system", text});
 }
 
+ChatMessage answer_message(const GenerateResult& answer) {
+  ChatMessage message{"assistant", answer.text};
+  if (answer.reasoning.empty()) return message;
+  const Json json = {
       {"role", message.role}, {"content", answer.text}, {"reasoning_content", answer.reasoning}};
   message.json = json.dump(-1, ' ', false, Json::error_handler_t::replace);
   return message;
