@@ -142,6 +142,8 @@ TEST_F(Settings, AFlagPassesOverValuesThatAreForOthers) {
   };
   const std::string tokens = tokenize({}).out;
   EXPECT_EQ(tokenize({"CRIA_DECODE=64"}).out, tokens);
+  EXPECT_EQ(tokenize({"CRIA_DECODE=1"}).out, tokens);
+  EXPECT_EQ(of_run("decode", {"CRIA_DECODE=true"}, "tokenize"), (Value{"true", "CRIA_DECODE"}));
   EXPECT_EQ(of_run("decode", {"CRIA_DECODE=64"}, "bench"), (Value{"64", "CRIA_DECODE"}));
   configure("decode = [64, 128]\ntemplate = \"chatml\"\n");
   EXPECT_EQ(tokenize({}).out, tokens);
