@@ -64,8 +64,9 @@ int run(ExportCommand command) {
     flush_stdout();
     return 0;
   }
-  print_line(directory + ": " + counted(work.tensors().size(), "tensor") + ", " + human_bytes(total) +
-             " in " + counted(work.shards(), "file"));
+  write_text(without_controls(directory) + ": " + counted(work.tensors().size(), "tensor") + ", " +
+             human_bytes(total) + " in " + counted(work.shards(), "file") + "\n");
+  flush_stdout();
   return 0;
 }
 
