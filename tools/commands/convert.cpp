@@ -104,7 +104,7 @@ void add_convert(CLI::App& app) {
       ->required();
   command
       ->add_option("--type", options->type,
-                   "of matrices; auto: as they are, and MLX's in the nearest form of GGUF")
+                   "type of matrices; auto: as they are, and MLX's in the nearest form of GGUF")
       ->check(CLI::IsMember({"auto", "f32", "f16", "bf16", "q8_0"}))
       ->capture_default_str();
   command->add_option("--name", options->convert.name, "general.name (default: the directory's)")

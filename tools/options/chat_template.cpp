@@ -55,8 +55,8 @@ void add_template_option(CLI::App& command, std::string& wanted) {
 std::vector<CLI::Option*> TemplateVariables::add_to(CLI::App& command) {
   CLI::Option* const yes = command.add_flag(
       "--think", think, "the model thinks before it answers, where its template has a switch");
-  CLI::Option* const no =
-      command.add_flag("--no-think", no_think, "the model answers without thinking, likewise");
+  CLI::Option* const no = command.add_flag(
+      "--no-think", no_think, "the model answers without thinking, where its template has a switch");
   yes->excludes(no);
   CLI::Option* const how_much =
       command
