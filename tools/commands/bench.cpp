@@ -326,7 +326,8 @@ void add_lengths(CLI::App& command, BenchOptions& options, BenchDeclared& declar
   for (CLI::Option* length : {declared.prompt, declared.decode, declared.depth})
     length->type_name("N,...")->delimiter(',')->check(range(0, 1 << 24))->capture_default_str();
   declared.repetitions =
-      command.add_option("-r,--repetitions", options.repetitions, "runs counted, after one that is not");
+      command.add_option("-r,--repetitions", options.repetitions,
+                         "runs counted, after one that is not (--parallel: without that one)");
   declared.repetitions->capture_default_str()->type_name("N")->check(range(1, 1000));
 }
 
