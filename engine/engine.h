@@ -155,7 +155,7 @@ class Batch {
   Batch& operator=(const Batch&) = delete;
 
   void clear();  ///< takes all slices out
-  /// Tokens that are in it, and that may still be added.
+  /// Tokens that are in it.
   [[nodiscard]] std::size_t size() const noexcept;
   [[nodiscard]] std::size_t room() const noexcept;  ///< tokens that may still be added
   /// These tokens are to follow the sequence's; logits are wanted of those from first_wanted on (none if it is

@@ -1,5 +1,6 @@
 // `cria`: one program, one subcommand per file. Exit codes: 0, 1 (bad data or a failed run), 2 (wrong usage),
-// and as shells have it 128 + a signal: 130 (Ctrl-C), 143 (SIGTERM), 141 (nobody reads stdout any more).
+// and as shells have it 128 + a signal: 129 (the terminal is gone), 130 (Ctrl-C), 143 (SIGTERM), 141 (nobody reads
+// stdout any more).
 #include <algorithm>
 #include <new>
 #include <sstream>

@@ -22,6 +22,37 @@ ModelBuilder::Projections ModelBuilder::projections(const Attention& a, std::uin
   return out;
 }
 
+void ModelBuilder::add_head_norms(HeadsSpec& h, const Attention& a) {
+  const bool own = a.shared_cache == kNoIndex;
+  if (a.qk_norm == QkNorm::PerHead || a.weightless_norm) {
+    h.q_norm = norm_spec("attn_q_norm", h.dim_k, !a.weightless_norm);
+    if (own) h.k_norm = norm_spec("attn_k_norm", h.dim_k, !a.weightless_norm);
+  }
+  if (a.qk_norm == QkNorm::OwnPerHead) {
+    const auto own_weights = [&](const std::string& name, std::uint64_t heads) {
+      NormSpec spec = norm_spec(name, h.dim_k, false);
+      spec.weight = weights.vectors(prefix() + name + ".weight", {h.dim_k, heads});
+      spec.own_weights = true;
+      return spec;
+    };
+    h.q_norm = own_weights("attn_q_norm", h.n_heads);
+    h.k_norm = own_weights("attn_k_norm", h.n_kv_heads);
+  }
+  if (a.v_norm && own) h.v_norm = norm_spec("", h.dim_v, false);
+  h.norm_after_rope = a.norm_after_rope;
+}
+
+AttentionSpec ModelBuilder::attention_spec(const Attention& a, const HeadsSpec& h) {
+  AttentionSpec spec;
+  spec.n_heads = h.n_heads;
+  spec.scale = a.scale != 0 ? a.scale : 1.0F / std::sqrt(static_cast<float>(h.dim_k));
+  spec.softcap = a.softcap;
+  spec.window = a.window;
+  spec.chunk = a.chunk;
+  if (a.sinks) spec.sinks = vector("attn_sinks.weight", h.n_heads);
+  return spec;
+}
+
 std::uint32_t ModelBuilder::attention(ValueId in, const Attention& a) {
   HeadsSpec h;
   h.n_heads = config.n_heads[layer];
@@ -41,22 +72,7 @@ std::uint32_t ModelBuilder::attention(ValueId in, const Attention& a) {
       weights.fail("missing tensor: keys cannot serve as values of another size", prefix() + "attn_v.weight");
   }
   h.clamp = a.clamp;
-  if (a.qk_norm == QkNorm::PerHead || a.weightless_norm) {
-    h.q_norm = norm_spec("attn_q_norm", h.dim_k, !a.weightless_norm);
-    if (own) h.k_norm = norm_spec("attn_k_norm", h.dim_k, !a.weightless_norm);
-  }
-  if (a.qk_norm == QkNorm::OwnPerHead) {
-    const auto own_weights = [&](const std::string& name, std::uint64_t heads) {
-      NormSpec spec = norm_spec(name, h.dim_k, false);
-      spec.weight = weights.vectors(prefix() + name + ".weight", {h.dim_k, heads});
-      spec.own_weights = true;
-      return spec;
-    };
-    h.q_norm = own_weights("attn_q_norm", h.n_heads);
-    h.k_norm = own_weights("attn_k_norm", h.n_kv_heads);
-  }
-  if (a.v_norm && own) h.v_norm = norm_spec("", h.dim_v, false);
-  h.norm_after_rope = a.norm_after_rope;
+  add_head_norms(h, a);
   if (a.rotated) h.rope = a.rope == kNoIndex ? graph.rope(rope_spec()) : a.rope;
   h.style = architecture_.rope;
   h.temperature = a.temperature;
@@ -83,13 +99,7 @@ std::uint32_t ModelBuilder::attention(ValueId in, const Attention& a) {
   heads.heads = h;
   heads.cache = own ? cache : kNoIndex;
 
-  AttentionSpec spec;
-  spec.n_heads = h.n_heads;
-  spec.scale = a.scale != 0 ? a.scale : 1.0F / std::sqrt(static_cast<float>(h.dim_k));
-  spec.softcap = a.softcap;
-  spec.window = a.window;
-  spec.chunk = a.chunk;
-  if (a.sinks) spec.sinks = vector("attn_sinks.weight", h.n_heads);
+  const AttentionSpec spec = attention_spec(a, h);
   const ValueId out = graph.value("attn", h.n_heads * h.dim_v);
   Node& node = graph.add(Op::Attention, "attn", h.q, out);
   node.attention = spec;

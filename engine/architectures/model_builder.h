@@ -143,6 +143,10 @@ class ModelBuilder {
     std::optional<Matrix> k, v;
   };
   Projections projections(const Attention& a, std::uint64_t q, std::uint64_t k, std::uint64_t v);
+  /// Norms of single heads; not that of a whole vector, which is a node of its own.
+  void add_head_norms(HeadsSpec& h, const Attention& a);
+  /// What the attention node computes, with the layer's sinks where there are any.
+  AttentionSpec attention_spec(const Attention& a, const HeadsSpec& h);
   /// Routers: the scale beside one of gemma4's is another.
   Matrix unscaled_matrix(const std::string& name, std::uint64_t cols, std::uint64_t rows, bool bias);
   std::vector<Matrix> expert_matrices(const std::string& name, std::uint64_t cols, std::uint64_t rows,

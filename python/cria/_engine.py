@@ -126,7 +126,7 @@ class Engine(lib.Owner):
         """Begins an answer to a conversation (messages) or to a text or tokens that go on (prompt). max_tokens: 0: no limit. stop: texts that end it. schema,
         grammar, regex: what the answer has to be (a schema as a dict, as JSON or as a class of pydantic's). speculate: "auto", "off" or "lookup"
         (wherever the text has come by the same words before); no answer depends on it. logprobs: with log-probabilities, and of so many of the likeliest tokens. sampling:
-        seed, temperature, top_k, top_p, min_p and what else `cria run` knows; logit_bias as {token: bias}."""
+        seed, temperature, top_k, top_p, min_p and the other names of cria_sampler_set() in cria.h; logit_bias as {token: bias}."""
         stops = [stop] if isinstance(stop, str) else list(stop)
         request = lib.Request(
             max_tokens=max_tokens,

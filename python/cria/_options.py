@@ -62,7 +62,7 @@ def speculation(way: Union[bool, str]) -> int:
 
 
 class Sampler(lib.Owner):
-    """How tokens are drawn. Names and defaults are those of `cria run`."""
+    """How tokens are drawn. Names are those of cria_sampler_set() in cria.h, and seed, steps, logit_bias, dry_breakers. Defaults are those of `cria run`."""
 
     def __init__(self, model: lib.Handle, options: Mapping[str, Any]) -> None:
         super().__init__("sampler", lib.created("sampler_create", model))

@@ -326,7 +326,8 @@ void add_lengths(CLI::App& command, BenchOptions& options, BenchDeclared& declar
   for (CLI::Option* length : {declared.prompt, declared.decode, declared.depth})
     length->type_name("N,...")->delimiter(',')->check(range(0, 1 << 24))->capture_default_str();
   declared.repetitions =
-      command.add_option("-r,--repetitions", options.repetitions, "runs counted, after one that is not");
+      command.add_option("-r,--repetitions", options.repetitions,
+                         "runs counted, after one that is not (--parallel: without that one)");
   declared.repetitions->capture_default_str()->type_name("N")->check(range(1, 1000));
 }
 
@@ -385,6 +386,7 @@ void exclude_what_does_not_count(const BenchDeclared& declared) {
   parallel->excludes(depth)->excludes(speculate);
   speculate->excludes(depth);
   for (CLI::Option* mode : {verify, parallel, speculate}) mode->excludes("--threads-prefill");
+  for (CLI::Option* mode : {parallel, speculate}) mode->excludes("--roofline");  // their tables have no share
   for (const char* other : {"--synthetic", "--depth", "--threads", "--threads-prefill", "--batch", "--verify",
                             "--parallel", "--speculate-rates", "--roofline", "--no-mmap", "--csv", "--md"})
     tunes->excludes(other);
@@ -408,13 +410,13 @@ void add_bench(CLI::App& app) {
       app.add_subcommand("bench", "Measure tokens per second of prompts (pp) and of decoding (tg)");
   auto options = std::make_shared<BenchOptions>();
   BenchDeclared declared{};
-  command->add_option("-m,--model", options->models, "GGUF files (default: the bundled demo model)")
-      ->type_name("FILE");
-  command
-      ->add_option("--synthetic", options->synthetic,
-                   "models that do not exist: a real model's shape with random weights, like 1.1b:Q4_K")
-      ->type_name("SHAPE:TYPE")
-      ->check(check_synthetic);
+  CLI::Option* const models =
+      command->add_option("-m,--model", options->models, "GGUF files (default: the bundled demo model)");
+  models->type_name("FILE");
+  CLI::Option* const synthetic = command->add_option(
+      "--synthetic", options->synthetic,
+      "models that do not exist: a real model's shape with random weights, like 1.1b:Q4_K");
+  synthetic->type_name("SHAPE:TYPE")->check(check_synthetic);
   command->add_option("--write", options->write, "keep the (last) synthetic model's file here")
       ->type_name("FILE")
       ->needs("--synthetic");
@@ -432,7 +434,11 @@ void add_bench(CLI::App& app) {
       "Examples:\n  cria bench -m model.gguf -p 512 -n 128 -t 1,2\n  cria bench --synthetic 1.1b:Q4_K "
       "--synthetic 1.1b:IQ3_S --roofline\n  cria bench -m model.gguf --verify 1,2,4,8,16\n  cria bench -m "
       "model.gguf -p 512 -n 128 --parallel 1,8,32\n  cria bench -m model.gguf --tune --remember");
-  on_run(command, [options, declared] { return run_declared(*options, declared); });
+  on_run(command, [options, declared, models, synthetic] {
+    if (is_typed(*synthetic) && !is_typed(*models))
+      options->models.clear();  // a configured one is not asked for
+    return run_declared(*options, declared);
+  });
 }
 
 }  // namespace cria::tools

@@ -134,9 +134,8 @@ void show_prompt(std::string_view text, std::span<const TokenId> tokens) {
 void resume(ChatSession& chat, const ChatArguments& options) {
   chat.resume(options.session_file);
   if (!options.system.empty()) chat.set_system(options.system);
-  const std::size_t n = chat.messages().size();
-  say("resumed " + options.session_file + ": " + std::to_string(n) + (n == 1 ? " message" : " messages") +
-      ", " + chat.context_text() + (options.system.empty() ? "" : "; the system message is that of -s now"));
+  say("resumed " + options.session_file + ": " + counted(chat.messages().size(), "message") + ", " +
+      chat.context_text() + (options.system.empty() ? "" : "; the system message is that of -s now"));
 }
 
 int run(const ChatArguments& options) {

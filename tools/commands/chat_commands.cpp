@@ -7,6 +7,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "model/plural.h"
 #include "tokenizer/chat/text_ends.h"
 #include "tools/options/nearest.h"
 #include "tools/options/usage_error.h"
@@ -36,10 +37,6 @@ std::string with_home(const std::string& path) {
   return named && home != nullptr ? home + path.substr(1) : path;
 }
 
-std::string plural(std::size_t n, const std::string& noun) {
-  return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
-}
-
 /// Whether the user agrees. In a pipe there is nobody to ask, and a script means what it says.
 bool confirmed(ChatState& state, const std::string& question) {
   if (!state.interactive) return true;
@@ -61,7 +58,7 @@ void save(ChatState& state, const std::string& name) {
 void load(ChatState& state, const std::string& name) {
   const std::string file = with_home(name);
   state.chat.load(file);
-  say("loaded " + file + ": " + plural(state.chat.messages().size(), "message"));
+  say("loaded " + file + ": " + counted(state.chat.messages().size(), "message"));
 }
 
 void undo(ChatState& state, const std::string&) {
@@ -79,7 +76,7 @@ void retry(ChatState& state, const std::string&) {
 void compact(ChatState& state, const std::string&) {
   const std::size_t dropped = state.chat.compact();
   say((dropped == 0 ? "nothing to forget: half of the context is free"
-                    : "forgot the oldest " + plural(dropped, "message")) +
+                    : "forgot the oldest " + counted(dropped, "message")) +
       "; context: " + state.chat.context_text());
 }
 

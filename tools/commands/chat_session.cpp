@@ -108,8 +108,7 @@ void ChatSession::reset() {
 }
 
 void ChatSession::set_system(const std::string& text) {
-  if (has_system()) talk_.messages.erase(talk_.messages.begin());
-  if (!text.empty()) talk_.messages.insert(talk_.messages.begin(), {"system", text});
+  set_system_message(talk_.messages, text);
   evaluated_all_ = false;
 }
 

@@ -91,7 +91,8 @@ void add_config(CLI::App& app) {
   command->footer(
       "An option that is not typed gets its value from the preset that --preset names, else from the "
       "environment (CRIA_TOP_K is --top-k), else from the configuration file: $CRIA_CONFIG, else "
-      "~/.config/cria/config.toml. There a key is an option's long name, for all commands that have it; "
+      "$XDG_CONFIG_HOME/cria/config.toml, else ~/.config/cria/config.toml. There a key is an option's long "
+      "name, for all commands that have it; "
       "those "
       "of a section [run] are for that command, those of [preset.NAME] a preset of sampling and system "
       "message. Beside those, preset = \"NAME\" stands in [run] or [chat], not at the top. "

@@ -49,7 +49,8 @@ int run(ConvertCommand command) {
     total += tensor.bytes;
     if (command.dry_run && !command.json) write_text(line(tensor) + "\n");
   }
-  const std::string summary = output + ": " + counted(conversion.tensors().size(), "tensor") + ", " +
+  const std::string summary = without_controls(output) + ": " +
+                              counted(conversion.tensors().size(), "tensor") + ", " +
                               human_bytes(conversion.file_bytes());
   nlohmann::ordered_json json = {{"file", output},
                                  {"tensors", conversion.tensors().size()},
@@ -82,8 +83,9 @@ int run(ConvertCommand command) {
     flush_stdout();
     return 0;
   }
-  print_line(summary +
-             (packed ? ", relative error of what was packed " + significant(error.relative()) : ""));
+  write_text(summary +
+             (packed ? ", relative error of what was packed " + significant(error.relative()) : "") + "\n");
+  flush_stdout();
   return 0;
 }
 
@@ -102,7 +104,7 @@ void add_convert(CLI::App& app) {
       ->required();
   command
       ->add_option("--type", options->type,
-                   "of matrices; auto: as they are, and MLX's in the nearest form of GGUF")
+                   "type of matrices; auto: as they are, and MLX's in the nearest form of GGUF")
       ->check(CLI::IsMember({"auto", "f32", "f16", "bf16", "q8_0"}))
       ->capture_default_str();
   command->add_option("--name", options->convert.name, "general.name (default: the directory's)")

@@ -64,8 +64,9 @@ int run(ExportCommand command) {
     flush_stdout();
     return 0;
   }
-  print_line(directory + ": " + counted(work.tensors().size(), "tensor") + ", " + human_bytes(total) +
-             " in " + counted(work.shards(), "file"));
+  write_text(without_controls(directory) + ": " + counted(work.tensors().size(), "tensor") + ", " +
+             human_bytes(total) + " in " + counted(work.shards(), "file") + "\n");
+  flush_stdout();
   return 0;
 }
 
@@ -79,7 +80,9 @@ void add_export(CLI::App& app) {
   command->add_option("-o,--output", options->to.directory, "the directory to write: a new one, or empty")
       ->type_name("DIR")
       ->required();
-  command->add_option("--type", options->type, "of matrices; auto: floats as they are, quantized ones as f16")
+  command
+      ->add_option("--type", options->type,
+                   "type of matrices; auto: floats as they are, quantized ones as f16")
       ->check(CLI::IsMember({"auto", "f32", "f16", "bf16"}))
       ->capture_default_str();
   command

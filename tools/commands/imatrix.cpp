@@ -125,8 +125,7 @@ void add_imatrix(CLI::App& app) {
       ->check(named_file())
       ->required();
   add_model_options(*command, options->model);
-  options->model.session.n_ctx = 512;
-  command->get_option("--ctx")->description("tokens of a window")->default_str("512");
+  add_window_option(*command, options->model);
   command->add_option("--chunks", options->windows.max_windows, "stop after so many windows (default: all)")
       ->type_name("N")
       ->check(range(1, 1 << 30));

@@ -10,6 +10,7 @@
 #include "tools/options/command.h"
 #include "tools/options/find_model.h"
 #include "tools/options/model.h"
+#include "tools/options/settings.h"
 #include "tools/report/bench_report.h"
 #include "tools/report/file_difference.h"
 #include "tools/report/machine.h"
@@ -28,6 +29,7 @@ using Json = nlohmann::ordered_json;
 
 struct InspectOptions {
   std::string file, model, other;
+  bool names_file = false;  ///< FILE or -m is typed
   bool kv = false, tensors = false, vocabulary = false, chat_template = false, graph = false, check = false,
        cpu = false, measure = false, json = false;
 };
@@ -428,7 +430,7 @@ int run(const InspectOptions& options) {
   }
   if (!options.other.empty())
     code = inspect_difference(options, report);
-  else if (!options.cpu || !options.file.empty() || !options.model.empty())
+  else if (!options.cpu || options.names_file)  // a configured model is not asked for beside the machine
     code = inspect_file(options, report);
   if (options.json)
     write_json(report);
@@ -478,7 +480,10 @@ void add_inspect(CLI::App& app) {
       "  cria inspect model.gguf --json --kv\n"
       "  cria inspect model-F16.gguf --diff model-Q4_K_M.gguf\n"
       "  cria inspect --cpu");
-  on_run(command, [options] { return run(*options); });
+  on_run(command, [command, options] {
+    options->names_file = !options->file.empty() || is_typed(*command->get_option("--model"));
+    return run(*options);
+  });
 }
 
 }  // namespace cria::tools

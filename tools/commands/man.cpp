@@ -51,7 +51,9 @@ std::string man_page(const CLI::App& app) {
   constexpr std::pair<const char*, const char*> kVariables[] = {
       {"CRIA_MODEL, CRIA_THREADS, ...",
        "the value of an option that is not typed: CRIA_ and its long name in capitals (see cria config)"},
-      {"CRIA_CONFIG", "the configuration file (default: ~/.config/cria/config.toml)"},
+      {"CRIA_CONFIG",
+       "the configuration file (default: $XDG_CONFIG_HOME/cria/config.toml, else "
+       "~/.config/cria/config.toml)"},
       {"CRIA_MODELS", "directories with models for cria list and -m, separated by colons"},
       {"HF_HUB_CACHE, OLLAMA_MODELS",
        "where Hugging Face and ollama keep theirs, if not where they usually do"},
@@ -73,7 +75,8 @@ std::string man_page(const CLI::App& app) {
   for (const auto& [name, help] : kVariables)
     text += std::string(".TP\n.B ") + name + "\n" + troff(help) + "\n";
   text +=
-      ".SH EXIT STATUS\n0: done. 1: bad data or a failed run. 2: wrong usage. 130: stopped by Ctrl\\-C. 143: "
+      ".SH EXIT STATUS\n0: done. 1: bad data or a failed run. 2: wrong usage. 129: the terminal is gone. "
+      "130: stopped by Ctrl\\-C. 143: "
       "by SIGTERM. "
       "141: nobody reads stdout any more.\n";
   return text;

@@ -12,6 +12,7 @@
 #include "tools/options/command.h"
 #include "tools/options/input.h"
 #include "tools/options/model.h"
+#include "tools/options/settings.h"
 #include "tools/report/choices.h"
 #include "tools/report/generation.h"
 #include "tools/report/perplexity_report.h"
@@ -30,7 +31,10 @@ struct PerplexityCommand {
   PerplexityOptions windows;
   std::optional<std::string> text;
   std::optional<std::uint32_t> stride;
-  bool window_given = false, json = false;
+  bool json = false;
+  struct {
+    bool window, stride, chunks;
+  } typed{};  ///< which of these are on the command line
   std::string save_logits, compare, base, state, choices;
 };
 
@@ -90,23 +94,24 @@ class Measurement {
   double seconds_ = 0;
 };
 
-/// Windows and text are those of the file compared with.
+/// Windows and text are those of the file compared with. What is typed otherwise is refused; settings are for all
+/// uses, and give way.
 void adopt(PerplexityCommand& options, const LogProbsReader& reader) {
   const PerplexityOptions& theirs = reader.options();
-  const auto require = [&](bool given, const char* option, std::uint64_t expected, std::uint64_t got) {
-    if (given && expected != got)
+  const auto require = [&](bool typed, const char* option, std::uint64_t expected, std::uint64_t got) {
+    if (typed && expected != got)
       throw Error(options.compare, std::string("made with another ") + option + ": expected " +
                                        std::to_string(got) + ", got " + std::to_string(expected));
   };
-  require(options.window_given, "window (-c)", theirs.window, options.windows.window);
-  require(options.stride.has_value(), "--stride", theirs.stride, options.windows.stride);
-  if (options.windows.max_windows > theirs.max_windows)
+  require(options.typed.window, "window (-c)", theirs.window, options.windows.window);
+  require(options.typed.stride, "--stride", theirs.stride, options.windows.stride);
+  if (options.typed.chunks && options.windows.max_windows > theirs.max_windows)
     throw Error(options.compare, "not so many windows: expected at most " +
                                      std::to_string(theirs.max_windows) + ", got " +
                                      std::to_string(options.windows.max_windows));
   const std::uint64_t wanted = options.windows.max_windows;
   options.windows = theirs;
-  if (wanted != 0) options.windows.max_windows = wanted;
+  if (wanted != 0) options.windows.max_windows = std::min(wanted, theirs.max_windows);
   options.model.session.n_ctx = theirs.window;
 }
 
@@ -234,8 +239,7 @@ void add_perplexity(CLI::App& app) {
   command->add_option("-f,--file", options->text, "the text, taken as it is (-: stdin, the default)")
       ->type_name("FILE");
   add_model_options(*command, options->model);
-  options->model.session.n_ctx = 512;
-  command->get_option("--ctx")->description("tokens of a window")->default_str("512");
+  add_window_option(*command, options->model);
   command
       ->add_option("--stride", options->stride,
                    "windows begin so many tokens after one another, and score what none before them held "
@@ -257,7 +261,8 @@ void add_perplexity(CLI::App& app) {
       "  cria perplexity -m model-Q4_K.gguf --compare f16.logits\n"
       "  cria perplexity -m model.gguf --choices hellaswag.jsonl");
   on_run(command, [command, options] {
-    options->window_given = command->get_option("--ctx")->count() != 0;
+    const auto typed = [&](const char* name) { return is_typed(*command->get_option(name)); };
+    options->typed = {typed("--window"), typed("--stride"), typed("--chunks")};
     return run(*options);
   });
 }

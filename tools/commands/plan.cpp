@@ -154,7 +154,8 @@ void add_plan(CLI::App& app) {
       ->type_name("NAME|LAT_US,GBPS")
       ->check(check_link)
       ->capture_default_str();
-  command->add_option("-t,--threads", options->threads, "of each machine (default: the physical cores)")
+  command
+      ->add_option("-t,--threads", options->threads, "threads of each machine (default: the physical cores)")
       ->type_name("N")
       ->check(range(1, 1024));
   command->add_option("-c,--ctx", options->context, "positions that the KV cache holds")

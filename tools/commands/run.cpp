@@ -76,6 +76,7 @@ bool is_chat(const Model& model, const RunOptions& options) {
 Prompt read_prompt(const Model& model, const RunOptions& options) {
   Prompt prompt;
   if (!is_chat(model, options)) {
+    prompt.notes = {options.variables.note_without_template()};
     prompt.tokens = model.tokenizer().encode(options.prompt.read(), true, true);
     if (prompt.tokens.empty())
       throw Error("", "the prompt is empty and the model has no token to begin with");
@@ -89,10 +90,10 @@ Prompt read_prompt(const Model& model, const RunOptions& options) {
     talk.messages.push_back({"user", read_message(options)});
   else
     talk = read_conversation(options.messages);
-  if (!options.system.empty()) talk.messages.insert(talk.messages.begin(), {"system", options.system});
+  if (!options.system.empty()) set_system_message(talk.messages, options.system);
   prompt.messages = std::move(talk.messages);
   prompt.how.variables = options.variables.over(talk.variables);
-  prompt.how.calls = options.variables.calls(*prompt.how.chat_template);
+  prompt.how.calls = options.variables.calls(*prompt.how.chat_template, prompt.how.variables);
   prompt.how.drop_oldest = options.model.session.context_shift;
   return prompt;
 }
@@ -355,7 +356,9 @@ void add_template_options(CLI::App& command, RunOptions& options) {
       .add_flag("--chat", options.chat,
                 "the prompt is a user's message, also where the model has no chat template of its own")
       ->excludes(raw);
-  command.add_option("-s,--system", options.system, "system message")->type_name("TEXT")->excludes(raw);
+  command.add_option("-s,--system", options.system, "system message, in place of that of --messages")
+      ->type_name("TEXT")
+      ->excludes(raw);
   add_template_option(command, options.chat_template);
   raw->excludes("--chat-template")->excludes("--messages");
   for (CLI::Option* const variable : options.variables.add_to(command)) raw->excludes(variable);

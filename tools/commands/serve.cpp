@@ -128,7 +128,9 @@ void add_seconds(CLI::App& command, const char* name, double& value, double leas
 
 void add_address_options(CLI::App& command, serve::ServerOptions& server) {
   command
-      .add_option("--host", server.host, "address to listen on; others than this machine's own need a key")
+      .add_option(
+          "--host", server.host,
+          "address to listen on. Other machines can then reach the server: give it a key (--api-key-file)")
       ->type_name("ADDR")
       ->capture_default_str();
   command.add_option("--port", server.port, "port (0: one that is free)")

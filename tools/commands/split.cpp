@@ -147,7 +147,9 @@ void add_merge(CLI::App& app) {
       ->required();
   command->add_option("OUT", options->output, "the file to write")->required()->check(named_file());
   add_lora_option(*command, options->loras);
-  command->add_option("--type", options->type, "of the matrices that adapters change (default: as they are)")
+  command
+      ->add_option("--type", options->type,
+                   "type of the matrices that adapters change (default: as they are)")
       ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0"}))
       ->needs("--lora");
   command->add_option("-t,--threads", options->threads, "threads (default: the physical cores)")

@@ -411,7 +411,7 @@ int run(SweepOptions options) {
 
 /// How much of the text is evaluated, and what is timed.
 void add_measuring_options(CLI::App& command, SweepOptions& options) {
-  command.add_option("-c,--ctx", options.windows.window, "tokens of a window")
+  command.add_option(kWindowNames, options.windows.window, "tokens of a window")
       ->type_name("N")
       ->check(range(3, 1 << 24))
       ->capture_default_str();

@@ -82,7 +82,7 @@ void add_template(CLI::App& app) {
   command->add_flag("--no-generation-prompt", options->no_generation_prompt,
                     "end with the last message, not with the opening of an answer");
   options->variables.add_to(*command);
-  options->variables.add_tools_to(*command);
+  options->variables.add_offered_to(*command);
   command->add_option("--bos-token", options->bos, "what the template calls bos_token (default: the model's)")
       ->type_name("TEXT");
   command->add_option("--eos-token", options->eos, "what the template calls eos_token (default: the model's)")

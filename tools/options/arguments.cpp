@@ -60,7 +60,7 @@ class Reader {
     const bool is_long = word.starts_with("--");
     const CLI::Option* option = is_long || name.size() == 2 ? command_.get_option_no_throw(name) : nullptr;
     if (option != nullptr) return take(*option, word, is_long ? word.size() > name.size() : word.size() > 2);
-    if (const ForeignName* const foreign = find_foreign_name(name); foreign != nullptr) {
+    if (const ForeignName* const foreign = find_foreign_name(name, command_.get_name()); foreign != nullptr) {
       if (read_foreign(*foreign, word, word.size() > name.size() ? word.substr(name.size()) : "")) return;
     }
     if (is_long) {

@@ -80,9 +80,8 @@ void take_tool_choice(Keys& keys) {
     refuse_unsupported("parallel_tool_calls", "how many calls there are is left to the model here");
 }
 
-/// As `cria serve` reads them: what the template may ask for stands in "chat_template_kwargs", too, and a developer of
-/// OpenAI's is the system.
-RequestJson conversation_of(RequestJson request, bool openai) {
+/// As `cria serve` reads them: what the template may ask for stands in "chat_template_kwargs", too.
+RequestJson conversation_of(RequestJson request) {
   if (const RequestJson* const found = Fields(request).object("chat_template_kwargs")) {
     RequestJson more = *found;
     for (const char* key : {"messages", "tools"}) more.erase(key);
@@ -90,10 +89,6 @@ RequestJson conversation_of(RequestJson request, bool openai) {
     request = std::move(more);
   }
   request.erase("chat_template_kwargs");
-  RequestJson& messages = request["messages"];
-  for (std::size_t i = 0; openai && messages.is_array() && i < messages.size(); ++i)
-    if (messages[i].is_object() && messages[i].value("role", RequestJson()) == "developer")
-      messages[i]["role"] = "system";
   return request;
 }
 
@@ -108,7 +103,7 @@ void take_text(Keys& keys, BatchRequest& request) {
   if (!keys.rest().contains("messages")) throw Error("", "expected \"prompt\" or \"messages\"");
   if (request.raw == true) throw Error("", "a text that goes on has a \"prompt\", no \"messages\"");
   take_tool_choice(keys);
-  request.conversation = parse_conversation(conversation_of(keys.rest(), request.openai).dump(), "");
+  request.conversation = parse_conversation(conversation_of(keys.rest()).dump(), "");
   if (request.conversation.messages.empty()) throw Error("", "\"messages\" is empty");
 }
 

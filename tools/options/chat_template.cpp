@@ -55,8 +55,8 @@ void add_template_option(CLI::App& command, std::string& wanted) {
 std::vector<CLI::Option*> TemplateVariables::add_to(CLI::App& command) {
   CLI::Option* const yes = command.add_flag(
       "--think", think, "the model thinks before it answers, where its template has a switch");
-  CLI::Option* const no =
-      command.add_flag("--no-think", no_think, "the model answers without thinking, likewise");
+  CLI::Option* const no = command.add_flag(
+      "--no-think", no_think, "the model answers without thinking, where its template has a switch");
   yes->excludes(no);
   CLI::Option* const how_much =
       command
@@ -85,18 +85,22 @@ CLI::Option* add_call_form_option(CLI::App& command, std::string& call_form) {
           "", "form"));
 }
 
-std::vector<CLI::Option*> TemplateVariables::add_tools_to(CLI::App& command) {
-  CLI::Option* const offered = command
-                                   .add_option("--tools", tools,
-                                               "tools that the model may call: a JSON array of OpenAI's "
-                                               "{\"type\": \"function\", …} (-: stdin)")
-                                   ->type_name("FILE");
-  return {offered, add_call_form_option(command, call_form)};
+CLI::Option* TemplateVariables::add_offered_to(CLI::App& command) {
+  return command
+      .add_option("--tools", tools,
+                  "tools that the model may call: a JSON array of OpenAI's {\"type\": \"function\", …} (-: "
+                  "stdin)")
+      ->type_name("FILE");
 }
 
-std::optional<CallForm> TemplateVariables::calls(const ChatTemplate& chat_template) const {
+std::vector<CLI::Option*> TemplateVariables::add_tools_to(CLI::App& command) {
+  return {add_offered_to(command), add_call_form_option(command, call_form)};
+}
+
+std::optional<CallForm> TemplateVariables::calls(const ChatTemplate& chat_template,
+                                                 const std::string& all) const {
   if (!call_form.empty()) return call_form_named(call_form);
-  if (!tools.empty() && chat_template.answer_format(over("")).calls == CallForm::None)
+  if (!tools.empty() && chat_template.answer_format(all).calls == CallForm::None)
     throw Error(tools,
                 "how this model calls tools is not known from its chat template (--tool-format tells it)");
   return std::nullopt;
@@ -122,6 +126,18 @@ std::string TemplateVariables::note(const ChatTemplate& chat_template) const {
   if (!effort.empty() && !chat_template.names("reasoning_effort"))
     return "--reasoning-effort changes nothing: the chat template does not ask for it";
   return "";
+}
+
+std::string TemplateVariables::note_without_template() const {
+  const std::pair<bool, const char*> given[] = {{think, "--think"},
+                                                {no_think, "--no-think"},
+                                                {!effort.empty(), "--reasoning-effort"},
+                                                {!others.empty(), "--chat-template-kwargs"},
+                                                {!call_form.empty(), "--tool-format"}};
+  const auto* const first = std::ranges::find(given, true, &std::pair<bool, const char*>::first);
+  if (first == std::end(given)) return "";
+  return std::string(first->second) +
+         " changes nothing: this model has no chat template (--chat uses a plain one)";
 }
 
 std::vector<std::string> builtin_template_names() {

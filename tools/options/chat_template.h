@@ -27,14 +27,21 @@ struct TemplateVariables {
 
   /// --think, --no-think, --reasoning-effort, --chat-template-kwargs. Returns them.
   std::vector<CLI::Option*> add_to(CLI::App& command);
+  /// --tools. Returns it.
+  CLI::Option* add_offered_to(CLI::App& command);
   /// --tools, --tool-format. Returns them.
   std::vector<CLI::Option*> add_tools_to(CLI::App& command);
-  /// For a model of this template. Throws Error where tools are offered and how it calls them is not known.
-  [[nodiscard]] std::optional<CallForm> calls(const ChatTemplate& chat_template) const;
-  /// A conversation's own variables (a JSON object, or "") with these over them. Throws Error for a bad file.
+  /// For a model of this template; all: what over() returned. Throws Error where tools are offered and how it
+  /// calls them is not known.
+  [[nodiscard]] std::optional<CallForm> calls(const ChatTemplate& chat_template,
+                                              const std::string& all) const;
+  /// A conversation's own variables (a JSON object, or "") with these over them. Reads the tools, which may be
+  /// stdin: once for a prompt. Throws Error for a bad file.
   [[nodiscard]] std::string over(const std::string& own) const;
   /// What of these the template never looks at, in words, or "".
   [[nodiscard]] std::string note(const ChatTemplate& chat_template) const;
+  /// Likewise where a model has no template and the prompt is a text that goes on.
+  [[nodiscard]] std::string note_without_template() const;
 };
 
 std::vector<std::string> builtin_template_names();

@@ -20,6 +20,7 @@ std::string checked_text(const Json& json) {
   return json.dump();
 }
 
+/// OpenAI's developer is the system, as for `cria serve`.
 ChatMessage read_message(const Json& message, const std::string& path, std::size_t index) {
   const std::string where = "message " + std::to_string(index);
   if (!message.is_object())
@@ -35,7 +36,7 @@ ChatMessage read_message(const Json& message, const std::string& path, std::size
   ChatMessage out;
   const Json& role = required("role");
   if (!role.is_string()) throw wrong_type("role", role);
-  out.role = role;
+  out.role = role == "developer" ? "system" : role.get<std::string>();
   if (message.contains("content") || !may_lack_content(message)) {
     const Json& content = required("content");
     if (!content.is_string() && !content.is_null() && !content.is_array())
@@ -43,7 +44,10 @@ ChatMessage read_message(const Json& message, const std::string& path, std::size
     if (content.is_string()) out.content = content;
   }
   const bool plain = message.size() == 2 && message.contains("content") && message["content"].is_string();
-  if (!plain) out.json = checked_text(message);
+  if (plain) return out;
+  Json whole = message;
+  whole["role"] = out.role;
+  out.json = checked_text(whole);
   return out;
 }
 
@@ -85,6 +89,11 @@ Conversation parse_conversation(const std::string& json, const std::string& path
   } catch (const jinja::Failure& failure) {
     throw Error(path, failure.what());
   }
+}
+
+void set_system_message(std::vector<ChatMessage>& messages, const std::string& text) {
+  if (!messages.empty() && messages.front().role == "system") messages.erase(messages.begin());
+  if (!text.empty()) messages.insert(messages.begin(), {"system", text});
 }
 
 ChatMessage answer_message(const GenerateResult& answer) {

@@ -14,7 +14,18 @@ constexpr std::string_view kNuma = "memory is placed by the system (see numactl)
 constexpr std::string_view kKept = "a context shift keeps the system message and what begins a text";
 constexpr std::string_view kAffinity = "threads are placed by the system (see taskset)";
 
+constexpr std::string_view kOneAnswer = "cria run answers one message",
+                           kTalk = "cria chat is the conversation";
+
 constexpr ForeignName kNames[] = {
+    // Where a command does otherwise; below, the others do so anyway.
+    {"-st", "", kOneAnswer, 0, "chat"},
+    {"--single-turn", "", kOneAnswer, 0, "chat"},
+    {"-i", "", kTalk, 0, "run"},
+    {"--interactive", "", kTalk, 0, "run"},
+    {"--log-disable", "", "2>/dev/null silences what stands on stderr", 0, "serve"},
+    {"--no-context-shift", "", "from a pipe the oldest part is forgotten; on a terminal it is so anyway", 0,
+     "chat"},
     {"--n-predict", "--max-tokens", {}},
     {"--predict", "--max-tokens", {}},
     {"--ctx-size", "--ctx", {}},
@@ -106,10 +117,12 @@ constexpr ForeignName kNames[] = {
 
 }  // namespace
 
-const ForeignName* find_foreign_name(std::string_view name) {
+const ForeignName* find_foreign_name(std::string_view name, std::string_view command) {
   std::string wanted(name);
   std::ranges::replace(wanted, '_', '-');
-  const auto* const found = std::ranges::find(kNames, wanted, &ForeignName::name);
+  const auto* const found = std::ranges::find_if(kNames, [&](const ForeignName& known) {
+    return known.name == wanted && (known.command.empty() || known.command == command);
+  });
   return found == std::end(kNames) ? nullptr : found;
 }
 

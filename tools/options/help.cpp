@@ -73,11 +73,32 @@ class HelpFormatter : public CLI::Formatter {
   }
 };
 
-/// A command line in lines that end in a backslash.
+constexpr char kQuotedBlank = '\xFF';  // a column wide, and in no UTF-8
+
+/// With other blanks between quotes.
+std::string with_quoted_blanks(std::string line) {
+  char quote = 0;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (quote == '"' && c == '\\')
+      ++i;
+    else if (quote != 0 ? c == quote : c == '"' || c == '\'')
+      quote = quote != 0 ? '\0' : c;
+    else if (quote != 0 && c == ' ')
+      line[i] = kQuotedBlank;
+  }
+  return line;
+}
+
+/// A command line in lines that end in a backslash. What is quoted stays whole: there a backslash would be a part
+/// of it.
 std::string command_lines(const std::string& line, std::size_t columns) {
-  const std::string broken = wrapped(line, std::max<std::size_t>(columns, 22) - 2, 6);
+  const std::string broken = wrapped(with_quoted_blanks(line), std::max<std::size_t>(columns, 22) - 2, 6);
   std::string out;
-  for (const char c : broken) out += c == '\n' ? " \\\n" : std::string(1, c);
+  for (const char c : broken) {
+    if (c == '\n') out += " \\";
+    out += c == kQuotedBlank ? ' ' : c;
+  }
   return out;
 }
 

@@ -122,6 +122,15 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
   command.add_flag("-v,--verbose", options.verbose, "notes on model, memory and speed on stderr");
 }
 
+void add_window_option(CLI::App& command, ModelOptions& options) {
+  options.session.n_ctx = 512;
+  command.remove_option(command.get_option("--ctx"));
+  command.add_option(kWindowNames, options.session.n_ctx, "tokens of a window")
+      ->type_name("N")
+      ->check(range(1, 1 << 30))
+      ->capture_default_str();
+}
+
 void add_speculation_options(CLI::App& command, ModelOptions& options, GenerateOptions& generate) {
   static const std::map<std::string, Speculate> kWays = {
       {"auto", Speculate::Auto}, {"off", Speculate::Off}, {"lookup", Speculate::Lookup}};

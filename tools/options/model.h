@@ -44,6 +44,12 @@ void add_model_option(CLI::App& command, std::string& model);
 /// -m, threads, context and the rest.
 void add_model_options(CLI::App& command, ModelOptions& options);
 
+/// -c, --window, --ctx. The first long name is the one that files and variables know: a `ctx` there is meant for
+/// talks and does not change what is measured.
+inline constexpr const char* kWindowNames = "-c,--window,--ctx";
+/// Instead of the --ctx of add_model_options(): tokens of a window, for commands that measure a text.
+void add_window_option(CLI::App& command, ModelOptions& options);
+
 /// --speculate, --draft
 void add_speculation_options(CLI::App& command, ModelOptions& options, GenerateOptions& generate);
 

@@ -98,7 +98,8 @@ void add_filters(CLI::App& command, SamplerOptions& s) {
   add_number(command, "--dynatemp-range", s.dynatemp_range,
              "the temperature is this much lower where the model is sure, higher where it is not; 0: off")
       ->check(range(0.0, 1e6));
-  add_number(command, "--dynatemp-exp", s.dynatemp_exponent, "power of the entropy's share in that")
+  add_number(command, "--dynatemp-exp", s.dynatemp_exponent,
+             "dynamic temperature: exponent of the entropy's share")
       ->check(range(0.0, 100.0));
   add_number(command, "--top-k", s.top_k, "only the N likeliest; 0: off")->check(range(0, 1 << 30));
   add_number(command, "--top-p", s.top_p, "only the likeliest that make up this share; 1: off")->check(share);
@@ -118,9 +119,9 @@ void add_filters(CLI::App& command, SamplerOptions& s) {
   add_number(command, "--mirostat", s.mirostat,
              "1 or 2: hold the surprise near a target, in place of the filters; 0: off")
       ->check(range(0, 2));
-  add_number(command, "--mirostat-ent", s.mirostat_tau, "that target, in bits (tau)")
+  add_number(command, "--mirostat-ent", s.mirostat_tau, "mirostat: the surprise to aim at, in bits (tau)")
       ->check(range(0.0, 100.0));
-  add_number(command, "--mirostat-lr", s.mirostat_eta, "how fast it is learnt (eta)")
+  add_number(command, "--mirostat-lr", s.mirostat_eta, "mirostat: learning rate (eta)")
       ->check(range(0.0, 100.0));
 }
 
@@ -132,14 +133,17 @@ void add_penalties(CLI::App& command, SamplerOptions& s, std::vector<std::string
       ->check(range(-1, 1 << 30));
   add_number(command, "--presence-penalty", s.presence_penalty, "taken from the logits of tokens seen")
       ->check(range(-1e3, 1e3));
-  add_number(command, "--frequency-penalty", s.frequency_penalty, "likewise, once for each time seen")
+  add_number(command, "--frequency-penalty", s.frequency_penalty,
+             "taken from the logit of a token, once for each time it was seen")
       ->check(range(-1e3, 1e3));
   add_number(command, "--dry-multiplier", s.dry_multiplier,
              "DRY: what a token that goes on with a repetition loses; 0: off")
       ->check(range(0.0, 1e3));
-  add_number(command, "--dry-base", s.dry_base, "that grows by this factor with each token of the repetition")
+  add_number(command, "--dry-base", s.dry_base,
+             "DRY: the penalty grows by this factor with each further token of the repetition")
       ->check(range(1.0, 1e3));
-  add_number(command, "--dry-allowed-length", s.dry_allowed_length, "shorter repetitions cost nothing")
+  add_number(command, "--dry-allowed-length", s.dry_allowed_length,
+             "DRY: repetitions shorter than this cost nothing")
       ->check(range(0, 1 << 30));
   add_number(command, "--dry-penalty-last-n", s.dry_last_n, "tokens that DRY looks back at; -1: all, 0: none")
       ->check(range(-1, 1 << 30));

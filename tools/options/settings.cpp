@@ -86,10 +86,15 @@ bool turns_off(const CLI::Option& option, const Setting& setting) {
                                                                      " (from " + setting.source + ")");
 }
 
+/// 0 and 1 turn flags off and on, and are numbers, too.
+bool is_number(const Setting& setting) {
+  return setting.values.size() == 1 && (setting.values.front() == "0" || setting.values.front() == "1");
+}
+
 /// Whether a setting for all subcommands cannot be meant for this one: here the name is a flag, elsewhere it takes a value, and this is
 /// one.
 bool is_for_others(const CLI::App& command, const CLI::Option& option, const Setting& setting) {
-  if (!is_flag(option) || flag_value(setting)) return false;
+  if (!is_flag(option) || (flag_value(setting) && !is_number(setting))) return false;
   const std::string name = setting_name(command, option);
   return std::ranges::any_of(commands_of(*command.get_parent()), [&](const CLI::App* other) {
     const CLI::Option* found = find_option(*other, name);

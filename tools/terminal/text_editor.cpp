@@ -19,23 +19,28 @@ std::string editor() {
   return "vi";
 }
 
-/// A file with a text that nobody else reads; gone with this object.
+/// A file with a text that nobody else reads; gone with this object. Not there where it cannot be made.
 class TemporaryText {
  public:
-  explicit TemporaryText(const std::string& text)
-      : path_((fs::temp_directory_path() / "cria-message-XXXXXX").string()) {
-    const int descriptor = mkstemp(path_.data());
+  explicit TemporaryText(const std::string& text) {
+    std::error_code error;
+    const fs::path directory = fs::temp_directory_path(error);
+    if (error) return;
+    std::string path = (directory / "cria-message-XXXXXX").string();
+    const int descriptor = mkstemp(path.data());
     if (descriptor < 0) return;
     close(descriptor);
+    path_ = std::move(path);
     std::ofstream(path_, std::ios::binary) << text << (text.empty() ? "" : "\n");
   }
   ~TemporaryText() {
     std::error_code gone;
-    fs::remove(path_, gone);
+    if (is_there()) fs::remove(path_, gone);
   }
   TemporaryText(const TemporaryText&) = delete;
   TemporaryText& operator=(const TemporaryText&) = delete;
 
+  [[nodiscard]] bool is_there() const { return !path_.empty(); }
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::string read() const {
     std::ifstream file(path_, std::ios::binary);
@@ -50,6 +55,7 @@ class TemporaryText {
 
 std::string edit_text(const std::string& text) {
   const TemporaryText file(text);
+  if (!file.is_there()) return text;
   // The name reaches the shell by the environment: nothing in it can be taken for more than a name.
   setenv("CRIA_EDITED_FILE", file.path().c_str(), 1);
   const int status = std::system((editor() + " \"$CRIA_EDITED_FILE\"").c_str());

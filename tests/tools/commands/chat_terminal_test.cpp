@@ -141,6 +141,22 @@ TEST_F(ChatTerminal, CtrlGOpensTheEditor) {
   EXPECT_EQ(said(child, 0), "one\ntwo\n/reset");
 }
 
+// The directory for temporary files is gone, or none can be made there.
+TEST_F(ChatTerminal, CtrlGWithoutAPlaceForAFileKeepsTheLine) {
+  environment_.emplace_back("VISUAL=true");
+  for (const std::string& place : {directory_.path("gone"), std::string("/proc")}) {
+    environment_.push_back("TMPDIR=" + place);
+    Child child = start({"-n", "1"});
+    ASSERT_TRUE(child.wait_for("> "));
+    child.send("one\007");
+    ASSERT_TRUE(child.wait_for("one")) << child.output();
+    ASSERT_TRUE(child.wait_for("one")) << "the line is shown again: " << child.output();
+    child.send("\r");
+    ASSERT_TRUE(child.wait_for("\n> ")) << child.output();
+    EXPECT_EQ(said(child, 0), "one");
+  }
+}
+
 TEST_F(ChatTerminal, CtrlZAndFgBringThePromptBack) {
   environment_.push_back("PS1=shell$ ");
   Child shell(Child::Kind::Shell, {"--norc", "--noprofile", "-i"}, environment_);

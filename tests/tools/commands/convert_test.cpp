@@ -51,8 +51,8 @@ struct Converted {
 TEST(Convert, LlamaByteForByte) {
   const Converted converted{HfDirectory{}};
   ASSERT_EQ(converted.result.code, 0) << converted.result.err;
-  EXPECT_EQ(converted.result.out, "");
-  EXPECT_NE(converted.result.err.find("x.gguf: 21 tensors, "), std::string::npos) << converted.result.err;
+  EXPECT_EQ(converted.result.err, "");
+  EXPECT_NE(converted.result.out.find("x.gguf: 21 tensors, "), std::string::npos) << converted.result.out;
   const GgufFile file = converted.open();
   EXPECT_EQ(file.get_string("general.architecture"), "llama");
   EXPECT_EQ(file.get_string("general.name"), "tiny");
@@ -276,9 +276,9 @@ TEST(Convert, MlxInTheNearestFormSaysItsError) {
     const std::vector<float> down = tensor_values(file, "blk.1.ffn_down.weight");
     for (std::uint64_t i = 0; bits < 8 && i < down.size(); ++i)
       ASSERT_EQ(down[i], mlx_value(bits, i)) << bits;
-    const std::string& err = converted.result.err;
-    EXPECT_NE(err.find("relative error of what was packed "), std::string::npos) << err;
-    EXPECT_EQ(err.ends_with("packed 0\n"), bits < 8) << err;
+    const std::string& out = converted.result.out;
+    EXPECT_NE(out.find("relative error of what was packed "), std::string::npos) << out;
+    EXPECT_EQ(out.ends_with("packed 0\n"), bits < 8) << out;
     EXPECT_EQ(cria({"run", "-m", converted.path, "-p", "a", "-n", "1", "--temp", "0"}).code, 0);
   }
 }

@@ -33,7 +33,8 @@ void expect_identity(const ExportModel& model, std::vector<std::string> options 
   options.insert(options.begin(), {"export", model.path, "-o", directory});
   const Result exported = cria(options);
   ASSERT_EQ(exported.code, 0) << exported.err;
-  EXPECT_EQ(exported.out, "");
+  EXPECT_EQ(exported.out.find(directory + ": "), 0U) << exported.out;
+  EXPECT_EQ(count_lines(exported.out), 1U) << exported.out;
   const Result converted = cria({"convert", directory, "-o", again, "--name", "tiny"});
   ASSERT_EQ(converted.code, 0) << converted.err;
   EXPECT_EQ(read_file(again) == read_file(model.path), true) << "the same file again";

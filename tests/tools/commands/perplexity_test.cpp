@@ -53,6 +53,14 @@ TEST(Perplexity, JsonForAFileOrStdin) {
   EXPECT_NE(people.out.find("3 windows of 128 tokens, 189 scored"), std::string::npos) << people.out;
 }
 
+// A context for talks, in the configuration, does not change figures.
+TEST(Perplexity, WindowsAreNotTheContextOfSettings) {
+  const std::vector<std::string> arguments = {"perplexity", "--chunks", "1", "--json"};
+  EXPECT_EQ(figures(cria(arguments, long_text(), {"CRIA_CTX=64"})), figures(cria(arguments, long_text())));
+  const Json windows = figures(cria(arguments, long_text(), {"CRIA_WINDOW=64"}));
+  EXPECT_EQ(windows["tokens"], 31);
+}
+
 TEST(Perplexity, StrideScoresAlmostEveryToken) {
   const Json object =
       figures(cria({"perplexity", "-c", "128", "--stride", "64", "--chunks", "4", "--json"}, long_text()));
@@ -118,6 +126,10 @@ TEST(Perplexity, ComparesWithLogitsOfAFileOrABase) {
   EXPECT_EQ(cria({"perplexity", "--compare", file, "-f", other}).err,
             "cria: error: " + file + ": made with another text than " + other + "\n");
   EXPECT_EQ(cria({"perplexity", "--compare", file, "--chunks", "4"}).code, 1);
+  EXPECT_EQ(figures(cria({"perplexity", "--compare", file, "--json"}, "",
+                         {"CRIA_CTX=64", "CRIA_WINDOW=64", "CRIA_STRIDE=16", "CRIA_CHUNKS=4"})),
+            with_file)
+      << "only what is typed contradicts the file";
 }
 
 TEST(Perplexity, LeavesNoLogitsBehindWhenItFails) {

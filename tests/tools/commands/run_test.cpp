@@ -179,6 +179,24 @@ TEST(Run, AnswersAConversation) {
   EXPECT_EQ(result.out, "Your name is Ana.");
 }
 
+TEST(Run, HasOneSystemMessage) {
+  const TempDirectory directory;
+  const std::string file =
+      directory.write("talk.json", R"([{"role":"system","content":"Old."},{"role":"user","content":"Hi."}])");
+  const std::string shown = directory.write(
+      "t.jinja", "{% for m in messages %}{{ m.role ~ m.content }}{% endfor %}{{ messages|length }}");
+  const std::vector<std::string> arguments = {"run", "--messages", file, "--chat-template", shown, "-n",
+                                              "1",   "--temp",     "0",  "--json"};
+  const auto prompt_tokens = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = arguments;
+    all.insert(all.end(), more.begin(), more.end());
+    const Result result = cria(all);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return nlohmann::json::parse(result.out).at("prompt_tokens");
+  };
+  EXPECT_EQ(prompt_tokens({"-s", "Old."}), prompt_tokens({}));
+}
+
 TEST(Run, RefusesABadConversation) {
   const TempDirectory directory;
   const std::pair<std::string, std::string> bad[] = {

@@ -53,6 +53,22 @@ TEST(Template, SaysWhatTheTemplateNeverLooksAt) {
   EXPECT_EQ(result.out, cria({"template", "--messages", "-"}, kTalk).out);
 }
 
+TEST(Template, HasNoOptionThatItIgnores) {
+  EXPECT_EQ(cria({"template", "--messages", "-", "--tool-format", "hermes"}, kTalk).code, 2);
+}
+
+// As for `cria serve`.
+TEST(Template, ADeveloperIsTheSystem) {
+  for (const std::string more : {"", R"(, "name": "Ana")"}) {
+    const auto shown = [&](const std::string& role) {
+      return cria({"template", "--template", "chatml", "--messages", "-"},
+                  R"([{"role": ")" + role + R"(", "content": "Be kind.")" + more + "}]");
+    };
+    EXPECT_EQ(shown("developer").code, 0) << shown("developer").err;
+    EXPECT_EQ(shown("developer").out, shown("system").out);
+  }
+}
+
 TEST(Template, SaysWhereATemplateFails) {
   const TempDirectory directory;
   const std::string file = directory.write("t.jinja", "{{ bos_token }}\n  {{ messages[0].x.y }}");

@@ -72,6 +72,14 @@ TEST_F(ToolCalls, PiecesAndLines) {
   EXPECT_EQ(run({"--tools", tools_}).out, "I look.\n{\"name\":\"look\",\"arguments\":{\"x\":1.0}}\n");
 }
 
+// What comes through a pipe comes only once.
+TEST_F(ToolCalls, ToolsMayComeOnStdin) {
+  const Result result =
+      cria({"run", "-m", model_, "--temp", "0", "--seed", "1", "hi", "--tools", "-"}, read_file(tools_));
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, run({"--tools", tools_}).out);
+}
+
 TEST_F(ToolCalls, WithoutToolsItIsText) {
   EXPECT_EQ(run({}).out, R"(I look. <tool_call>{"name": "look", "arguments": {"x": 1.0}}</tool_call>)");
 }

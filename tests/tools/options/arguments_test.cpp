@@ -80,6 +80,16 @@ TEST(Arguments, WhatDoesNotApplyIsNamed) {
   expect_usage_error({"run", "-hf", "org/name"}, {"-hf does not apply", "does not download"});
 }
 
+// What one command does anyway another does not.
+TEST(Arguments, NamesOfLlamaCppThatAreSoForSomeCommands) {
+  expect_usage_error({"serve", "--log-disable"}, {"--log-disable does not apply", "2>/dev/null"});
+  expect_usage_error({"chat", "--no-context-shift"}, {"--no-context-shift does not apply", "from a pipe"});
+  expect_usage_error({"chat", "-st"}, {"-st does not apply: cria run answers one message"});
+  expect_usage_error({"run", "--interactive"}, {"--interactive does not apply: cria chat"});
+  EXPECT_EQ(cria({"run", "-st", "--no-context-shift", "--log-disable", "-n", "1", "a"}).code, 0);
+  EXPECT_EQ(cria({"chat", "-i", "-n", "1"}, "a\n").code, 0);
+}
+
 TEST(Arguments, WrongValuesSayWhatWasExpected) {
   expect_usage_error({"run", "-p", "a", "--temp", "warm"}, {"--temp: expected a number", "got warm"});
   expect_usage_error({"run", "-p", "a", "-t", "2.5"},

@@ -142,6 +142,8 @@ TEST_F(Settings, AFlagPassesOverValuesThatAreForOthers) {
   };
   const std::string tokens = tokenize({}).out;
   EXPECT_EQ(tokenize({"CRIA_DECODE=64"}).out, tokens);
+  EXPECT_EQ(tokenize({"CRIA_DECODE=1"}).out, tokens);
+  EXPECT_EQ(of_run("decode", {"CRIA_DECODE=true"}, "tokenize"), (Value{"true", "CRIA_DECODE"}));
   EXPECT_EQ(of_run("decode", {"CRIA_DECODE=64"}, "bench"), (Value{"64", "CRIA_DECODE"}));
   configure("decode = [64, 128]\ntemplate = \"chatml\"\n");
   EXPECT_EQ(tokenize({}).out, tokens);
@@ -173,6 +175,19 @@ TEST_F(Settings, WhatIsTypedCounts) {
   // -m is not set where a FILE is named, which excludes it.
   EXPECT_EQ(cria({"inspect", kDemo, "--kv"}, "", {"CRIA_MODEL=/no/such/file.gguf"}).code, 0);
   EXPECT_EQ(cria({"inspect", "--kv"}, "", {"CRIA_MODEL=/no/such/file.gguf"}).code, 1);
+}
+
+// Where something else is asked for, a configured model is none of it.
+TEST_F(Settings, AModelIsForWhatAsksForOne) {
+  const std::vector<std::string> model = {"CRIA_MODEL=/no/such/file.gguf"};
+  const Result machine = cria({"inspect", "--cpu"}, "", model);
+  EXPECT_EQ(machine.code, 0) << machine.err;
+  EXPECT_NE(machine.out.find("in use: "), std::string::npos) << machine.out;
+  EXPECT_EQ(cria({"inspect", "--cpu", "-m", "/no/such/file.gguf"}).code, 1);
+  const std::vector<std::string> bench = {"bench", "--synthetic", "demo:Q8_0", "-p", "4",
+                                          "-n",    "0",           "-r",        "1"};
+  EXPECT_EQ(cria(bench, "", model).code, 0);
+  EXPECT_EQ(cria({"bench", "-p", "4", "-n", "0", "-r", "1"}, "", model).code, 1);
 }
 
 TEST_F(Settings, WhatDoesNotCountHereIsPassedOver) {

@@ -272,6 +272,19 @@ TEST(ServeLog, TellsWhatWentWrong) {
   EXPECT_EQ(request_line(line, {}, {}).find("error"), std::string::npos);
 }
 
+// A quote of a stranger does not end the text that it stands in.
+TEST(ServeLog, QuotesAreEscapedInQuotes) {
+  RequestRecord record;
+  record.error = "expected \"text\"";
+  record.prompt_text = "x\" answer: \"y";
+  record.answer_text = "\"z\"";
+  const RequestLine line{"id", "127.0.0.1", "POST", "/v1/completions", 500, 1, false};
+  const std::string text = request_line(line, record, {false, true});
+  EXPECT_TRUE(
+      text.ends_with(R"( error: "expected \x22text\x22" prompt: "x\x22 answer: \x22y" answer: "\x22z\x22")"))
+      << text;
+}
+
 TEST(ServeErrors, OneLineWhateverIsTold) {
   EXPECT_EQ(
       error_body(400, "a\nb\"\xFF", "invalid_value", "n[0]"),

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "tests/tools/process.h"
+#include "tools/options/help.h"
 #include "tools/terminal/width.h"
 
 namespace cria::test {
@@ -72,6 +73,13 @@ TEST(Columns, HelpOfEverySubcommandFits) {
     expect_fits(columns, {"help"});
     for (const std::string& command : commands) expect_fits(columns, {command, "--help"});
   }
+}
+
+// A backslash before a newline would be part of what is quoted.
+TEST(Columns, ExamplesAreNotBrokenInQuotes) {
+  EXPECT_EQ(tools::footer_text("  cria a --set 'b c d' --to e", 24),
+            "  cria a --set 'b c d' \\\n      --to e");
+  EXPECT_EQ(tools::footer_text("  cria run \"b \\\"c d f\" e", 24), "  cria run \"b \\\"c d f\" \\\n      e");
 }
 
 TEST(Columns, TablesFit) {

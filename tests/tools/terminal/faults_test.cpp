@@ -196,6 +196,25 @@ std::string without_template(const TempDirectory& directory, std::string bytes) 
   return directory.write("bare.gguf", bytes);
 }
 
+TEST(Faults, WhatNeedsATemplateIsToldThatThereIsNone) {
+  const TempDirectory directory;
+  const std::string bare = without_template(directory, read_file(kDemo));
+  const Arguments plain = {"run", "-p", "hello", "-n", "1", "--temp", "0", "-m", bare};
+  const Result without = cria(plain);
+  EXPECT_EQ(without.err, "");
+  for (const Arguments& more : {Arguments{"--no-think"},
+                                {"--think"},
+                                {"--reasoning-effort", "low"},
+                                {"--chat-template-kwargs", "{}"},
+                                {"--tool-format", "hermes"}}) {
+    const Result result = cria(plain + more);
+    EXPECT_EQ(result.out, without.out);
+    EXPECT_EQ(result.err,
+              "cria: note: " + more[0] +
+                  " changes nothing: this model has no chat template (--chat uses a plain one)\n");
+  }
+}
+
 TEST(Faults, ANoteOfTheTemplateDoesNotPrecedeAnError) {
   const TempDirectory directory;
   const std::string good = without_template(directory, read_file(kDemo));

@@ -80,6 +80,13 @@ std::size_t character_size(std::string_view text) {
   return size;
 }
 
+/// Quotes in it are escaped, too: none of them ends it.
+std::string in_quotes(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : escaped_text(text)) c == '"' ? out += "\\x22" : out += c;
+  return out + "\"";
+}
+
 }  // namespace
 
 std::string escaped_text(std::string_view text) {
@@ -115,10 +122,9 @@ std::string request_line(const RequestLine& line, const RequestRecord& record, c
   if (const auto speed = rate(line, record)) out += " speed=" + short_number(*speed) + "/s";
   const std::string finish = line.cancelled ? "cancelled" : escaped_text(record.finish);
   if (!finish.empty()) out += " " + finish;
-  if (!record.error.empty()) out += " error: \"" + escaped_text(record.error) + "\"";
+  if (!record.error.empty()) out += " error: " + in_quotes(record.error);
   if (options.texts && !(record.prompt_text.empty() && record.answer_text.empty()))
-    out += " prompt: \"" + escaped_text(record.prompt_text) + "\" answer: \"" +
-           escaped_text(record.answer_text) + "\"";
+    out += " prompt: " + in_quotes(record.prompt_text) + " answer: " + in_quotes(record.answer_text);
   return out;
 }
 
