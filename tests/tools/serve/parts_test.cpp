@@ -381,5 +381,16 @@ TEST(ServeConstraints, ThoseInUseAreLimited) {
   EXPECT_NE(two.of(c, CallForm::None), nullptr);
 }
 
+// They grow while answers are drawn: what is kept may take all the room by itself.
+TEST(ServeConstraints, ThoseThatNobodyHoldsMakeRoom) {
+  const CompletionRequest a = grammar_request("root ::= \"a\""), b = grammar_request("root ::= \"b\"");
+  const std::size_t one = Constraints([](const std::string&) {}).of(a, CallForm::None)->memory();
+  Constraints both([](const std::string&) {}, one, 2 * one - 1);
+  both.of(a, CallForm::None);
+  EXPECT_TRUE(both.has(a, CallForm::None));
+  EXPECT_NE(both.of(b, CallForm::None), nullptr);
+  EXPECT_FALSE(both.has(a, CallForm::None));
+}
+
 }  // namespace
 }  // namespace cria::serve

@@ -39,12 +39,13 @@ Constraints::Pointer Constraints::find(const std::string& key, const std::functi
     const auto found = std::ranges::find(entries_, key, &Entry::key);
     if (found != entries_.end()) {
       entries_.splice(entries_.begin(), entries_, found);
+      drop_oldest();  // they grow while they are used
       return entries_.front().constraint;
     }
   }
   Pointer made = compile();  // others need not wait for it
   const std::lock_guard lock(mutex_);
-  check_room(*made);
+  make_room(*made);
   living_.push_back(made);
   entries_.push_front({key, made});
   drop_oldest();
@@ -52,12 +53,20 @@ Constraints::Pointer Constraints::find(const std::string& key, const std::functi
 }
 
 // Requests that wait hold theirs beside those that are kept.
-void Constraints::check_room(const Constraint& made) {
+std::size_t Constraints::in_use() {
   std::erase_if(living_, [](const auto& one) { return one.expired(); });
-  std::size_t bytes = made.memory();
+  std::size_t bytes = 0;
   for (const auto& one : living_)
     if (const Pointer held = one.lock()) bytes += held->memory();
-  if (bytes > most_in_use_)
+  return bytes;
+}
+
+// What no request holds goes before one is refused.
+void Constraints::make_room(const Constraint& made) {
+  const std::size_t bytes = made.memory();
+  if (in_use() + bytes <= most_in_use_) return;
+  std::erase_if(entries_, [](const Entry& entry) { return entry.constraint.use_count() == 1; });
+  if (in_use() + bytes > most_in_use_)
     throw RequestError("queue_full", "",
                        "constraints of other requests fill the memory for them; try again later", 503);
 }

@@ -38,7 +38,8 @@ class Constraints {
   Pointer of_tools(const ToolFields& tools, CallForm form);
   bool knows(const std::string& key);
   void drop_oldest();
-  void check_room(const Constraint& made);
+  void make_room(const Constraint& made);
+  [[nodiscard]] std::size_t in_use();
 
   struct Entry {
     std::string key;
