@@ -198,11 +198,12 @@ class Server::Impl {
   void accept() {
     acceptor_.async_accept([this](const ErrorCode& error, tcp::socket socket) {
       if (!acceptor_.is_open()) return;
-      if (error == asio::error::no_descriptors || error == asio::error::no_memory ||
+      if (error == asio::error::no_descriptors ||
+          error == boost::system::errc::too_many_files_open_in_system || error == asio::error::no_memory ||
           error == asio::error::no_buffer_space)
         return accept_later();
+      accept();  // before what may throw: the next is not to suffer
       if (!error) take(std::move(socket));
-      accept();
     });
   }
 
@@ -230,11 +231,11 @@ class Server::Impl {
     ticker_.expires_after(kTick);
     ticker_.async_wait([this](const ErrorCode& error) {
       if (error) return;
+      tick();  // before what may throw
       const auto now = Clock::now();
       for (const auto& connection : std::vector(core_->connections.begin(), core_->connections.end()))
         connection->tick(now);
       give_up_unread(now);
-      tick();
     });
   }
 
