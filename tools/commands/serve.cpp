@@ -100,7 +100,7 @@ std::unique_ptr<serve::Backend> open_backend(const ServeCommand& options, serve:
 
 int run_serve(ServeCommand& options) {
   options.model.model = find_model(options.model.model);
-  if (options.alias.empty()) options.alias = std::filesystem::path(options.model.model).stem().string();
+  if (options.alias.empty()) options.alias = serve::file_name(options.model.model);
   serve::ServerOptions& server = options.serve.server;
   server.read_timeout = milliseconds(options.read_timeout);
   server.write_timeout = milliseconds(options.write_timeout);

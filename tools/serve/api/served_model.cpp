@@ -7,12 +7,13 @@
 #include "engine/session/fingerprint.h"
 
 namespace cria::serve {
-namespace {
 
 std::string file_name(const std::string& path) {
   const std::filesystem::path name = std::filesystem::path(path).filename();
   return name.extension() == ".gguf" ? name.stem().string() : name.string();
 }
+
+namespace {
 
 std::string program_fingerprint(const Model& model) {
   constexpr std::string_view kVersion = CRIA_VERSION;

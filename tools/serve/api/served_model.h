@@ -11,6 +11,9 @@
 
 namespace cria::serve {
 
+/// The name of a model that has no other: its file's, without ".gguf".
+std::string file_name(const std::string& path);
+
 struct ServedModel {
   std::shared_ptr<const Model> model;
   std::shared_ptr<const ChatTemplate> chat_template;
