@@ -1,5 +1,6 @@
 #include "engine/model.h"
 
+#include <algorithm>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -93,7 +94,7 @@ const Tokenizer& Model::tokenizer() const {
 
 std::shared_ptr<const TokenTrie> Model::token_trie() const {
   std::call_once(parts_->trie_made,
-                 [&] { parts_->trie = std::make_shared<const TokenTrie>(tokenizer(), config().n_vocab); });
+                 [&] { parts_->trie = std::make_shared<const TokenTrie>(tokenizer(), token_count()); });
   return parts_->trie;
 }
 
@@ -101,6 +102,11 @@ const std::string& Model::path() const { return parts_->file.path(); }
 const std::string& Model::name() const { return parts_->config.name; }
 std::uint32_t Model::context_length() const { return parts_->config.n_ctx_train; }
 std::uint32_t Model::vocabulary_size() const { return parts_->config.n_vocab; }
+std::uint32_t Model::token_count() const {
+  const std::size_t named = vocabulary().tokens.size();
+  return named == 0 ? vocabulary_size()
+                    : static_cast<std::uint32_t>(std::min<std::size_t>(named, vocabulary_size()));
+}
 const GgufFile& Model::file() const { return parts_->file; }
 const LlamaConfig& Model::config() const { return parts_->config; }
 const std::vector<std::string>& Model::warnings() const { return parts_->warnings; }

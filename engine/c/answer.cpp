@@ -22,7 +22,7 @@ GenerateOptions generate_options(const ModelObject& model, const cria_request& g
   GenerateOptions options;
   options.sampler = given.sampler.id == 0 ? default_sampler(*model.model)
                                           : object<SamplerObject>(given.sampler.id)->options();
-  check(options.sampler, model.model->vocabulary_size());
+  check(options.sampler, model.model->token_count());
   if (given.constraint.id != 0)
     options.constraint = object<ConstraintObject>(given.constraint.id)->constraint;
   if (given.max_tokens < 0) throw Failure(CRIA_ERROR_ARGUMENT, "max_tokens is negative");

@@ -54,6 +54,7 @@ Answer::Answer(const Model& model, const Limits& limits, std::span<const TokenId
       constraint_(model, options_),
       text_(prompt.begin(), prompt.end()) {
   if (prompt.empty()) throw Error("nothing to continue: the prompt has no tokens");
+  check(options_.sampler, model.token_count());
   keep_ = std::max<std::size_t>(options_.keep, model.vocabulary().bos == prompt.front() ? 1 : 0);
   while (text_.size() > limits_.n_ctx) {
     if (!limits_.context_shift || keep_ + 1 >= limits_.n_ctx)
@@ -110,7 +111,9 @@ void Answer::count_drafts(std::size_t drafted, std::size_t kept) {
   result_.kept += kept;
 }
 
-void Answer::take(std::span<const float> logits) {
+// Rows beyond the token list have no text: none of them is drawn.
+void Answer::take(std::span<const float> all_logits) {
+  const auto logits = all_logits.first(model_.token_count());
   if (!drawing_) result_.prompt_seconds = seconds();
   drawing_ = true;
   if (interrupted()) return end(StopReason::Interrupted);
@@ -147,8 +150,10 @@ void Answer::guess_forced(std::size_t most, std::vector<TokenId>& draft) {
 }
 
 void Answer::take_prompt(std::size_t position, std::span<const float> logits) {
-  result_.prompt_logprobs.push_back(
-      token_logprobs(logits, text_[position + 1], options_.prompt_logprobs.value_or(0)));
+  const TokenId next = text_[position + 1];
+  const std::size_t named = model_.token_count();
+  if (static_cast<std::size_t>(next) < named) logits = logits.first(named);
+  result_.prompt_logprobs.push_back(token_logprobs(logits, next, options_.prompt_logprobs.value_or(0)));
 }
 
 void Answer::push(TokenId token, std::span<const float> logits) {

@@ -81,7 +81,7 @@ DraftModel::DraftModel(const Model& draft, const Model& model, const EngineOptio
     : owner_(draft.shared_from_this()),
       engine_(draft, draft_options(options)),
       batch_(engine_),
-      n_vocab_(std::min(draft.vocabulary_size(), model.vocabulary_size())) {
+      n_vocab_(std::min(draft.token_count(), model.token_count())) {
   if (!same_tokens(draft.vocabulary(), model.vocabulary()))
     throw draft.file().error("cannot draft for " + model.path() + ": expected the same vocabulary");
 }

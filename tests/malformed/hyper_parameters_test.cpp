@@ -186,6 +186,16 @@ TEST(MalformedHyperParameters, Case041VocabularySizes) {
     padded.tensor(name).data += std::string(6 * 68, '\0');
   }
   expect_same_answer(padded);
+  Image likely = valid_model();  // rows that would win every time, but name no token
+  for (const char* name : {"token_embd.weight", "output.weight"}) {
+    std::string& data = likely.tensor(name).data;
+    std::string more = data;
+    for (std::size_t block = 0; block < more.size(); block += 34)
+      more[block + 1] = static_cast<char>(more[block + 1] + 8);  // four times its f16 scale
+    likely.tensor(name).shape[1] *= 2;
+    data += more;
+  }
+  expect_same_answer(likely);
 }
 
 TEST(MalformedHyperParameters, Case042WrongTypes) {

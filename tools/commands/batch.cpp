@@ -138,7 +138,7 @@ class BatchRun {
     }
     const std::size_t n = ready.answer.prompt.size();
     ready.answer.n_ctx = given == 0 ? context_for(model_, n, request.generate.max_tokens) : given;
-    check(request.generate.sampler, model_.vocabulary_size());
+    check(request.generate.sampler, model_.token_count());
     if (n == 0) throw Error("", "the prompt is empty and the model has no token to begin with");
     if (n > ready.answer.n_ctx)
       throw Error("", "the prompt is too long: expected at most " + counted(ready.answer.n_ctx, "token") +

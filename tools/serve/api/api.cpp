@@ -144,7 +144,7 @@ void Api::with_constraint(const std::shared_ptr<Exchange>& exchange, CompletionR
 }
 
 void Api::chat(const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {
-  CompletionRequest request = read_chat_request(body, options_.defaults, model_.model->vocabulary_size());
+  CompletionRequest request = read_chat_request(body, options_.defaults, model_.model->token_count());
   check_model(request.model);
   with_constraint(exchange, std::move(request), &Api::answer_chat);
 }
@@ -155,8 +155,7 @@ void Api::answer_chat(const std::shared_ptr<Exchange>& exchange, CompletionReque
 }
 
 void Api::complete(const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {
-  CompletionRequest request =
-      read_completion_request(body, options_.defaults, model_.model->vocabulary_size());
+  CompletionRequest request = read_completion_request(body, options_.defaults, model_.model->token_count());
   check_model(request.model);
   with_constraint(exchange, std::move(request), &Api::answer_completion);
 }
@@ -229,16 +228,14 @@ void Api::tokenize(const std::shared_ptr<Exchange>& exchange, const RequestJson&
 void Api::detokenize(const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {
   const Fields fields(body);
   (void)fields.require("tokens", "an array of token ids");
-  const std::vector<TokenId> ids =
-      read_ids(*fields.array("tokens"), "tokens", model_.model->vocabulary_size());
+  const std::vector<TokenId> ids = read_ids(*fields.array("tokens"), "tokens", model_.model->token_count());
   exchange->answer(200, kJsonType, json_text({{"content", tokenizer().decode(ids, true)}}));
 }
 
 void Api::apply_template(const std::shared_ptr<Exchange>& exchange, const RequestJson& body) {
   const Fields fields(body);
   const bool generation = fields.flag("add_generation_prompt").value_or(true);
-  const CompletionRequest request =
-      read_chat_request(body, options_.defaults, model_.model->vocabulary_size());
+  const CompletionRequest request = read_chat_request(body, options_.defaults, model_.model->token_count());
   exchange->answer(200, kJsonType, json_text({{"prompt", rendered_prompt(model_, request, generation)}}));
 }
 

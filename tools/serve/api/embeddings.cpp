@@ -42,7 +42,7 @@ EmbeddingRequest read_embedding_request(const RequestJson& json, const Model& mo
   EmbeddingRequest out;
   bool several = false;
   out.model = body.text("model").value_or("");
-  out.inputs = read_prompts(body, "input", model.vocabulary_size(), several);
+  out.inputs = read_prompts(body, "input", model.token_count(), several);
   out.one_input = !several;
   for (std::size_t i = 0; i < out.inputs.size(); ++i)
     if (const auto* text = std::get_if<std::string>(&out.inputs[i]); text != nullptr && text->empty())

@@ -207,7 +207,12 @@ void Service::answer_ended(const ActivePointer& job, std::size_t index, Generate
   if (error) return fail(*job, {500, "internal_error", error->what()});
   if (result.embedding.empty()) slot_wait_.ended(result.tokens.size());
   job->ended = --job->left == 0;
-  if (told) told(std::move(result), std::nullopt);
+  try {
+    if (told) told(std::move(result), std::nullopt);
+  } catch (const std::exception& failed) {  // of this job: the others go on
+    job->ended = false;
+    fail(*job, {500, "internal_error", failed.what()});
+  }
 }
 
 void Service::step() {
