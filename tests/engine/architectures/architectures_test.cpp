@@ -10,6 +10,7 @@
 
 #include "tests/engine/architectures/architecture_cases.h"
 #include "tests/engine/architectures/hostile_edits.h"
+#include "tests/engine/demo.h"
 #include "tests/engine/session/batch_mix.h"
 
 namespace cria::test {
@@ -243,6 +244,28 @@ TEST(Architecture, DecisiveKeysThatAreNotKnownAreRefused) {
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find("(key qwen3." + key + ")"), std::string::npos) << error.what();
     }
+  }
+}
+
+// Layer 2 reads the keys and values of layer 0, of four heads.
+TEST(Architecture, SharedKeysHaveHeadsThatDivideAmongThem) {
+  const auto with_heads = [](std::int32_t heads) {
+    const std::map<std::string, GgufData> keys = {
+        {"attention.sliding_window", 8U},
+        {"attention.sliding_window_pattern", flags({1, 0, 1, 0})},
+        {"attention.shared_kv_layers", 2U},
+        {"attention.head_count", GgufArray::of(std::vector<std::int32_t>{4, 4, heads, 4})},
+        {"attention.head_count_kv", GgufArray::of(std::vector<std::int32_t>{4, 4, heads, 4})}};
+    return TinyArchitecture({"shared", "gemma4", keys, {}, 0});
+  };
+  EXPECT_NO_THROW(load_and_run(with_heads(8)));
+  for (const std::int32_t heads : {2, 6}) {
+    EXPECT_NE(error_of([&] { load_and_run(with_heads(heads)); })
+                  .find("heads of layer 2 do not divide among the KV heads that they share: expected a "
+                        "multiple of 4, got " +
+                        std::to_string(heads) + " (key gemma4.attention.head_count)"),
+              std::string::npos)
+        << heads;
   }
 }
 
