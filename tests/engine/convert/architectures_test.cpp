@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/architectures/hf_form.h"
+#include "engine/quantize/quantize.h"
 #include "tests/engine/convert/hf_model.h"
 #include "tests/engine/demo.h"
 
@@ -566,6 +567,39 @@ TEST(ConvertArchitectures, LayersThatPredictAreLeftOut) {
     hf.tensors[tensor] = {{64}, std::vector<float>(64)};
     hf.convert(DType::F32);
     EXPECT_EQ(hf.warnings, std::vector<std::string>{"layers that predict further tokens are left out"});
+  }
+}
+
+// Rows of this type begin with four bytes that belong to all of their blocks.
+TEST(ConvertArchitectures, ColumnsOfRowsWithAHeader) {
+  HfCase c = hf_case("llama4");
+  for (auto& [name, shape] : c.gguf.tensors)
+    if (name.find("ffn_down_") != std::string::npos) shape.front() = 512;
+  const HfModel hf(c);
+  {
+    const GgufFile file = GgufFile::open(hf.reference());
+    QuantizeOptions options;
+    options.mix = find_mix("IQ4_KS");
+    options.pure = true;
+    const QuantizePlan plan = plan_quantize(file, options);
+    GgufWriter writer(hf.output());
+    declare(writer, file, plan);
+    ASSERT_TRUE(quantize(file, plan, writer, {}));
+  }
+  fs::rename(hf.output(), hf.reference());
+  const SafetensorsDirectory directory = SafetensorsDirectory::open(hf.exported(DType::F32));
+  const SafeTensor* const got = directory.tensor("model.layers.1.feed_forward.experts.down_proj");
+  ASSERT_NE(got, nullptr);
+  ASSERT_EQ(got->shape, (std::vector<std::uint64_t>{6, 512, 64}));
+  const GgufFile file = GgufFile::open(hf.reference());
+  const TensorView& rows = *file.tensor("blk.1.ffn_down_exps.weight");
+  ASSERT_EQ(rows.dtype, DType::IQ4_KS);
+  std::vector<float> want(512), columns(got->values());
+  std::memcpy(columns.data(), got->data.data(), got->data.size());
+  for (std::size_t row = 0; row < rows.rows(); ++row) {
+    dtype_info(rows.dtype).dequantize(rows.data + row * rows.row_bytes(), want.data(), want.size());
+    for (std::size_t i = 0; i < want.size(); ++i)
+      ASSERT_EQ(columns[(row / 64 * 512 + i) * 64 + row % 64], want[i]) << "row " << row << ", value " << i;
   }
 }
 
