@@ -603,5 +603,26 @@ TEST(ConvertArchitectures, ColumnsOfRowsWithAHeader) {
   }
 }
 
+// The output usually lies in the directory; what a model is made of is not to be replaced.
+TEST(ConvertArchitectures, OutputIsNoInput) {
+  HfModel hf(hf_case("llama"));
+  hf.convert(DType::F32);
+  ConvertOptions options;
+  const fs::path directory = fs::path(hf.output()).parent_path();
+  options.directory = directory.string();
+  options.kernels = available_kernels().back();
+  fs::create_symlink("model.safetensors", directory / "link");
+  for (const auto& [output, input] :
+       {std::pair("model.safetensors", "model.safetensors"), std::pair("link", "model.safetensors"),
+        std::pair("tokenizer.json", "tokenizer.json")}) {
+    options.output = (directory / output).string();
+    EXPECT_EQ(
+        error_of([&] { const Conversion conversion(options); }),
+        options.output + ": cannot write: it is the input itself (" + (directory / input).string() + ")");
+  }
+  options.output = (directory / "other.gguf").string();
+  EXPECT_NO_THROW(const Conversion conversion(options));
+}
+
 }  // namespace
 }  // namespace cria::test
