@@ -208,6 +208,41 @@ TEST(Experts, GroupsWithoutABiasCountAsTheirBest) {
   EXPECT_NE(logits_with(keys), want);
 }
 
+// Products of each head, of a few tokens at a time: more pieces of work than the threads are given at once.
+TEST(LatentAttention, ManyHeadsOfManyTokens) {
+  constexpr std::size_t kSequences = 32, kTokens = 64;
+  const auto model = TinyArchitecture({"heads",
+                                       "deepseek2",
+                                       {{"block_count", 1U},
+                                        {"attention.head_count", 1024U},
+                                        {"attention.head_count_kv", 1024U},
+                                        {"attention.kv_lora_rank", 1U},
+                                        {"attention.key_length", 3U},
+                                        {"attention.value_length", 1U},
+                                        {"rope.dimension_count", 2U}},
+                                       {},
+                                       0})
+                         .load();
+  EngineOptions options;
+  options.n_ctx = kTokens;
+  options.n_batch = kSequences * kTokens;
+  options.threads = 2;
+  options.sequences = kSequences;
+  Engine engine(*model, options);
+  ASSERT_EQ(engine.options().n_batch, options.n_batch) << "not cut for want of memory";
+  std::vector<TokenId> tokens;
+  for (std::size_t i = 0; i < kTokens; ++i) tokens.push_back(static_cast<TokenId>((i * i + 3 * i) % 40));
+  std::vector<Sequence> sequences;
+  Batch batch(engine);
+  for (std::size_t i = 0; i < kSequences; ++i) batch.add(sequences.emplace_back(engine), tokens, 0);
+  batch.forward();
+  const std::vector<float> alone = architecture_logits(*model, {.n_ctx = kTokens, .threads = 1}, kTokens);
+  for (const std::size_t row : {std::size_t{0}, kSequences * kTokens - 1}) {
+    const std::span<const float> logits = batch.logits(row, row + 1);
+    EXPECT_TRUE(std::ranges::equal(logits, std::span(alone).subspan(row % kTokens * 40, 40))) << row;
+  }
+}
+
 TEST(Windows, KeepNoMoreThanTheyNeed) {
   const auto model = TinyArchitecture({"w", "cohere2", {{"attention.sliding_window", 8U}}, {}, 0}).load();
   const SessionMemory wide = session_memory(*model, {.n_ctx = 256, .n_batch = 256});
