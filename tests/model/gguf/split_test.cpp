@@ -14,7 +14,7 @@ class Split : public testing::Test {
  protected:
   struct Shard {
     std::uint16_t number, count;
-    std::int32_t total;
+    std::int32_t total;  ///< 0: not said
     std::string tensor;
   };
   std::vector<Shard> shards_ = {{0, 3, 3, "a"}, {1, 3, 3, "b"}, {2, 3, 3, "c"}};
@@ -29,7 +29,7 @@ class Split : public testing::Test {
       if (i == 0) writer.set("general.name", std::string("split"));
       writer.set("split.no", shards_[i].number);
       writer.set("split.count", shards_[i].count);
-      writer.set("split.tensors.count", shards_[i].total);
+      if (shards_[i].total != 0) writer.set("split.tensors.count", shards_[i].total);
       writer.declare(shards_[i].tensor, DType::F32, {1});
       writer.begin();
       writer.write(std::as_bytes(std::span(&kValues[i], 1)));
@@ -96,6 +96,13 @@ TEST_F(Split, RefusesAnotherNumber) {
 TEST_F(Split, RefusesAnotherTotal) {
   for (Shard& shard : shards_) shard.total = 4;
   EXPECT_NE(open_error().find("wrong number of tensors in all shards: expected 4, got 3"), std::string::npos);
+}
+
+TEST_F(Split, TheTotalMayBeMissing) {
+  for (const std::size_t i : {1, 0}) {
+    shards_[i].total = 0;
+    EXPECT_EQ(open_error(), "") << "shard " << i;
+  }
 }
 
 TEST_F(Split, RefusesAShardOfAnotherModel) {
