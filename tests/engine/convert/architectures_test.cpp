@@ -624,5 +624,29 @@ TEST(ConvertArchitectures, OutputIsNoInput) {
   EXPECT_NO_THROW(const Conversion conversion(options));
 }
 
+// Known before hours of work, not when the directory is to be put in its place.
+TEST(ExportArchitectures, DirectoriesThatCannotBeReplaced) {
+  const HfModel hf(hf_case("llama"));
+  const fs::path place = fs::path(hf.reference()).parent_path() / "place", here = fs::current_path();
+  fs::create_directory(place);
+  fs::create_directory_symlink("place", place.string() + "-link");
+  fs::create_symlink("nowhere", place.string() + "-lost");
+  ExportOptions options;
+  options.file = hf.reference();
+  options.kernels = available_kernels().back();
+  fs::current_path(place);
+  for (const std::string& directory : {std::string("."), std::string("./"), place.string() + "-lost"}) {
+    options.directory = directory;
+    EXPECT_NE(error_of([&] { const Export work(options); }).find("cannot be replaced"), std::string::npos)
+        << directory;
+  }
+  fs::current_path(here);
+  options.directory = place.string() + "-link/";
+  Export work(options);
+  EXPECT_TRUE(work.write([](std::uint64_t) { return true; }, [](const ExportedTensor&) {}));
+  EXPECT_TRUE(fs::exists(place / "config.json"));
+  EXPECT_TRUE(fs::is_symlink(place.string() + "-link")) << "as it was";
+}
+
 }  // namespace
 }  // namespace cria::test
