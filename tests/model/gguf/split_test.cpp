@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <cstring>
 
+#include "model/gguf/shards.h"
 #include "model/gguf/writer.h"
 #include "tests/model/bytes.h"
 
@@ -113,6 +116,40 @@ TEST_F(Split, RefusesAShardOfAnotherModel) {
 TEST_F(Split, RefusesATensorTwice) {
   shards_[2].tensor = "a";
   EXPECT_EQ(open_error(), path(2) + ": duplicate tensor (tensor a)");
+}
+
+// The last bytes of a file are written when it is finished; where the second one cannot be, the first is not
+// there either.
+TEST(Shards, AllOrNone) {
+  const TemporaryDirectory directory;
+  const std::vector<std::byte> data(200'000);
+  {
+    GgufWriter writer(directory.file("whole.gguf"));
+    writer.declare("small", DType::F32, {1000});
+    writer.declare("large", DType::F32, {50'000});
+    writer.begin();
+    writer.write(std::span(data).first(4000));
+    writer.write(data);
+    writer.finish();
+  }
+  const GgufFile file = GgufFile::open(directory.file("whole.gguf"));
+  const std::vector<Shard> shards = plan_shards(file, directory.file("m"), {.tensors = 1});
+  ASSERT_EQ(shards.size(), 2U);
+  const auto files = [&] {
+    return std::distance(std::filesystem::directory_iterator(directory.file("")), {});
+  };
+  struct rlimit usual = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &usual), 0);
+  const struct rlimit little = {100'000, usual.rlim_max};
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &little), 0);
+  const std::string text = error_of([&] { write_shards(file, shards); });
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &usual), 0);
+  ::signal(SIGXFSZ, handler);
+  EXPECT_EQ(text, shards[1].path + ": cannot write: File too large");
+  EXPECT_EQ(files(), 1);
+  EXPECT_TRUE(write_shards(file, shards));
+  EXPECT_EQ(files(), 3);
 }
 
 }  // namespace
