@@ -648,5 +648,13 @@ TEST(ExportArchitectures, DirectoriesThatCannotBeReplaced) {
   EXPECT_TRUE(fs::is_symlink(place.string() + "-link")) << "as it was";
 }
 
+// KV heads may differ among the layers of this class; for heads its config.json has one number.
+TEST(ExportArchitectures, OneNumberOfHeads) {
+  HfCase c = hf_case("gemma4");
+  c.gguf.keys["attention.head_count"] = GgufArray::of(std::vector<std::int32_t>{4, 8, 4, 8});
+  EXPECT_NE(error_of([&] { (void)HfModel(c).exported(); }).find("layers with different numbers of heads"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace cria::test
