@@ -109,6 +109,7 @@ class ConfigReader {
       keys_.fail("rope.scaling.type", "unknown RoPE scaling: expected none, linear, yarn or longrope, got '" +
                                           std::string(type) + "'");
     }
+    if (!keys_.has(factor)) return;  // nothing to scale by
     config_.rope_scaling = type == "linear" ? RopeScaling::Linear : RopeScaling::Yarn;
     config_.rope_factor = keys_.positive(factor);
   }

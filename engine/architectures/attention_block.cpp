@@ -4,6 +4,19 @@
 #include "engine/architectures/model_builder.h"
 
 namespace cria {
+namespace {
+
+// The config compares a layer's heads with its own number of KV heads only.
+void require_heads_that_share(const ModelBuilder& m, std::uint32_t cache) {
+  const std::size_t heads = m.config.n_heads[m.layer], shared = m.graph.cache(cache).n_kv_heads;
+  if (heads % shared == 0) return;
+  m.keys.fail("attention.head_count",
+              "heads of layer " + std::to_string(m.layer) +
+                  " do not divide among the KV heads that they share: expected a multiple of " +
+                  std::to_string(shared) + ", got " + std::to_string(heads));
+}
+
+}  // namespace
 
 ModelBuilder::Projections ModelBuilder::projections(const Attention& a, std::uint64_t q, std::uint64_t k,
                                                     std::uint64_t v) {
@@ -62,6 +75,7 @@ std::uint32_t ModelBuilder::attention(ValueId in, const Attention& a) {
   const std::size_t q_dim = h.n_heads * h.dim_k, k_dim = h.n_kv_heads * h.dim_k,
                     v_dim = h.n_kv_heads * h.dim_v;
   const bool own = a.shared_cache == kNoIndex;
+  if (!own) require_heads_that_share(*this, a.shared_cache);
   Projections p = projections(a, q_dim, k_dim, v_dim);
   h.q = graph.value("q", q_dim);
   if (own) {

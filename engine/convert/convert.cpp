@@ -67,6 +67,7 @@ struct Conversion::State {
         form(*find_hf_form(config.model_class->name)),
         weights(SafetensorsDirectory::open(options.directory)),
         sources(form, config, weights) {
+    require_other_files();
     set_keys();
     plan();
     vocabulary.emplace(
@@ -82,6 +83,16 @@ struct Conversion::State {
 
   [[nodiscard]] std::string config_path() const {
     return (fs::path(options.directory) / "config.json").string();
+  }
+
+  /// The output may lie in the directory, but replace nothing that a model is made of.
+  void require_other_files() const {
+    std::error_code unreadable;  // whose files may be known by their names all the same
+    for (const fs::directory_entry& entry : fs::directory_iterator(options.directory, unreadable)) {
+      const fs::path end = entry.path().extension();
+      if (end == ".safetensors" || end == ".json" || end == ".model" || end == ".jinja")
+        require_other_file(entry.path().string(), options.output);
+    }
   }
 
   [[nodiscard]] HfConfig read_config() {

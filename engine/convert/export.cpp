@@ -1,6 +1,7 @@
 #include "engine/convert/export.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "engine/architectures/architecture.h"
 #include "engine/architectures/hf_keys.h"
@@ -30,8 +32,8 @@ struct Stopped {};
 /// A directory under construction: removed unless it is finished.
 class DirectoryInTheMaking {
  public:
-  explicit DirectoryInTheMaking(const std::string& target)
-      : target_(target), path_(target_.string() + ".part-" + std::to_string(::getpid())) {
+  explicit DirectoryInTheMaking(fs::path target)
+      : target_(std::move(target)), path_(target_.string() + ".part-" + std::to_string(::getpid())) {
     fs::remove_all(path_);  // left by a process that was killed and had our number
     fs::create_directory(path_);
   }
@@ -51,11 +53,24 @@ class DirectoryInTheMaking {
   fs::path target_, path_;
 };
 
-/// The directory's name without a slash at its end.
-std::string clean(const std::string& directory) {
-  fs::path path = fs::path(directory).lexically_normal();
-  if (path.filename().empty()) path = path.parent_path();
-  return path.string();
+/// A directory's path without a slash at its end.
+fs::path without_slash(const fs::path& path) { return path.filename().empty() ? path.parent_path() : path; }
+
+/// The directory itself, where it is named by links or relative to another one.
+fs::path resolved(const std::string& directory) {
+  std::error_code error;
+  const fs::path path = fs::weakly_canonical(fs::absolute(directory, error), error);
+  return without_slash(error ? fs::path(directory) : path);
+}
+
+/// Whether another directory may take its place: a mount point cannot be replaced, nor a link that leads nowhere,
+/// and who works in a directory would not see what took its place.
+bool is_replaceable(const fs::path& directory) {
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(directory, error))) return true;
+  struct stat own = {}, parent = {};
+  return ::stat(directory.c_str(), &own) == 0 && ::stat(directory.parent_path().c_str(), &parent) == 0 &&
+         own.st_dev == parent.st_dev && !fs::equivalent(directory, ".", error);
 }
 
 std::string_view torch_name(DType type) {
@@ -162,6 +177,7 @@ class Describer {
 
 struct Export::State {
   ExportOptions options;
+  fs::path destination;  // options.directory, resolved
   GgufFile file;
   LlamaConfig llama;
   Vocabulary vocabulary;
@@ -177,7 +193,8 @@ struct Export::State {
         file(GgufFile::open(options.file)),
         llama(read_config(file)),
         vocabulary(Vocabulary::from_gguf(file)) {
-    options.directory = clean(options.directory);
+    options.directory = without_slash(fs::path(options.directory).lexically_normal()).string();
+    destination = resolved(options.directory);
     require_room_for_directory();
     const Describer describer(file, llama, vocabulary);
     const TensorView* const embedding = file.tensor("token_embd.weight");
@@ -193,11 +210,14 @@ struct Export::State {
 
   void require_room_for_directory() const {
     std::error_code error;
-    if (!fs::exists(options.directory, error)) return;
-    if (!fs::is_directory(options.directory, error))
+    if (fs::exists(destination, error) && !fs::is_directory(destination, error))
       throw Error(options.directory, "is no directory: expected a new one");
-    if (!fs::is_empty(options.directory, error))
+    if (fs::exists(destination, error) && !fs::is_empty(destination, error))
       throw Error(options.directory, "is not empty: expected a new or empty directory");
+    if (!is_replaceable(destination))
+      throw Error(options.directory,
+                  "cannot be replaced, as a mount point, the working directory or a link that leads nowhere: "
+                  "expected a new directory");
   }
 
   // BF16 has room for MXFP4's exponents, F16 has not.
@@ -225,7 +245,7 @@ struct Export::State {
 
   void write(const std::function<bool(std::uint64_t)>& on_bytes,
              const std::function<void(const ExportedTensor&)>& on_tensor) {
-    DirectoryInTheMaking directory(options.directory);
+    DirectoryInTheMaking directory(destination);
     RowStream stream(*options.kernels, options.threads);
     std::uint64_t written = 0;
     std::size_t index = 0;

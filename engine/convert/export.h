@@ -12,7 +12,8 @@
 namespace cria {
 
 struct ExportOptions {
-  std::string file, directory;  ///< the directory must not exist, or be empty
+  /// The directory must not exist, or be empty and no mount point nor the working directory.
+  std::string file, directory;
   std::optional<DType> type;  ///< F32, F16 or BF16: of all matrices; none: floats as they are, the others F16
   std::uint64_t shard_bytes = std::uint64_t{5} << 30;  ///< of data in one file at most
   unsigned threads = 1;

@@ -1,6 +1,8 @@
 #include "engine/convert/hf_targets.h"
 
 #include <algorithm>
+#include <cassert>
+#include <cstring>
 #include <map>
 
 #include "engine/convert/arranged_rows.h"
@@ -48,13 +50,18 @@ class NumberRows : public WeightRows {
   float value_;
 };
 
+/// Decodes one block, as a row of its own: behind the row's header, where the type has one.
 float value_at(const TensorView& tensor, std::uint64_t row, std::uint64_t column) {
   const DTypeInfo& type = dtype_info(tensor.dtype);
   const std::uint64_t in_block = column % type.block_values;
-  float block[256];  // no type has longer ones
-  type.dequantize(tensor.data + row * tensor.row_bytes() + type.row_bytes(column - in_block), block,
-                  type.block_values);
-  return block[in_block];
+  const std::byte* const from = tensor.data + row * tensor.row_bytes();
+  float values[256];  // no type has longer blocks, nor such that take more bytes than their values
+  std::byte short_row[sizeof values];
+  assert(type.block_values <= std::size(values) && type.row_bytes(type.block_values) <= sizeof short_row);
+  std::memcpy(short_row, from, type.header_bytes);
+  std::memcpy(short_row + type.header_bytes, from + type.row_bytes(column - in_block), type.block_bytes);
+  type.dequantize(short_row, values, type.block_values);
+  return values[in_block];
 }
 
 /// DeepSeek's keys, of which the file has the transposed matrix of each head, and values in one.

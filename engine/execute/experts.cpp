@@ -221,7 +221,7 @@ void Executor::experts_down(const Node& node, std::size_t row_begin, std::size_t
 void Executor::head_products(const Node& node) {
   const UnitRange own = part_of(node).own;
   const std::size_t heads = own.size(), blocks = divide_up(count(), kHeadTokens);
-  team_.run(heads * blocks, [&](std::size_t chunk, unsigned seat) {
+  run_chunks(heads * blocks, [&](std::size_t chunk, unsigned seat) {
     const std::size_t begin = begin_ + chunk / heads * kHeadTokens;
     head_product(node, own.begin + chunk % heads, begin, std::min(end_, begin + kHeadTokens), seat,
                  weights_after(node, chunk % heads, seat));

@@ -246,6 +246,10 @@ QuantizePlan plan_quantize(const GgufFile& file, const QuantizeOptions& options)
   return Planner(file, options).plan();
 }
 
+std::uint64_t matrices_of(const TensorView& tensor) noexcept {
+  return tensor.shape.size() > 2 ? tensor.rows() / tensor.shape[1] : 1;
+}
+
 void require_importance_of(const GgufFile& file, const ImportanceMatrix& importance,
                            const std::string& path) {
   const auto known = [&](const TensorView& tensor) { return importance.entries.contains(tensor.name); };
@@ -253,8 +257,7 @@ void require_importance_of(const GgufFile& file, const ImportanceMatrix& importa
     throw Error(path, "importance of another model: none of its entries is a tensor of " + file.path());
   for (const TensorView& tensor : file.tensors()) {
     try {
-      static_cast<void>(
-          importance.weights(tensor.name, tensor.cols(), tensor.shape.size() > 2 ? tensor.shape[2] : 1));
+      static_cast<void>(importance.weights(tensor.name, tensor.cols(), matrices_of(tensor)));
     } catch (const Error& error) {
       throw Error(path, error.what());
     }

@@ -119,6 +119,9 @@ QuantizePlan plan_quantize(const GgufFile& file, const QuantizeOptions& options)
 /// Why a mix of so few bits wants an importance matrix; "" if it does well without.
 std::string_view advice_without_importance(const Mix& mix) noexcept;
 
+/// How many matrices a tensor is, one after the other (experts): each has importance of its own.
+std::uint64_t matrices_of(const TensorView& tensor) noexcept;
+
 /// Throws Error naming the importance's path if it is of another model than the file: no entry is of one of its
 /// tensors, or one is of another size.
 void require_importance_of(const GgufFile& file, const ImportanceMatrix& importance, const std::string& path);

@@ -88,10 +88,9 @@ class Quantizer {
 
   void begin(const TensorView& source) {
     file_.prefetch(source);
-    const std::uint64_t experts = source.shape.size() > 2 ? source.shape[2] : 1;
     if (run_.importance != nullptr)
       importance_.push_back(std::make_unique<std::vector<float>>(
-          run_.importance->weights(source.name, source.cols(), experts)));
+          run_.importance->weights(source.name, source.cols(), matrices_of(source))));
     // Pieces of a few tensors at most are under way.
     if (importance_.size() > pieces_.size() + 1) importance_.pop_front();
   }

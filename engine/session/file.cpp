@@ -81,6 +81,7 @@ void Session::save(const std::string& path, std::string_view note) const {
   if (note.size() > kNoteBytes)
     throw Error(path, "cannot write: expected a note of at most " + std::to_string(kNoteBytes) +
                           " bytes, got " + std::to_string(note.size()));
+  for (const std::string& model : state_->model().file().paths()) require_other_file(model, path);
   BinaryWriter out(path);
   out.write_number(header_of(*state_, note.size()));
   const Sequence::State& sequence = state_->sequence.state();

@@ -104,9 +104,13 @@ void OutputFile::write_out() {
   piece_.clear();
 }
 
-void OutputFile::finish() {
+void OutputFile::complete() {
   write_out();
+  piece_ = std::vector<std::byte>();  // many files may wait for others
   if (::fsync(file_) != 0) fail();
+}
+
+void OutputFile::replace() {
   if (temporary_.empty()) give_name();
   if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail();
   ::close(std::exchange(file_, -1));

@@ -30,8 +30,11 @@ class OutputFile {
   /// Throw Error if the disk refuses.
   void write(const void* data, std::size_t size);
   void write(std::string_view bytes) { write(bytes.data(), bytes.size()); }
-  /// The bytes are on the disk when it returns.
-  void finish();
+  /// The bytes are on the disk when it returns; the target is as it was. Nothing may be written after it.
+  void complete();
+  /// After complete(): puts the file in the target's place.
+  void replace();
+  void finish() { complete(), replace(); }
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
 

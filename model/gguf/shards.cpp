@@ -92,8 +92,9 @@ bool write_shards(const GgufFile& file, const std::vector<Shard>& shards, const 
     for (std::size_t t = shards[i].begin; t < shards[i].end; ++t) {
       if (!copy.tensor(tensors[t], *writers[i])) return false;
     }
+    writers[i]->complete();
   }
-  for (const auto& writer : writers) writer->finish();
+  for (const auto& writer : writers) writer->replace();
   return true;
 }
 

@@ -27,8 +27,8 @@ struct SplitLimits {
 /// larger than a file may be, and for more than 65535 files.
 std::vector<Shard> plan_shards(const GgufFile& file, const std::string& prefix, const SplitLimits& limits);
 
-/// Writes all files or, if on_bytes stops it (then false) or an Error is thrown, none. No file may be one of
-/// the input's.
+/// Writes all files or, if on_bytes stops it (then false) or an Error is thrown, none: they get their names when the
+/// bytes of all are on the disk. No file may be one of the input's.
 bool write_shards(const GgufFile& file, const std::vector<Shard>& shards, const OnBytes& on_bytes = {});
 
 /// Writes a model (of several files) as one file, without the keys of a split. False if on_bytes stopped it.

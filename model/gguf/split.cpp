@@ -75,11 +75,11 @@ void check_shard(const SplitPlan& plan, const GgufShard& first, const GgufShard&
                     std::to_string(got),
                 "key split.no");
   }
-  const std::uint64_t tensors = find_number(shard, "split.tensors.count").value_or(plan.tensors.value_or(0));
-  if (tensors != plan.tensors.value_or(0)) {
+  const auto tensors = find_number(shard, "split.tensors.count");
+  if (plan.tensors && tensors && *tensors != *plan.tensors) {
     throw Error(shard.path,
                 "shard of another model: its count of tensors differs from the first shard's: expected " +
-                    std::to_string(plan.tensors.value_or(0)) + ", got " + std::to_string(tensors),
+                    std::to_string(*plan.tensors) + ", got " + std::to_string(*tensors),
                 "key split.tensors.count");
   }
   if (shard.version != first.version) {

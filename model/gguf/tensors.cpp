@@ -37,6 +37,7 @@ class TensorReader {
       shard_.tensors.push_back(std::move(tensor));
       cursor_.enter();
     }
+    warn_of_long_names();
   }
 
   void place(std::span<const std::byte> bytes, bool metadata_only) {
@@ -58,6 +59,13 @@ class TensorReader {
   }
 
  private:
+  void warn_of_long_names() {
+    if (long_names_ == 0) return;
+    const std::string those = long_names_ == 1 ? "tensor name" : counted(long_names_, "tensor name");
+    shard_.warnings.push_back(those + " longer than 63 bytes, which other programs refuse: " +
+                              printable(first_long_name_.substr(0, 63)) + "…");
+  }
+
   std::string_view read_name() {
     const std::string at = cursor_.at();
     const std::string_view name =
@@ -65,10 +73,7 @@ class TensorReader {
     if (name.empty()) throw Error(shard_.path, "empty tensor name", at);
     if (name.find('\0') != std::string_view::npos) throw Error(shard_.path, "NUL byte in a tensor name", at);
     if (!is_utf8(name)) throw Error(shard_.path, "tensor name is not UTF-8", at);
-    if (name.size() > limits::kUsualTensorNameBytes) {
-      shard_.warnings.push_back("tensor name longer than 63 bytes, which other programs refuse: " +
-                                printable(name.substr(0, 63)) + "…");
-    }
+    if (name.size() > limits::kUsualTensorNameBytes && long_names_++ == 0) first_long_name_ = name;
     return name;
   }
 
@@ -166,6 +171,8 @@ class TensorReader {
   Cursor& cursor_;
   GgufShard& shard_;
   std::vector<std::uint64_t> offsets_;
+  std::uint64_t long_names_ = 0;
+  std::string_view first_long_name_;
 };
 
 }  // namespace

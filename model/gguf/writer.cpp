@@ -192,10 +192,15 @@ void GgufWriter::write(std::span<const std::byte> bytes) {
   in_current_ = 0;
 }
 
-void GgufWriter::finish() {
+void GgufWriter::complete() {
   assert(file_);
   if (current_ != tensors_.size()) throw Error(path_, "data is missing", "tensor " + tensors_[current_].name);
-  file_->finish();
+  file_->complete();
+}
+
+void GgufWriter::replace() {
+  assert(file_);
+  file_->replace();
   file_.reset();
 }
 

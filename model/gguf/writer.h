@@ -77,8 +77,10 @@ class GgufWriter {
   /// The next bytes of tensor data, in pieces of any size that do not cross a tensor's end; padding is added
   /// by itself.
   void write(std::span<const std::byte> bytes);
-  /// Throws Error if data is missing.
-  void finish();
+  /// complete() and replace(), as an OutputFile's; the first throws Error if data is missing.
+  void finish() { complete(), replace(); }
+  void complete();
+  void replace();
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
   /// The file so far, without data: keys and declared tensors (GgufFile::from_bytes, metadata_only).

@@ -452,16 +452,16 @@ HfConfig HfConfig::from_gguf(const GgufFile& file, const LlamaConfig& from, cons
   const auto refuse = [&](const std::string& what) {
     throw file.error("cannot be said in config.json of " + std::string(model_class.name) + ": " + what);
   };
-  const auto same = [&](const std::vector<std::uint32_t>& numbers, const char* what) {
-    if (!model_class.by_layer && std::ranges::adjacent_find(numbers, std::not_equal_to<>()) != numbers.end())
+  const auto same = [&](const std::vector<std::uint32_t>& numbers, const char* what, bool may_differ) {
+    if (!may_differ && std::ranges::adjacent_find(numbers, std::not_equal_to<>()) != numbers.end())
       refuse(std::string("layers with different ") + what);
     return numbers.front();
   };
   config.n_layers = from.n_layers;
   config.n_embd = from.n_embd;
-  config.n_heads = same(from.n_heads, "numbers of heads");
-  config.n_kv_heads = same(from.n_kv_heads, "numbers of KV heads");
-  config.n_ff = same(from.n_ff, "widths");
+  config.n_heads = same(from.n_heads, "numbers of heads", false);
+  config.n_kv_heads = same(from.n_kv_heads, "numbers of KV heads", model_class.by_layer);
+  config.n_ff = same(from.n_ff, "widths", model_class.by_layer);
   config.head_dim = from.head_dim_k;
   config.n_rot = from.n_rot;
   if (!model_class.latent) {

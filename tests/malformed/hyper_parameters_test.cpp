@@ -116,12 +116,15 @@ TEST(MalformedHyperParameters, Case037RopeScaling) {
     };
   };
   expect_refused({
-      {"missing key (key llama.rope.scaling.factor)",
-       [](Image& m) { m.set("llama.rope.scaling.type") = std::string("linear"); }},
       {says + "0 (key llama.rope.scaling.attn_factor)", yarn("attn_factor", 0)},
       {says + "nan (key llama.rope.scaling.yarn_beta_fast)", yarn("yarn_beta_fast", kNan)},
       {says + "-1 (key llama.rope.scaling.yarn_beta_slow)", yarn("yarn_beta_slow", -1)},
   });
+  for (const char* type : {"linear", "yarn"}) {  // without a factor nothing is scaled
+    Image unscaled = valid_model();
+    unscaled.set("llama.rope.scaling.type") = std::string(type);
+    expect_same_answer(unscaled);
+  }
 }
 
 TEST(MalformedHyperParameters, Case038Epsilon) {

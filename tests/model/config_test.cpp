@@ -78,6 +78,10 @@ TEST(Config, ReadsRopeScaling) {
 
   yarn.key("rope.scaling.type") = std::string("none");
   EXPECT_EQ(LlamaConfig::from_gguf(yarn.open()).rope_scaling, RopeScaling::None);
+
+  TinyModel without_factor;
+  without_factor.key("rope.scaling.type") = std::string("linear");
+  EXPECT_EQ(LlamaConfig::from_gguf(without_factor.open()).rope_scaling, RopeScaling::None);
 }
 
 TEST(Config, Warns) {

@@ -10,6 +10,7 @@
 
 #include "tests/engine/architectures/architecture_cases.h"
 #include "tests/engine/architectures/hostile_edits.h"
+#include "tests/engine/demo.h"
 #include "tests/engine/session/batch_mix.h"
 
 namespace cria::test {
@@ -207,6 +208,41 @@ TEST(Experts, GroupsWithoutABiasCountAsTheirBest) {
   EXPECT_NE(logits_with(keys), want);
 }
 
+// Products of each head, of a few tokens at a time: more pieces of work than the threads are given at once.
+TEST(LatentAttention, ManyHeadsOfManyTokens) {
+  constexpr std::size_t kSequences = 32, kTokens = 64;
+  const auto model = TinyArchitecture({"heads",
+                                       "deepseek2",
+                                       {{"block_count", 1U},
+                                        {"attention.head_count", 1024U},
+                                        {"attention.head_count_kv", 1024U},
+                                        {"attention.kv_lora_rank", 1U},
+                                        {"attention.key_length", 3U},
+                                        {"attention.value_length", 1U},
+                                        {"rope.dimension_count", 2U}},
+                                       {},
+                                       0})
+                         .load();
+  EngineOptions options;
+  options.n_ctx = kTokens;
+  options.n_batch = kSequences * kTokens;
+  options.threads = 2;
+  options.sequences = kSequences;
+  Engine engine(*model, options);
+  ASSERT_EQ(engine.options().n_batch, options.n_batch) << "not cut for want of memory";
+  std::vector<TokenId> tokens;
+  for (std::size_t i = 0; i < kTokens; ++i) tokens.push_back(static_cast<TokenId>((i * i + 3 * i) % 40));
+  std::vector<Sequence> sequences;
+  Batch batch(engine);
+  for (std::size_t i = 0; i < kSequences; ++i) batch.add(sequences.emplace_back(engine), tokens, 0);
+  batch.forward();
+  const std::vector<float> alone = architecture_logits(*model, {.n_ctx = kTokens, .threads = 1}, kTokens);
+  for (const std::size_t row : {std::size_t{0}, kSequences * kTokens - 1}) {
+    const std::span<const float> logits = batch.logits(row, row + 1);
+    EXPECT_TRUE(std::ranges::equal(logits, std::span(alone).subspan(row % kTokens * 40, 40))) << row;
+  }
+}
+
 TEST(Windows, KeepNoMoreThanTheyNeed) {
   const auto model = TinyArchitecture({"w", "cohere2", {{"attention.sliding_window", 8U}}, {}, 0}).load();
   const SessionMemory wide = session_memory(*model, {.n_ctx = 256, .n_batch = 256});
@@ -243,6 +279,28 @@ TEST(Architecture, DecisiveKeysThatAreNotKnownAreRefused) {
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find("(key qwen3." + key + ")"), std::string::npos) << error.what();
     }
+  }
+}
+
+// Layer 2 reads the keys and values of layer 0, of four heads.
+TEST(Architecture, SharedKeysHaveHeadsThatDivideAmongThem) {
+  const auto with_heads = [](std::int32_t heads) {
+    const std::map<std::string, GgufData> keys = {
+        {"attention.sliding_window", 8U},
+        {"attention.sliding_window_pattern", flags({1, 0, 1, 0})},
+        {"attention.shared_kv_layers", 2U},
+        {"attention.head_count", GgufArray::of(std::vector<std::int32_t>{4, 4, heads, 4})},
+        {"attention.head_count_kv", GgufArray::of(std::vector<std::int32_t>{4, 4, heads, 4})}};
+    return TinyArchitecture({"shared", "gemma4", keys, {}, 0});
+  };
+  EXPECT_NO_THROW(load_and_run(with_heads(8)));
+  for (const std::int32_t heads : {2, 6}) {
+    EXPECT_NE(error_of([&] { load_and_run(with_heads(heads)); })
+                  .find("heads of layer 2 do not divide among the KV heads that they share: expected a "
+                        "multiple of 4, got " +
+                        std::to_string(heads) + " (key gemma4.attention.head_count)"),
+              std::string::npos)
+        << heads;
   }
 }
 

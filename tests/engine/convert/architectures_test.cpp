@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/architectures/hf_form.h"
+#include "engine/quantize/quantize.h"
 #include "tests/engine/convert/hf_model.h"
 #include "tests/engine/demo.h"
 
@@ -567,6 +568,92 @@ TEST(ConvertArchitectures, LayersThatPredictAreLeftOut) {
     hf.convert(DType::F32);
     EXPECT_EQ(hf.warnings, std::vector<std::string>{"layers that predict further tokens are left out"});
   }
+}
+
+// Rows of this type begin with four bytes that belong to all of their blocks.
+TEST(ConvertArchitectures, ColumnsOfRowsWithAHeader) {
+  HfCase c = hf_case("llama4");
+  for (auto& [name, shape] : c.gguf.tensors)
+    if (name.find("ffn_down_") != std::string::npos) shape.front() = 512;
+  const HfModel hf(c);
+  {
+    const GgufFile file = GgufFile::open(hf.reference());
+    QuantizeOptions options;
+    options.mix = find_mix("IQ4_KS");
+    options.pure = true;
+    const QuantizePlan plan = plan_quantize(file, options);
+    GgufWriter writer(hf.output());
+    declare(writer, file, plan);
+    ASSERT_TRUE(quantize(file, plan, writer, {}));
+  }
+  fs::rename(hf.output(), hf.reference());
+  const SafetensorsDirectory directory = SafetensorsDirectory::open(hf.exported(DType::F32));
+  const SafeTensor* const got = directory.tensor("model.layers.1.feed_forward.experts.down_proj");
+  ASSERT_NE(got, nullptr);
+  ASSERT_EQ(got->shape, (std::vector<std::uint64_t>{6, 512, 64}));
+  const GgufFile file = GgufFile::open(hf.reference());
+  const TensorView& rows = *file.tensor("blk.1.ffn_down_exps.weight");
+  ASSERT_EQ(rows.dtype, DType::IQ4_KS);
+  std::vector<float> want(512), columns(got->values());
+  std::memcpy(columns.data(), got->data.data(), got->data.size());
+  for (std::size_t row = 0; row < rows.rows(); ++row) {
+    dtype_info(rows.dtype).dequantize(rows.data + row * rows.row_bytes(), want.data(), want.size());
+    for (std::size_t i = 0; i < want.size(); ++i)
+      ASSERT_EQ(columns[(row / 64 * 512 + i) * 64 + row % 64], want[i]) << "row " << row << ", value " << i;
+  }
+}
+
+// The output usually lies in the directory; what a model is made of is not to be replaced.
+TEST(ConvertArchitectures, OutputIsNoInput) {
+  HfModel hf(hf_case("llama"));
+  hf.convert(DType::F32);
+  ConvertOptions options;
+  const fs::path directory = fs::path(hf.output()).parent_path();
+  options.directory = directory.string();
+  options.kernels = available_kernels().back();
+  fs::create_symlink("model.safetensors", directory / "link");
+  for (const auto& [output, input] :
+       {std::pair("model.safetensors", "model.safetensors"), std::pair("link", "model.safetensors"),
+        std::pair("tokenizer.json", "tokenizer.json")}) {
+    options.output = (directory / output).string();
+    EXPECT_EQ(
+        error_of([&] { const Conversion conversion(options); }),
+        options.output + ": cannot write: it is the input itself (" + (directory / input).string() + ")");
+  }
+  options.output = (directory / "other.gguf").string();
+  EXPECT_NO_THROW(const Conversion conversion(options));
+}
+
+// Known before hours of work, not when the directory is to be put in its place.
+TEST(ExportArchitectures, DirectoriesThatCannotBeReplaced) {
+  const HfModel hf(hf_case("llama"));
+  const fs::path place = fs::path(hf.reference()).parent_path() / "place", here = fs::current_path();
+  fs::create_directory(place);
+  fs::create_directory_symlink("place", place.string() + "-link");
+  fs::create_symlink("nowhere", place.string() + "-lost");
+  ExportOptions options;
+  options.file = hf.reference();
+  options.kernels = available_kernels().back();
+  fs::current_path(place);
+  for (const std::string& directory : {std::string("."), std::string("./"), place.string() + "-lost"}) {
+    options.directory = directory;
+    EXPECT_NE(error_of([&] { const Export work(options); }).find("cannot be replaced"), std::string::npos)
+        << directory;
+  }
+  fs::current_path(here);
+  options.directory = place.string() + "-link/";
+  Export work(options);
+  EXPECT_TRUE(work.write([](std::uint64_t) { return true; }, [](const ExportedTensor&) {}));
+  EXPECT_TRUE(fs::exists(place / "config.json"));
+  EXPECT_TRUE(fs::is_symlink(place.string() + "-link")) << "as it was";
+}
+
+// KV heads may differ among the layers of this class; for heads its config.json has one number.
+TEST(ExportArchitectures, OneNumberOfHeads) {
+  HfCase c = hf_case("gemma4");
+  c.gguf.keys["attention.head_count"] = GgufArray::of(std::vector<std::int32_t>{4, 8, 4, 8});
+  EXPECT_NE(error_of([&] { (void)HfModel(c).exported(); }).find("layers with different numbers of heads"),
+            std::string::npos);
 }
 
 }  // namespace

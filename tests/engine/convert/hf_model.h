@@ -226,11 +226,12 @@ class HfModel {
   std::vector<std::string> warnings;
 
   /// The reference as a directory. Throws Error where it is refused.
-  [[nodiscard]] std::string exported() const {
+  [[nodiscard]] std::string exported(std::optional<DType> type = {}) const {
     const std::string directory = (directory_ / "exported").string();
     ExportOptions options;
     options.file = reference();
     options.directory = directory;
+    options.type = type;
     options.kernels = available_kernels().back();
     Export work(options);
     work.write([](std::uint64_t) { return true; }, [](const ExportedTensor&) {});

@@ -193,6 +193,38 @@ TEST_F(QuantizeFile, ImportanceIsPerColumnAndExpert) {
   EXPECT_NE(expected, unweighted) << "a test that sees whether the weights arrive";
 }
 
+// A tensor of four dimensions is a row of matrices, each with importance of its own.
+TEST_F(QuantizeFile, ImportanceOfFourDimensions) {
+  constexpr std::size_t kMatrices = 4, kRowsOfOne = 8, kAll = kMatrices * kRowsOfOne;
+  {
+    GgufWriter writer(path("in.gguf"));
+    writer.set("general.architecture", std::string("llama"));
+    writer.declare("blk.0.deep.weight", DType::F32, {kCols, kRowsOfOne, 2, 2});
+    writer.begin();
+    writer.write(std::as_bytes(std::span(values_).first(kCols * kAll)));
+    writer.finish();
+  }
+  const GgufFile file = GgufFile::open(path("in.gguf"));
+  ImportanceMatrix matrix;
+  ImportanceEntry entry{std::vector<double>(kCols * kMatrices), {1, 2, 3, 4}};
+  for (std::size_t i = 0; i < entry.sums.size(); ++i) entry.sums[i] = static_cast<double>(i % 97) + 1;
+  matrix.entries["blk.0.deep.weight"] = entry;
+  EXPECT_NO_THROW(require_importance_of(file, matrix, "m.gguf"));
+  ASSERT_TRUE(run(file, "Q4_0", "out", {.importance = &matrix}));
+  const GgufFile result = GgufFile::open(path("out"));
+  const TensorView& deep = *result.tensor("blk.0.deep.weight");
+  std::vector<std::byte> expected(deep.bytes);
+  for (std::size_t row = 0; row < kAll; ++row) {
+    const std::size_t number = row / kRowsOfOne;
+    std::vector<float> weights(kCols);
+    for (std::size_t i = 0; i < kCols; ++i)
+      weights[i] = static_cast<float>(entry.sums[number * kCols + i] / entry.counts[number]);
+    active_kernels()->encode(deep.dtype)(values_.data() + row * kCols, weights.data(), kCols,
+                                         expected.data() + row * deep.row_bytes());
+  }
+  EXPECT_EQ(std::memcmp(deep.data, expected.data(), deep.bytes), 0);
+}
+
 TEST_F(QuantizeFile, NamesTheTensorThatCannotBe) {
   values_[kCols * 2000 + 7] = std::numeric_limits<float>::quiet_NaN();
   const GgufFile bad = input();

@@ -61,6 +61,18 @@ TEST_F(SessionFile, LeavesNothingBesideTheFile) {
       std::string::npos);
 }
 
+TEST_F(SessionFile, DoesNotReplaceTheModel) {
+  const std::string model = (directory / "model.gguf").string(), link = (directory / "link").string();
+  fs::copy_file(demo_model().file().path(), model);
+  fs::create_symlink(model, link);
+  const auto loaded = Model::load(model);
+  const Session session(*loaded, {.n_ctx = 64});
+  for (const std::string& target : {model, link})
+    EXPECT_EQ(error_of([&] { session.save(target); }),
+              target + ": cannot write: it is the input itself (" + model + ")");
+  EXPECT_EQ(fs::file_size(model), fs::file_size(demo_model().file().path()));
+}
+
 TEST_F(SessionFile, RefusesForeignAndDamagedFiles) {
   Session session(demo_model(), {});
   session.eval(many_tokens(70));

@@ -213,6 +213,17 @@ TEST(Tolerated, LongTensorNameWarns) {
   EXPECT_TRUE(parse(tensor(std::string(63, 'x'), {1}, 0, 0).data).warnings().empty());
 }
 
+// A file may have a million of them.
+TEST(Tolerated, ManyLongTensorNamesWarnOnce) {
+  Bytes file;
+  file.header(3, 0);
+  for (const char c : {'x', 'y', 'z'}) file.tensor(std::string(64, c), {1}, 0, 32 * (c - 'x'));
+  const std::vector<std::string> warnings = parse(file.pad().zeros(96).data).warnings();
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_EQ(warnings.front(), "3 tensor names longer than 63 bytes, which other programs refuse: " +
+                                  std::string(63, 'x') + "…");
+}
+
 TEST(Tolerated, DeepestNesting) { EXPECT_EQ(parse(nested(8).data).keys().size(), 1U); }
 
 }  // namespace

@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <cstring>
 
+#include "model/gguf/shards.h"
 #include "model/gguf/writer.h"
 #include "tests/model/bytes.h"
 
@@ -14,7 +17,7 @@ class Split : public testing::Test {
  protected:
   struct Shard {
     std::uint16_t number, count;
-    std::int32_t total;
+    std::int32_t total;  ///< 0: not said
     std::string tensor;
   };
   std::vector<Shard> shards_ = {{0, 3, 3, "a"}, {1, 3, 3, "b"}, {2, 3, 3, "c"}};
@@ -29,7 +32,7 @@ class Split : public testing::Test {
       if (i == 0) writer.set("general.name", std::string("split"));
       writer.set("split.no", shards_[i].number);
       writer.set("split.count", shards_[i].count);
-      writer.set("split.tensors.count", shards_[i].total);
+      if (shards_[i].total != 0) writer.set("split.tensors.count", shards_[i].total);
       writer.declare(shards_[i].tensor, DType::F32, {1});
       writer.begin();
       writer.write(std::as_bytes(std::span(&kValues[i], 1)));
@@ -98,6 +101,13 @@ TEST_F(Split, RefusesAnotherTotal) {
   EXPECT_NE(open_error().find("wrong number of tensors in all shards: expected 4, got 3"), std::string::npos);
 }
 
+TEST_F(Split, TheTotalMayBeMissing) {
+  for (const std::size_t i : {1, 0}) {
+    shards_[i].total = 0;
+    EXPECT_EQ(open_error(), "") << "shard " << i;
+  }
+}
+
 TEST_F(Split, RefusesAShardOfAnotherModel) {
   shards_[2].total = 5;
   EXPECT_NE(open_error().find("shard of another model"), std::string::npos);
@@ -106,6 +116,40 @@ TEST_F(Split, RefusesAShardOfAnotherModel) {
 TEST_F(Split, RefusesATensorTwice) {
   shards_[2].tensor = "a";
   EXPECT_EQ(open_error(), path(2) + ": duplicate tensor (tensor a)");
+}
+
+// The last bytes of a file are written when it is finished; where the second one cannot be, the first is not
+// there either.
+TEST(Shards, AllOrNone) {
+  const TemporaryDirectory directory;
+  const std::vector<std::byte> data(200'000);
+  {
+    GgufWriter writer(directory.file("whole.gguf"));
+    writer.declare("small", DType::F32, {1000});
+    writer.declare("large", DType::F32, {50'000});
+    writer.begin();
+    writer.write(std::span(data).first(4000));
+    writer.write(data);
+    writer.finish();
+  }
+  const GgufFile file = GgufFile::open(directory.file("whole.gguf"));
+  const std::vector<Shard> shards = plan_shards(file, directory.file("m"), {.tensors = 1});
+  ASSERT_EQ(shards.size(), 2U);
+  const auto files = [&] {
+    return std::distance(std::filesystem::directory_iterator(directory.file("")), {});
+  };
+  struct rlimit usual = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &usual), 0);
+  const struct rlimit little = {100'000, usual.rlim_max};
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &little), 0);
+  const std::string text = error_of([&] { write_shards(file, shards); });
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &usual), 0);
+  ::signal(SIGXFSZ, handler);
+  EXPECT_EQ(text, shards[1].path + ": cannot write: File too large");
+  EXPECT_EQ(files(), 1);
+  EXPECT_TRUE(write_shards(file, shards));
+  EXPECT_EQ(files(), 3);
 }
 
 }  // namespace
