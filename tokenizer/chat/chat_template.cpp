@@ -67,7 +67,7 @@ std::optional<Value> object_in(const Value* arguments) {
   constexpr int kDeepest = List::kDeepest - 8;
   if (arguments == nullptr || arguments->text() == nullptr) return std::nullopt;
   try {
-    Value object = jinja::parse_json(arguments->text()->bytes());
+    Value object = jinja::parse_json(arguments->text()->bytes(), jinja::LargeIntegers::Refuse);
     if (object.dict() != nullptr && object.extent().depth < kDeepest) return object;
   } catch (const jinja::Failure&) {
   }

@@ -277,6 +277,21 @@ TEST(ChatTemplate, BadCallsOfToolsAreErrors) {
   }
 }
 
+// Schemas of tools have them as bounds.
+TEST(ChatTemplate, IntegersOf64BitsAreRenderedWithTheirDigits) {
+  const ChatTemplate chat =
+      ChatTemplate::parse("{{ n|tojson }} {{ n[1] }} {{ n[1] > n[0] }} {{ n[1] == n[0] }}", "test", {});
+  const auto shown = [&](const std::string& numbers) {
+    RenderOptions options;
+    options.variables = "{\"n\": " + numbers + "}";
+    return chat.render({}, options).bytes();
+  };
+  EXPECT_EQ(shown("[0, 18446744073709551615]"), "[0, 18446744073709551615] 18446744073709551615 True False");
+  EXPECT_EQ(shown("[9223372036854775807, 9223372036854775808]").substr(0, 62),
+            "[9223372036854775807, 9223372036854775808] 9223372036854775808");
+  EXPECT_THROW((void)shown("[0, 18446744073709551616]"), Error);
+}
+
 // Or a model that once wrote such arguments could never be asked again.
 TEST(ChatTemplate, ArgumentsThatCannotBeValuesStayAsSent) {
   std::string many = "{";

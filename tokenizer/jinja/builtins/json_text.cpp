@@ -45,6 +45,7 @@ class Writer {
 
  private:
   static std::string number(const Value& value) {
+    if (const auto n = value.large_integer()) return std::to_string(*n);
     if (!value.is_float()) return std::to_string(*value.integer());
     const double real = *value.real();
     if (std::isnan(real)) return "NaN";

@@ -1,6 +1,5 @@
 #include "tokenizer/jinja/values/json.h"
 
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
@@ -16,17 +15,12 @@ void check_depth(std::size_t depth) {
 
 [[noreturn]] void refuse_integer() { throw Failure("an integer is too large: more than 64 bits"); }
 
-Value integer(std::uint64_t number) {
-  if (number > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) refuse_integer();
-  return static_cast<std::int64_t>(number);
-}
-
 Value convert(const Json& json, std::size_t depth) {
   check_depth(depth);
   if (json.is_string()) return Text(json.get_ref<const std::string&>(), false);
   if (json.is_boolean()) return json.get<bool>();
   if (json.is_number_float()) return json.get<double>();
-  if (json.is_number_unsigned()) return integer(json.get<std::uint64_t>());
+  if (json.is_number_unsigned()) return Value::from_unsigned(json.get<std::uint64_t>());
   if (json.is_number()) return json.get<std::int64_t>();
   if (json.is_array()) {
     std::vector<Value> items;
@@ -45,12 +39,17 @@ Value convert(const Json& json, std::size_t depth) {
 /// it; a Dict finds them by hash.
 class Builder final : public nlohmann::json_sax<Json> {
  public:
+  explicit Builder(LargeIntegers large) : large_(large) {}
   Value take() { return std::move(whole_); }
 
   bool null() override { return add(None{}); }
   bool boolean(bool value) override { return add(value); }
   bool number_integer(number_integer_t value) override { return add(std::int64_t{value}); }
-  bool number_unsigned(number_unsigned_t value) override { return add(integer(value)); }
+  bool number_unsigned(number_unsigned_t number) override {
+    const Value value = Value::from_unsigned(number);
+    if (large_ == LargeIntegers::Refuse && value.large_integer()) refuse_integer();
+    return add(value);
+  }
   bool number_float(number_float_t value, const std::string& text) override {
     if (text.find_first_of(".eE") == std::string::npos) refuse_integer();
     return add(value);
@@ -99,6 +98,7 @@ class Builder final : public nlohmann::json_sax<Json> {
     return add(std::move(container));
   }
 
+  LargeIntegers large_;
   Value whole_;
   std::vector<Container> open_;  // inside of each other
 };
@@ -107,8 +107,8 @@ class Builder final : public nlohmann::json_sax<Json> {
 
 Value from_json(const Json& json) { return convert(json, 0); }
 
-Value parse_json(std::string_view text) {
-  Builder builder;
+Value parse_json(std::string_view text, LargeIntegers large) {
+  Builder builder(large);
   Json::sax_parse(text, &builder);
   return builder.take();
 }

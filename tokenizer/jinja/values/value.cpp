@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "tokenizer/jinja/values/holders.h"
 
@@ -63,6 +64,19 @@ Value Value::undefined(std::string why) {
   return value;
 }
 
+Value Value::from_unsigned(std::uint64_t n) {
+  if (n <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+    return static_cast<std::int64_t>(n);
+  Value value;
+  value.v_ = n;
+  return value;
+}
+
+std::optional<std::uint64_t> Value::large_integer() const {
+  const auto* const n = std::get_if<std::uint64_t>(&v_);
+  return n == nullptr ? std::nullopt : std::optional(*n);
+}
+
 std::optional<std::int64_t> Value::integer() const {
   if (const auto* const i = std::get_if<std::int64_t>(&v_)) return *i;
   if (const auto* const b = std::get_if<bool>(&v_)) return *b ? 1 : 0;
@@ -72,6 +86,7 @@ std::optional<std::int64_t> Value::integer() const {
 std::optional<double> Value::real() const {
   if (const auto* const d = std::get_if<double>(&v_)) return *d;
   if (const auto i = integer()) return static_cast<double>(*i);
+  if (const auto n = large_integer()) return static_cast<double>(*n);
   return std::nullopt;
 }
 

@@ -39,7 +39,7 @@ struct Undefined {
 class Value {
  public:
   using Variant =
-      std::variant<Undefined, None, bool, std::int64_t, double, std::shared_ptr<const Text>,
+      std::variant<Undefined, None, bool, std::int64_t, std::uint64_t, double, std::shared_ptr<const Text>,
                    std::shared_ptr<const List>, std::shared_ptr<const Dict>, std::shared_ptr<Object>>;
 
   Value() = default;  ///< undefined, nothing known about why
@@ -55,15 +55,19 @@ class Value {
   Value(Dict dict);
   Value(std::shared_ptr<Object> object) : v_(std::move(object)) {}
   static Value undefined(std::string why);
+  /// An int; beyond its range a float that is printed with all digits.
+  static Value from_unsigned(std::uint64_t n);
   static Value from_size(std::size_t n) { return static_cast<std::int64_t>(n); }
 
   [[nodiscard]] bool is_undefined() const { return std::holds_alternative<Undefined>(v_); }
   [[nodiscard]] bool is_none() const { return std::holds_alternative<None>(v_); }
   [[nodiscard]] bool is_bool() const { return std::holds_alternative<bool>(v_); }
-  [[nodiscard]] bool is_float() const { return std::holds_alternative<double>(v_); }
+  [[nodiscard]] bool is_float() const { return std::holds_alternative<double>(v_) || large_integer(); }
   [[nodiscard]] bool is_number() const { return integer().has_value() || is_float(); }  ///< a bool is one too
   /// Of an int or a bool.
   [[nodiscard]] std::optional<std::int64_t> integer() const;
+  /// Of a float that was an integer beyond an int64's range.
+  [[nodiscard]] std::optional<std::uint64_t> large_integer() const;
   /// Of any number.
   [[nodiscard]] std::optional<double> real() const;
   [[nodiscard]] const Text* text() const;

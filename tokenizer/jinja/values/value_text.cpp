@@ -114,6 +114,7 @@ Text to_text(const Value& value) {
   if (value.is_undefined()) return {};
   if (value.is_none()) return {"None", true};
   if (value.is_bool()) return {value.truth() ? "True" : "False", true};
+  if (const auto n = value.large_integer()) return {std::to_string(*n), true};
   if (value.is_float()) return {float_text(*value.real()), true};
   return {std::to_string(*value.integer()), true};
 }
