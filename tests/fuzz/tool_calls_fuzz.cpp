@@ -52,7 +52,8 @@ void run_tool_calls(std::string_view input) {
   for (const ToolCall& call : whole.calls) require(!call.name.empty(), "a call of nothing");
   Random random(static_cast<unsigned>(std::hash<std::string_view>{}(answer)));
   require(read_answer(form, tools, answer, &random) == whole, "something else in pieces");
-  (void)parse_calls(form, answer, tools);
+  OfferedTools offered(tools);
+  (void)parse_calls(form, answer, offered);
 }
 
 std::string answer_seed(char form, std::string_view answer) {

@@ -30,40 +30,10 @@ std::optional<std::string_view> cut_at(std::string_view& text, std::string_view 
   return before;
 }
 
-/// What the offered tool says of this argument; null where it says nothing.
-CallJson argument_schema(const CallJson& tools, std::string_view tool, std::string_view key) {
-  if (!tools.is_array()) return {};
-  for (const CallJson& one : tools) {
-    const CallJson function = one.is_object() ? one.value("function", one) : CallJson::object();
-    if (!function.is_object() || function.value("name", CallJson()) != CallJson(std::string(tool))) continue;
-    const CallJson::json_pointer properties("/parameters/properties");
-    if (!function.contains(properties) || !function[properties].is_object()) continue;
-    return function[properties].value(std::string(key), CallJson());
-  }
-  return {};
-}
-
-/// The types that a schema names, in its alternatives too.
-std::vector<std::string> types_of(const CallJson& schema) {
-  std::vector<std::string> types;
-  const auto add = [&](const CallJson& one) {
-    const CallJson type = one.is_object() ? one.value("type", CallJson()) : CallJson();
-    for (const CallJson& name : type.is_array() ? type : CallJson::array({type}))
-      if (name.is_string()) types.push_back(name.get<std::string>());
-  };
-  add(schema);
-  for (const char* const alternatives : {"anyOf", "oneOf"}) {
-    if (!schema.is_object() || !schema.contains(alternatives) || !schema[alternatives].is_array()) continue;
-    for (const CallJson& one : schema[alternatives]) add(one);
-  }
-  return types;
-}
-
 /// Arguments that come one by one as bare texts.
 class BareArguments {
  public:
-  BareArguments(std::string_view tool, const std::string& tools)
-      : tool_(tool), tools_(CallJson::parse(tools, nullptr, false)) {}
+  BareArguments(std::string_view tool, OfferedTools& tools) : tool_(tool), tools_(tools) {}
 
   void add(std::string_view key, std::string_view value) {
     json_ += (json_.empty() ? "" : ", ") + json_string(key) + ": " + json_of(key, value);
@@ -73,7 +43,7 @@ class BareArguments {
  private:
   /// A text where the tool takes no other value, but null perhaps.
   [[nodiscard]] std::string json_of(std::string_view key, std::string_view value) const {
-    const std::vector<std::string> types = types_of(argument_schema(tools_, tool_, key));
+    const std::vector<std::string>& types = tools_.types(tool_, key);
     const auto n_texts = std::ranges::count(types, "string"), n_nulls = std::ranges::count(types, "null");
     const bool text = n_texts > 0 && n_texts + n_nulls == std::ssize(types);
     const auto json = bare_json(without_spaces(value));
@@ -81,7 +51,7 @@ class BareArguments {
   }
 
   std::string_view tool_;
-  CallJson tools_;
+  OfferedTools& tools_;
   std::string json_;
 };
 
@@ -172,7 +142,7 @@ std::vector<ToolCall> gemma_call(std::string_view text) {
   return {{"", std::string(name), std::move(*arguments)}};
 }
 
-std::vector<ToolCall> coder_call(std::string_view text, const std::string& tools) {
+std::vector<ToolCall> coder_call(std::string_view text, OfferedTools& tools) {
   const auto name = cut_at(text, ">");
   if (!name || without_spaces(*name).empty()) return {};
   BareArguments arguments(without_spaces(*name), tools);
@@ -185,7 +155,7 @@ std::vector<ToolCall> coder_call(std::string_view text, const std::string& tools
   return {arguments.call()};
 }
 
-std::vector<ToolCall> glm_call(std::string_view text, const std::string& tools) {
+std::vector<ToolCall> glm_call(std::string_view text, OfferedTools& tools) {
   const std::string_view name = without_spaces(text.substr(0, text.find("<arg_key>")));
   if (name.empty() || name.find_first_of("<{") != std::string_view::npos) return {};
   BareArguments arguments(name, tools);
@@ -201,7 +171,7 @@ std::vector<ToolCall> glm_call(std::string_view text, const std::string& tools) 
 
 }  // namespace
 
-std::vector<ToolCall> parse_calls(CallForm form, std::string_view text, const std::string& tools) {
+std::vector<ToolCall> parse_calls(CallForm form, std::string_view text, OfferedTools& tools) {
   text = without_spaces(text);
   switch (form) {
     case CallForm::Coder:

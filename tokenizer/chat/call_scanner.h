@@ -7,6 +7,7 @@
 
 #include "tokenizer/chat/call_form.h"
 #include "tokenizer/chat/json_slices.h"
+#include "tokenizer/chat/offered_tools.h"
 
 namespace cria {
 
@@ -19,7 +20,7 @@ class CallScanner {
     std::function<void(const ToolCall& call)> call;   ///< whole, without an id
   };
 
-  /// tools: as for parse_calls. The form is one with markers in the text, or None: all is text.
+  /// tools: the JSON array that the model was offered, or "". The form is one with markers in the text, or None: all is text.
   CallScanner(CallForm form, std::string tools);
 
   void push(std::string_view text, const Sink& sink);
@@ -54,7 +55,7 @@ class CallScanner {
   void begin_call(std::size_t marker_bytes);
 
   const CallFormFacts* facts_;  // null: no form
-  std::string tools_;
+  OfferedTools tools_;
   State state_;
   std::string pending_;
   std::string marker_;        // that opened the call; with the one around all calls, and their white space
