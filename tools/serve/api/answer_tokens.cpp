@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tokenizer/chat/text_ends.h"
 #include "tools/report/answer_json.h"
 
 namespace cria::serve {
@@ -43,9 +44,20 @@ void AnswerTokens::add(TokenLogprobs token) {
 void AnswerTokens::clear() {
   tokens_.clear();
   begin_ = 0;
+  begun_ = false;
 }
 
-std::vector<TextToken> AnswerTokens::take(std::size_t bytes) {
+void AnswerTokens::drop_space() {
+  while (!tokens_.empty()) {
+    std::string& text = tokens_.front().text;
+    text.erase(0, spaces_at_start(text));
+    if (!text.empty()) return;
+    tokens_.pop_front();
+  }
+}
+
+std::vector<TextToken> AnswerTokens::take(std::size_t bytes, std::string_view text) {
+  if (!text.empty() && !std::exchange(begun_, true) && spaces_at_start(text) == 0) drop_space();
   std::vector<TextToken> out;
   while (!tokens_.empty() && begin_ < bytes) {
     begin_ += tokens_.front().text.size();

@@ -5,6 +5,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/session.h"
@@ -26,13 +27,17 @@ class AnswerTokens {
   void add(TokenLogprobs token);
   /// What was thought to be the answer is thinking.
   void clear();
-  /// Those that begin in the answer's first bytes, but for those that were taken before.
-  std::vector<TextToken> take(std::size_t bytes);
+  /// Those that begin in the answer's first bytes, but for those that were taken before. text: what the answer begins with,
+  /// looked at once: where white space in front of it was dropped, as behind thinking, it is none of the tokens either.
+  std::vector<TextToken> take(std::size_t bytes, std::string_view text);
 
  private:
+  void drop_space();
+
   const Tokenizer& tokenizer_;
   std::deque<TextToken> tokens_;
   std::size_t begin_ = 0;   // of the first of them, in the answer
+  bool begun_ = false;      // some of its text was seen
   bool restarted_ = false;  // a text begins with the next token
 };
 

@@ -189,13 +189,13 @@ void Reply::send_text(std::size_t index, std::string text) {
   begin_choice(index);
   Choice& choice = choices_[index];
   choice.sent += text.size();
+  const std::vector<TextToken> tokens = choice.tokens.take(choice.sent, text);
   RequestJson chunk = {{"index", index}};
   if (request_.chat)
     chunk["delta"] = {{"content", std::move(text)}};
   else
     chunk["text"] = std::move(text);
-  chunk["logprobs"] =
-      wants_logprobs() ? logprobs(choice, choice.tokens.take(choice.sent)) : RequestJson(nullptr);
+  chunk["logprobs"] = wants_logprobs() ? logprobs(choice, tokens) : RequestJson(nullptr);
   chunk["finish_reason"] = nullptr;
   send(std::move(chunk));
 }
@@ -247,7 +247,8 @@ RequestJson Reply::whole_choice(std::size_t index) {
   json["logprobs"] = nullptr;
   if (wants_logprobs()) {
     for (TokenLogprobs& token : choice.result.logprobs) choice.tokens.add(std::move(token));
-    std::ranges::move(choice.tokens.take(choice.result.text.size()), std::back_inserter(tokens));
+    std::ranges::move(choice.tokens.take(choice.result.text.size(), choice.result.text),
+                      std::back_inserter(tokens));
     json["logprobs"] = logprobs(choice, tokens);
   }
   json["finish_reason"] = tools::finish_reason(choice.result);
