@@ -32,8 +32,8 @@ class Sampler {
   Sampler(const SamplerOptions& options, std::size_t n_vocab, const Tokenizer* tokenizer = nullptr);
   /// Whether one of the allowed tokens (at least one) may be drawn: not all of them have a bias of -infinity.
   [[nodiscard]] bool can_draw(TokenMask allowed = {}) const;
-  /// The next token, given the logits (n_vocab, or of the first tokens, where no bias names another) and the tokens before it. allowed: at least one token; any of them where
-  /// none can be drawn.
+  /// The next token, given the tokens before it and the logits: n_vocab, or those of the first tokens, where no bias names
+  /// another. allowed: at least one token; any of them where none can be drawn.
   TokenId next(std::span<const float> logits, std::span<const TokenId> history, TokenMask allowed = {});
   /// The seed in use, also when it was chosen at random.
   [[nodiscard]] std::uint64_t seed() const noexcept { return seed_; }

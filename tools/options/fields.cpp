@@ -9,11 +9,14 @@ namespace {
 
 constexpr std::size_t kMostLevels = 128;               // levels of a request
 constexpr std::size_t kMostComparisons = 100'000'000;  // 14,142 members of one object
+constexpr std::size_t kMostParts =
+    1'000'000;  // each takes some 200 bytes, where a template gets it; numbers are free
 
 struct Shape {
   std::size_t deepest = 0;  // nesting
   // Of names, until all members of all objects are in place: each is compared with those before it.
   std::size_t comparisons = 0;
+  std::size_t parts = 0;  // texts, names, arrays and objects
 };
 
 /// Of a text that may be no JSON.
@@ -28,7 +31,9 @@ Shape shape_of(std::string_view text) {
       if (c == '"') in_text = false;
     } else if (c == '"') {
       in_text = true;
+      ++shape.parts;
     } else if (c == '[' || c == '{') {
+      ++shape.parts;
       members.push_back(0);
       shape.deepest = std::max(shape.deepest, members.size());
     } else if (members.empty()) {
@@ -86,6 +91,8 @@ RequestJson parse_request_json(std::string_view text) {
   const Shape shape = shape_of(text);
   if (shape.deepest > kMostLevels) refuse_json("nested deeper than " + counted(kMostLevels, "level"));
   if (shape.comparisons > kMostComparisons) refuse_json("too many members in one object");
+  if (shape.parts > kMostParts)
+    refuse_json("more than " + std::to_string(kMostParts) + " texts, names, arrays and objects");
   if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos)
     refuse_json("a NUL at byte " + std::to_string(nul));
   try {

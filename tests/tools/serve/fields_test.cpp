@@ -150,6 +150,8 @@ TEST(ServeFields, BodiesThatAreNoJson) {
   const std::string good = kChat.dump();
   std::string members = "{";  // so many that finding each among those before it would take minutes
   for (int i = 0; i < 20000; ++i) members += '"' + std::to_string(i) + "\":0,";
+  std::string lists = "{\"chat_template_kwargs\":{\"a\":[[]";  // so many that they would take half a gigabyte
+  for (int i = 0; i < 1'000'000; ++i) lists += ",[]";
   const std::vector<std::string> bodies = {
       "",
       "hello",
@@ -163,6 +165,7 @@ TEST(ServeFields, BodiesThatAreNoJson) {
       R"({"temperature":NaN})",
       "{\"metadata\":" + std::string(200, '[') + std::string(200, ']') + "}",
       members + good.substr(1),
+      lists + "]}," + good.substr(1),
       std::string(100000, '[')};
   for (const std::string& body : bodies) {
     const auto got = demo.ask("/v1/chat/completions", body);
