@@ -44,13 +44,12 @@ class Model : public std::enable_shared_from_this<Model> {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  [[nodiscard]] const std::string& path() const;       ///< as it was given to load()
-  [[nodiscard]] const std::string& name() const;       ///< as the file says, or ""
-  [[nodiscard]] std::uint32_t context_length() const;  ///< positions that it was trained for
-  [[nodiscard]] std::uint32_t vocabulary_size()
-      const;  ///< ids that can be evaluated, and logits of each position
-  /// Ids that have a text, 0 to this: those of answers, and of what clients name. As many, or fewer where the embedding
-  /// has rows beyond the token list.
+  [[nodiscard]] const std::string& path() const;        ///< as it was given to load()
+  [[nodiscard]] const std::string& name() const;        ///< as the file says, or ""
+  [[nodiscard]] std::uint32_t context_length() const;   ///< positions that it was trained for
+  [[nodiscard]] std::uint32_t vocabulary_size() const;  ///< ids that it takes, and logits of each position
+  /// Ids that have a text, the first of those: answers have no others. Fewer where the embedding has rows beyond the
+  /// token list.
   [[nodiscard]] std::uint32_t token_count() const;
   /// Throws Error if the vocabulary is of a kind that is not known: such a model runs on token ids only.
   [[nodiscard]] const Tokenizer& tokenizer() const;

@@ -33,25 +33,12 @@ template <class Isa, DType type>
 struct MostTokens {
   static constexpr std::size_t kGemv = 8, kFew = 0;
 };
-/// Whether every sixteen columns of a super-block have a scale of their own.
-constexpr bool has_scale_of_16(DType type) {
-  switch (type) {
-    case DType::Q2_K:
-    case DType::Q3_K:
-    case DType::Q6_K:
-    case DType::IQ2_XS:
-    case DType::IQ2_S:
-    case DType::IQ1_M:
-      return true;
-    default:
-      return false;
-  }
-}
 template <DType type>
 struct MostTokens<Avx512, type> {
   static constexpr std::size_t kGemv = 3, kFew = 64;
-  /// A larger first-level cache and sixteen scales are better for the GEMM (measured: bench/processors/zen4.md, zen5.md).
-  static std::size_t few() { return kSmallFirstCache && !has_scale_of_16(type) ? kFew : 47; }
+  /// With a larger first-level cache, or a scale for every sixteen columns, the GEMM is ahead from 48 on (measured:
+  /// bench/processors/zen4.md, zen5.md).
+  static std::size_t few() { return kSmallFirstCache && Format<type>::kTraits.sub_block != 16 ? kFew : 47; }
 };
 
 /// Tokens that the kernel of few takes on this processor: kFew, or less where few() says so.

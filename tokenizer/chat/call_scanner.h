@@ -20,7 +20,8 @@ class CallScanner {
     std::function<void(const ToolCall& call)> call;   ///< whole, without an id
   };
 
-  /// tools: the JSON array that the model was offered, or "". The form is one with markers in the text, or None: all is text.
+  /// tools: the JSON array that the model was offered, or "". The form is one with markers in the text, or None: all is
+  /// text.
   CallScanner(CallForm form, std::string tools);
 
   void push(std::string_view text, const Sink& sink);
