@@ -9,6 +9,7 @@
 #include "kernels/attention/int_dots_avx512.h"
 #include "kernels/attention/int_weights.h"
 #include "kernels/attention/queries.h"
+#include "kernels/simd/outer_product.h"
 #include "kernels/simd/row_lanes.h"
 
 namespace cria {
@@ -44,6 +45,7 @@ class IntAttention : AttentionQueries<Isa> {
   using Dots = IntDots<Isa>;
   using Weights = typename IntWeights<Isa>::Operands;
   static constexpr std::size_t kWeightBytes = IntWeights<Isa>::kBytes, kChunk = IntAttentionScratch::kChunk;
+  static constexpr std::size_t kFewQueries = 4;  ///< whose products and scores 32 registers hold together
   template <Operand kind>
   static constexpr bool kSigned = Dots::template kSigned<kind>;
 
@@ -187,32 +189,47 @@ class IntAttention : AttentionQueries<Isa> {
   template <std::size_t Groups, std::size_t Queries>
   [[gnu::noinline]] void score_groups(const Tile& kv, std::size_t group, std::size_t slot,
                                       float (*scores)[kKeyTile]) {
-    const std::size_t key = group * kFloatLanes;
-    V s[Queries][Groups];
+    const auto at = [&](std::size_t q, std::size_t g)
+                        CRIA_INLINE { return scores[q] + (group + g) * kFloatLanes; };
+    if constexpr (Queries <= kFewQueries) {  // registers hold their scores, too
+      V s[Queries][Groups];
+      const auto each = [&](auto f) CRIA_INLINE {
+        unroll<Queries>([&](auto q) CRIA_INLINE { unroll<Groups>([&](auto g) CRIA_INLINE { f(q, g); }); });
+      };
+      each([&](auto q, auto g) CRIA_INLINE { s[q][g] = V::broadcast(0); });
+      for (std::size_t b = 0; b < key_blocks_; ++b)
+        multiply_keys<Groups, Queries>(kv, b, group, slot,
+                                       [&](std::size_t q, std::size_t g, const V& d, const V& sums)
+                                           CRIA_INLINE { s[q][g] = fma(d, sums, s[q][g]); });
+      each([&](auto q, auto g) CRIA_INLINE { s[q][g].store(at(q, g)); });
+    } else {
+      const float* before = kZeros;
+      std::size_t stride = 0;
+      for (std::size_t b = 0; b < key_blocks_; ++b) {
+        multiply_keys<Groups, Queries>(
+            kv, b, group, slot, [&](std::size_t q, std::size_t g, const V& d, const V& sums) CRIA_INLINE {
+              fma(d, sums, V::load(before + q * stride + g * kFloatLanes)).store(at(q, g));
+            });
+        before = at(0, 0);
+        stride = kKeyTile;
+      }
+    }
+  }
+  /// add(query, group, d_k, Σ r*q_k) of the b-th block of dims.
+  template <std::size_t Groups, std::size_t Queries, class Add>
+  [[gnu::always_inline]] void multiply_keys(const Tile& kv, std::size_t b, std::size_t group,
+                                            std::size_t slot, Add add) {
+    fetch_.some();
+    const std::byte* const block = kv.keys + b * kQ8BlockBytes;
+    const std::size_t key = group * kFloatLanes, at = b * kChunk + slot;
+    V d[Groups];
     CRIA_UNROLL
-    for (std::size_t q = 0; q < Queries; ++q) {
-      CRIA_UNROLL
-      for (std::size_t g = 0; g < Groups; ++g) s[q][g] = V::broadcast(0);
-    }
-    for (std::size_t b = 0; b < key_blocks_; ++b) {
-      fetch_.some();
-      const std::byte* const block = kv.keys + b * kQ8BlockBytes;
-      const std::size_t at = b * kChunk + slot;
-      V d[Groups];
-      CRIA_UNROLL
-      for (std::size_t g = 0; g < Groups; ++g)
-        d[g] = V::template load_as<Stored::F16>(block + (key + g * kFloatLanes) * sizeof(F16Bits));
-      Dots::template multiply<Operand::Query, Queries, Groups>(
-          block + q8_key_offset(key, 0), work_.queries + at * IntAttentionScratch::kQueryBytes,
-          work_.starts + at, [&](std::size_t q, std::size_t g, const V& sums) CRIA_INLINE {
-            s[q][g] = fma(d[g], sums, s[q][g]);
-          });
-    }
-    CRIA_UNROLL
-    for (std::size_t q = 0; q < Queries; ++q) {
-      CRIA_UNROLL
-      for (std::size_t g = 0; g < Groups; ++g) s[q][g].store(scores[q] + key + g * kFloatLanes);
-    }
+    for (std::size_t g = 0; g < Groups; ++g)
+      d[g] = V::template load_as<Stored::F16>(block + (key + g * kFloatLanes) * sizeof(F16Bits));
+    Dots::template multiply<Operand::Query, Queries, Groups>(
+        block + q8_key_offset(key, 0), work_.queries + at * IntAttentionScratch::kQueryBytes,
+        work_.starts + at,
+        [&](std::size_t q, std::size_t g, const V& sums) CRIA_INLINE { add(q, g, d[g], sums); });
   }
 
   /// scores become weights beside the tile's largest score; sums and outputs are brought to the new maxima.

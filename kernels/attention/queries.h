@@ -55,6 +55,13 @@ struct KeyRange {
 struct BlockRanges {
   KeyRange keys[kBlockQueries], all{kKeyTile, 0}, common{0, kKeyTile};  // all: union, common: intersection
   [[nodiscard]] bool whole() const { return common.begin == 0 && common.end == kKeyTile; }
+  /// Of queries that all see the whole tile.
+  static constexpr BlockRanges of_whole() {
+    BlockRanges ranges{};
+    for (KeyRange& of_query : ranges.keys) of_query = {0, kKeyTile};
+    ranges.all = {0, kKeyTile};
+    return ranges;
+  }
   void set(std::size_t i, KeyRange range) {
     keys[i] = range;
     if (range.begin > common.begin) common.begin = range.begin;
@@ -115,13 +122,13 @@ class AttentionQueries : CallQueries {
   /// Of the block's queries.
   void find_ranges(QueryBlock& block, std::size_t tile) const {
     const std::size_t start = tile * kKeyTile, last = block.first + block.n - 1;
-    block.ranges = {};
     // From slot to slot positions do not decrease, nor do first keys.
     if (positions_[block.first] >= start + kKeyTile - 1 && job_.first_key(positions_[last]) <= start) {
-      for (KeyRange& keys : block.ranges.keys) keys = {0, kKeyTile};
-      block.ranges.all = {0, kKeyTile};
+      static constexpr BlockRanges kWhole = BlockRanges::of_whole();
+      block.ranges = kWhole;
       return;
     }
+    block.ranges = {};
     for (std::size_t i = 0; i < block.n; ++i) block.ranges.set(i, range(block.first + i, tile));
   }
   [[nodiscard]] std::size_t page(std::size_t tile) const {
