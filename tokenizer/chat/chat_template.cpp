@@ -103,6 +103,37 @@ bool unpack_arguments(Dict& message) {
   return any;
 }
 
+/// A content for a message that only calls tools: most templates take it for a text, so that nothing is an error there, or
+/// the word "None". Whether it had none.
+bool fill_content(Dict& message) {
+  const Value* const calls = message.find(std::string_view("tool_calls"));
+  if (calls == nullptr || calls->list() == nullptr || calls->list()->items.empty()) return false;
+  const Value* const content = message.find(std::string_view("content"));
+  if (content != nullptr && !content->is_none()) return false;
+  message.set("content", Text("", true));
+  return true;
+}
+
+/// The messages with a change to some of them; nothing where there is none.
+std::optional<std::vector<Value>> changed(const std::vector<Value>& messages, bool (*change)(Dict&)) {
+  std::vector<Value> out;
+  bool any = false;
+  for (const Value& message : messages) {
+    Dict dict = *message.dict();
+    any |= change(dict);
+    out.emplace_back(std::move(dict));
+  }
+  return any ? std::optional(std::move(out)) : std::nullopt;
+}
+
+/// Whether a template asks if a content is none: "message.content is none", "message['content'] is not none".
+bool asks_for_no_content(std::string_view source) {
+  for (const std::string_view name : {"content", "content']", "content\"]"})
+    for (const std::string_view test : {" is none", " is not none", " == none", " != none"})
+      if (source.find(std::string(name) + std::string(test)) != std::string_view::npos) return true;
+  return false;
+}
+
 /// The tools among a template's variables as a JSON array, or "".
 std::string tools_among(const std::string& variables) {
   if (variables.find("\"tools\"") == std::string::npos) return "";
@@ -174,6 +205,7 @@ ChatTemplate ChatTemplate::parse(std::string_view source, std::string name, Temp
   out.format_ = AnswerFormat::of_template(source);
   // Whoever goes through the parts of a content asks for their text.
   out.knows_parts_ = out.names("'text'") || out.names("\"text\"") || out.names(".text");
+  out.knows_no_content_ = asks_for_no_content(source);
   return out;
 }
 
@@ -224,21 +256,24 @@ Text ChatTemplate::render(const std::vector<ChatMessage>& messages, const Render
 Text ChatTemplate::render_messages(const std::vector<ChatMessage>& messages,
                                    const RenderOptions& options) const {
   const bool names_thinking = names("thinking") && !names("reasoning_content");
-  std::vector<Value> as_sent, unpacked;
-  bool any = false;
-  for (const ChatMessage& message : messages) {
+  std::vector<Value> as_sent;
+  for (const ChatMessage& message : messages)
     as_sent.push_back(message_value(message, knows_parts_, names_thinking));
-    Dict dict = *as_sent.back().dict();
-    any |= unpack_arguments(dict);
-    unpacked.emplace_back(std::move(dict));
-  }
-  if (any) {
+  std::vector<std::vector<Value>> forms;  // the first that the template takes counts
+  const auto add = [&forms](const std::vector<Value>& form) {
+    if (auto unpacked = changed(form, unpack_arguments)) forms.push_back(std::move(*unpacked));
+    forms.push_back(form);  // for one that joins the arguments to a text
+  };
+  const auto filled = changed(as_sent, fill_content);
+  if (!filled || knows_no_content_) add(as_sent);
+  if (filled) add(*filled);
+  for (std::size_t i = 0; i + 1 < forms.size(); ++i) {
     try {
-      return render_values(std::move(unpacked), options);
-    } catch (const Error&) {  // it may be one that joins the arguments to a text
+      return render_values(std::move(forms[i]), options);
+    } catch (const Error&) {
     }
   }
-  return render_values(std::move(as_sent), options);
+  return render_values(std::move(forms.back()), options);
 }
 
 Text ChatTemplate::render_values(std::vector<Value> messages, const RenderOptions& options) const {

@@ -56,7 +56,8 @@ class ChatTemplate {
   static std::string builtin_names();  ///< "chatml, llama2, …"
 
   /// The conversation. Only what the template itself wrote is trusted there: contents never are, and of the
-  /// roles only the usual ones, as templates build markers of them. Throws Error with line and column where
+  /// roles only the usual ones, as templates build markers of them. A content that is missing beside calls of tools is "",
+  /// unless the template asks for that. Throws Error with line and column where
   /// the template fails or refuses the conversation.
   [[nodiscard]] jinja::Text render(const std::vector<ChatMessage>& messages,
                                    const RenderOptions& options) const;
@@ -88,7 +89,8 @@ class ChatTemplate {
   TemplateTokens tokens_;
   std::shared_ptr<const std::string> source_;
   AnswerFormat format_;
-  bool knows_parts_ = true;  // of a content that is a list
+  bool knows_parts_ = true;        // of a content that is a list
+  bool knows_no_content_ = false;  // beside calls of tools
   std::vector<std::string> stops_;
   std::string note_;
 };

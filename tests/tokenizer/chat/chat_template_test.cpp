@@ -319,6 +319,27 @@ TEST(ChatTemplate, ArgumentsThatCannotBeValuesStayAsSent) {
 }
 
 // The template of gpt-oss looks through all later messages for every call of a tool.
+// As clients send a call back that they got: without a content.
+TEST(ChatTemplate, CallsWithoutAContent) {
+  const std::string call = R"("tool_calls": [{"function": {"name": "f", "arguments": "{\"a\": 1}"}}])";
+  const auto render = [&](const std::string& source, const std::string& content) {
+    const std::string knows = "{% set calls = messages[0].tool_calls %}";
+    const auto chat_template = ChatTemplate::parse(knows + source, "test", {"", ""});
+    return chat_template.render({{"assistant", "", "{" + content + call + "}"}}, {}).bytes();
+  };
+  const std::string is_text =
+                        "{% set m = messages[0] %}{% if '<' in m.content %}x{% endif %}[{{ m.content }}]",
+                    asks = "{% if messages[0]['content'] is none %}none{% else %}text{% endif %}",
+                    wants_both = asks + "{{ messages[0].content|length }}";
+  for (const char* const content : {"\"content\": null, ", ""}) {
+    EXPECT_EQ(render(is_text, content), "[]");
+    EXPECT_EQ(render("{{ messages[0].tool_calls[0].function.arguments.a }}" + is_text, content), "1[]");
+    EXPECT_EQ(render(wants_both, content), "text0");
+  }
+  EXPECT_EQ(render(asks, "\"content\": null, "), "none");
+  EXPECT_EQ(render(asks, "\"content\": \"a\", "), "text");
+}
+
 TEST(ChatTemplate, LongConversationsOfTemplatesThatLookAhead) {
   const ChatTemplate chat = ChatTemplate::parse(
       "{% for m in messages %}{% if m.tool_calls %}{% for later in messages[loop.index:] %}"
