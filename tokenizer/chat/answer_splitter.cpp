@@ -10,6 +10,8 @@ namespace {
 
 constexpr std::string_view kStart = "<|start|>", kChannel = "<|channel|>", kMessage = "<|message|>",
                            kEnd = "<|end|>";
+// What follows <|start|>assistant, with which prompts end, in a message to a tool.
+constexpr std::string_view kReceiver = " to=";
 // Solar's names for messages of thinking and of answers.
 constexpr std::string_view kBegin = "<|begin|>", kThink = "<|think|>", kContent = "<|content|>";
 
@@ -32,7 +34,7 @@ AnswerSplitter::AnswerSplitter(AnswerFormat format, bool opened) : format_(std::
       state_ = opened ? State::Thinking : State::Start;
       break;
     case AnswerFormat::Kind::Channels:
-      state_ = State::Text;  // an answer that names no channel is text
+      state_ = opened ? State::Text : State::Opening;
       if (opened) part_ = AnswerPart::Thinking;
       break;
   }
@@ -71,7 +73,15 @@ void AnswerSplitter::push_control(std::string_view marker, const Sink& sink) {
   }
 }
 
-void AnswerSplitter::finish(const Sink& sink) { run(sink, true); }
+void AnswerSplitter::finish(const Sink& sink) {
+  // A text that only began as a header does.
+  if (state_ == State::Header && header_.starts_with(kReceiver) &&
+      header_.find(kChannel) == std::string::npos) {
+    pending_ = std::exchange(header_, {});
+    state_ = State::Text;
+  }
+  run(sink, true);
+}
 
 void AnswerSplitter::begin_message() {
   receiver_ = word_after(header_, "to=");
@@ -82,7 +92,7 @@ void AnswerSplitter::begin_message() {
 }
 
 void AnswerSplitter::begin_text(bool thinking, const Sink& sink) {
-  if (state_ == State::Text) run(sink, true);
+  if (state_ != State::Header) run(sink, true);
   part_ = thinking ? AnswerPart::Thinking : AnswerPart::Answer;
   state_ = State::Text;
 }
@@ -106,6 +116,9 @@ void AnswerSplitter::run(const Sink& sink, bool ended) {
         emit(AnswerPart::Answer, pending_.size(), sink);
         more = false;
         break;
+      case State::Opening:
+        more = opening(ended);
+        break;
       case State::Text:
         emit(part_, pending_.size(), sink);
         [[fallthrough]];
@@ -125,6 +138,18 @@ bool AnswerSplitter::start(bool ended) {
   }
   if (!ended && std::string_view(format_.open).starts_with(text)) return false;
   state_ = State::Answer;  // with the white space, as it came
+  return true;
+}
+
+// An answer that names no channel is text.
+bool AnswerSplitter::opening(bool ended) {
+  if (pending_.starts_with(kReceiver)) {
+    state_ = State::Header;
+    header_ = std::exchange(pending_, {});
+    return false;
+  }
+  if (!ended && kReceiver.starts_with(pending_)) return false;
+  state_ = State::Text;
   return true;
 }
 

@@ -31,8 +31,8 @@ class AnswerSplitter {
   }
   /// Likewise whether it is the answer: neither thinking, nor a call, nor something between them.
   [[nodiscard]] bool answering() const {
-    return state_ == State::Start || state_ == State::Answer || state_ == State::Wrapped ||
-           (state_ == State::Text && part_ == AnswerPart::Answer);
+    return state_ == State::Start || state_ == State::Opening || state_ == State::Answer ||
+           state_ == State::Wrapped || (state_ == State::Text && part_ == AnswerPart::Answer);
   }
   /// The answer, or white space between thinking and it.
   [[nodiscard]] bool answer_next() const { return state_ == State::Gap || answering(); }
@@ -44,12 +44,14 @@ class AnswerSplitter {
     Gap,       ///< after it: white space, perhaps `answer_open`
     Wrapped,   ///< after that, until `answer_close`
     Answer,    ///< the rest of a Block
+    Opening,   ///< nothing yet: the prompt may have ended inside of a channel's header
     Header,    ///< of a channel, until <|message|>
     Text,      ///< of a channel, until <|end|>
   };
 
   void run(const Sink& sink, bool ended);
   bool start(bool ended);
+  bool opening(bool ended);
   bool thinking_text(const Sink& sink, bool ended);
   bool gap(bool ended);
   bool wrapped_text(const Sink& sink, bool ended);

@@ -150,6 +150,12 @@ TEST(AnswerSplitter, Channels) {
   EXPECT_EQ(channels("(start)assistant to=functions.f(channel)commentary json(message){}"),
             (Said{"", "", "{}", "functions.f"}))
       << "the receiver before the channel";
+  EXPECT_EQ(channels(" to=functions.f(channel)commentary json(message){}(call)"),
+            (Said{"", "", "{}", "functions.f"}))
+      << "likewise, where the prompt has begun the header";
+  for (const char* const text : {" to=", " to=you", " t", " too=", " "})
+    EXPECT_EQ(channels(text), (Said{"", text, "", ""})) << "a text that begins like that";
+  EXPECT_EQ(channels(" t(channel)final(message)4"), (Said{"", " t4", "", ""}));
   EXPECT_EQ(channels("(channel)commentary(message)I will look.(end)"), (Said{"", "I will look.", "", ""}))
       << "a preamble is for the user";
   EXPECT_EQ(channels("(think)a(end)(begin)assistant(content)b(end)"), (Said{"a", "b", "", ""})) << "Solar";
