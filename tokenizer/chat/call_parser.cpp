@@ -107,6 +107,14 @@ std::vector<ToolCall> json_calls(std::string_view text,
   return calls;
 }
 
+/// Without a marker before it any JSON with a name in it could be a call: it is one where the tool is there.
+std::vector<ToolCall> unmarked_calls(std::string_view text, OfferedTools& tools) {
+  std::vector<ToolCall> calls = json_calls(text);
+  const bool all =
+      std::ranges::all_of(calls, [&](const ToolCall& call) { return tools.may_call(call.name); });
+  return all ? calls : std::vector<ToolCall>();
+}
+
 /// NAME, a marker, {…}
 std::vector<ToolCall> named_call(std::string_view text, std::string_view marker) {
   const auto before = cut_at(text, marker);
@@ -193,8 +201,9 @@ std::vector<ToolCall> parse_calls(CallForm form, std::string_view text, OfferedT
     case CallForm::Hermes:
     case CallForm::Granite:
     case CallForm::CommandR:
-    case CallForm::Llama:
       return json_calls(text);
+    case CallForm::Llama:
+      return unmarked_calls(text, tools);
     case CallForm::Channels:
     case CallForm::None:
       break;

@@ -8,6 +8,18 @@
 #include "tokenizer/chat/text_ends.h"
 
 namespace cria {
+namespace {
+
+/// About so many bytes of the text, at least one: no character is cut.
+std::size_t whole_characters(std::string_view text, std::size_t about) {
+  const auto continues = [&](std::size_t i) { return (static_cast<unsigned char>(text[i]) & 0xC0) == 0x80; };
+  std::size_t n = std::min(about, text.size());
+  while (n < text.size() && continues(n)) ++n;
+  return n;
+}
+
+}  // namespace
+
 CallScanner::CallScanner(CallForm form, std::string tools)
     : facts_(form == CallForm::None || form == CallForm::Channels ? nullptr : &call_form_facts(form)),
       tools_(std::move(tools)),
@@ -17,8 +29,10 @@ CallScanner::CallScanner(CallForm form, std::string tools)
 
 void CallScanner::push(std::string_view text, const Sink& sink) {
   constexpr std::size_t kPiece = 1024;  // each step looks through what is pending
-  for (; !text.empty(); text.remove_prefix(std::min(kPiece, text.size()))) {
-    pending_ += text.substr(0, kPiece);
+  while (!text.empty()) {
+    const std::size_t n = whole_characters(text, kPiece);
+    pending_ += text.substr(0, n);
+    text.remove_prefix(n);
     while (step(sink, false)) {
     }
   }

@@ -46,6 +46,11 @@ const std::vector<std::string>& OfferedTools::types(std::string_view tool, std::
   return types == found->second.end() ? kNone : types->second;
 }
 
+bool OfferedTools::may_call(std::string_view tool) {
+  if (!json_.empty()) read();
+  return names_.empty() || names_.contains(tool);
+}
+
 // Of several tools of a name the first that has properties counts.
 void OfferedTools::read() {
   const ToolsJson tools = ToolsJson::parse(std::exchange(json_, {}), nullptr, false);
@@ -54,9 +59,11 @@ void OfferedTools::read() {
     const ToolsJson* const inner = member(one, "function");
     const ToolsJson& function = inner == nullptr ? one : *inner;
     const ToolsJson* const name = member(function, "name");
+    if (name == nullptr || !name->is_string()) continue;
+    names_.insert(name->get<std::string>());
     const ToolsJson* const parameters = member(function, "parameters");
     const ToolsJson* const properties = parameters == nullptr ? nullptr : member(*parameters, "properties");
-    if (name == nullptr || !name->is_string() || properties == nullptr || !properties->is_object()) continue;
+    if (properties == nullptr || !properties->is_object()) continue;
     const auto [tool, is_new] = tools_.try_emplace(name->get<std::string>());
     if (!is_new) continue;
     for (const auto& [argument, schema] : properties->items())

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,8 @@ class OfferedTools {
 
   /// The types that a tool's schema names for an argument, in its alternatives too; none where it says nothing.
   const std::vector<std::string>& types(std::string_view tool, std::string_view argument);
+  /// Whether a tool of this name is there. True for all where nothing is offered: then nobody knows.
+  bool may_call(std::string_view tool);
 
  private:
   using Types = std::map<std::string, std::vector<std::string>, std::less<>>;  // by argument
@@ -23,7 +26,8 @@ class OfferedTools {
   void read();
 
   std::string json_;  // empty once it is read
-  std::map<std::string, Types, std::less<>> tools_;
+  std::set<std::string, std::less<>> names_;
+  std::map<std::string, Types, std::less<>> tools_;  // those that say something of their arguments
 };
 
 }  // namespace cria

@@ -137,6 +137,31 @@ TEST(CallScanner, Llama) {
     EXPECT_EQ(scan(CallForm::Llama, text), (Heard{text, {}})) << text;
 }
 
+TEST(CallScanner, WithoutAMarkerACallIsOneOfAToolThatIsOffered) {
+  const std::string tools =
+      R"([{"type": "function", "function": {"name": "f"}}, {"name": "g", "parameters": {}}])";
+  for (const char* const name : {"f", "g"})
+    EXPECT_EQ(scan(CallForm::Llama, "{\"name\": \"" + std::string(name) + "\", \"parameters\": {}}", tools),
+              called("", name, "{}"));
+  for (const char* const text : {R"({"name": "Bob", "age": 3})", R"({"name": "h", "parameters": {"a": 1}})"})
+    EXPECT_EQ(scan(CallForm::Llama, text, tools), (Heard{text, {}}));
+}
+
+TEST(CallScanner, NoCharacterIsCutInLongPieces) {
+  std::string text = std::string(1023, ' ');
+  for (int i = 0; i < 2000; ++i) text += "é";
+  std::string heard;
+  const CallScanner::Sink sink = {[&](std::string_view piece) {
+                                    EXPECT_NE(static_cast<unsigned char>(piece.front()) & 0xC0, 0x80);
+                                    heard += piece;
+                                  },
+                                  [](const ToolCall&) {}};
+  CallScanner scanner(CallForm::None, "");
+  scanner.push(text, sink);
+  scanner.finish(sink);
+  EXPECT_EQ(heard, text);
+}
+
 const std::string kTools = R"([{"type": "function", "function": {"name": "f", "parameters": {"type": "object",
     "properties": {"zip": {"type": "string"}, "n": {"type": "integer"}}}}}])";
 
