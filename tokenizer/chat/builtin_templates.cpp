@@ -13,13 +13,13 @@ constexpr std::string_view kChatml = R"({%- for message in messages -%}
 {%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%})";
 
 // Without roles of its own for instructions: the system message stands at the head of the first question.
-constexpr std::string_view kLlama2 = R"({%- set opening = namespace(text='') -%}
+constexpr std::string_view kLlama2 = R"({%- set opening = namespace(words='') -%}
 {%- for message in messages -%}
   {%- if message.role == 'system' -%}
-    {%- set opening.text = '<<SYS>>\n' + message.content|trim + '\n<</SYS>>\n\n' -%}
+    {%- set opening.words = '<<SYS>>\n' + message.content|trim + '\n<</SYS>>\n\n' -%}
   {%- elif message.role == 'user' -%}
-    {{- bos_token + '[INST] ' + opening.text + message.content|trim + ' [/INST]' -}}
-    {%- set opening.text = '' -%}
+    {{- bos_token + '[INST] ' + opening.words + message.content|trim + ' [/INST]' -}}
+    {%- set opening.words = '' -%}
   {%- elif message.role == 'assistant' -%}
     {{- ' ' + message.content|trim + ' ' + eos_token -}}
   {%- else -%}
@@ -34,13 +34,13 @@ constexpr std::string_view kLlama3 = R"({{- bos_token -}}
 {%- if add_generation_prompt -%}{{- '<|start_header_id|>assistant<|end_header_id|>\n\n' -}}{%- endif -%})";
 
 constexpr std::string_view kMistral = R"({{- bos_token -}}
-{%- set opening = namespace(text='') -%}
+{%- set opening = namespace(words='') -%}
 {%- for message in messages -%}
   {%- if message.role == 'system' -%}
-    {%- set opening.text = message.content + '\n\n' -%}
+    {%- set opening.words = message.content + '\n\n' -%}
   {%- elif message.role == 'user' -%}
-    {{- '[INST] ' + opening.text + message.content + ' [/INST]' -}}
-    {%- set opening.text = '' -%}
+    {{- '[INST] ' + opening.words + message.content + ' [/INST]' -}}
+    {%- set opening.words = '' -%}
   {%- elif message.role == 'assistant' -%}
     {{- ' ' + message.content|trim + eos_token -}}
   {%- else -%}
@@ -59,14 +59,14 @@ constexpr std::string_view kPhi3 = R"({%- for message in messages -%}
 {%- if add_generation_prompt -%}{{- '<|assistant|>\n' -}}{%- endif -%})";
 
 constexpr std::string_view kGemma = R"({{- bos_token -}}
-{%- set opening = namespace(text='') -%}
+{%- set opening = namespace(words='') -%}
 {%- for message in messages -%}
   {%- if message.role == 'system' -%}
-    {%- set opening.text = message.content|trim + '\n\n' -%}
+    {%- set opening.words = message.content|trim + '\n\n' -%}
   {%- else -%}
     {%- set role = 'model' if message.role == 'assistant' else message.role -%}
-    {{- '<start_of_turn>' + role + '\n' + opening.text + message.content|trim + '<end_of_turn>\n' -}}
-    {%- set opening.text = '' -%}
+    {{- '<start_of_turn>' + role + '\n' + opening.words + message.content|trim + '<end_of_turn>\n' -}}
+    {%- set opening.words = '' -%}
   {%- endif -%}
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{- '<start_of_turn>model\n' -}}{%- endif -%})";

@@ -1,6 +1,7 @@
 #include "tools/options/conversation.h"
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "tokenizer/jinja/values/json.h"
 #include "tools/options/input.h"
@@ -18,6 +19,18 @@ bool may_lack_content(const Json& message) { return message.contains("tool_calls
 std::string checked_text(const Json& json) {
   (void)jinja::from_json(json);
   return json.dump();
+}
+
+/// A content of text parts as one text, as `cria serve` joins them; nothing for another one.
+std::optional<std::string> joined_text(const Json& content) {
+  std::string all;
+  for (const Json& part : content) {
+    const bool is_text = part.is_object() && part.value("type", Json()) == "text" && part.contains("text") &&
+                         part["text"].is_string();
+    if (!is_text) return std::nullopt;
+    all += part["text"].get_ref<const std::string&>();
+  }
+  return all;
 }
 
 /// OpenAI's developer is the system, as for `cria serve`.
@@ -47,6 +60,12 @@ ChatMessage read_message(const Json& message, const std::string& path, std::size
   if (plain) return out;
   Json whole = message;
   whole["role"] = out.role;
+  if (whole.contains("content") && whole["content"].is_array()) {
+    if (auto text = joined_text(whole["content"])) {
+      whole["content"] = *text;
+      out.content = std::move(*text);
+    }
+  }
   out.json = checked_text(whole);
   return out;
 }

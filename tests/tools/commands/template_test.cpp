@@ -37,6 +37,20 @@ TEST(Template, TakesAFileTokensAndDate) {
             "User: Hi\nAssistant: Yo\nUser: Bye\nAssistant:");
 }
 
+// As `cria serve` has them, whatever the template knows of parts.
+TEST(Template, JoinsPartsOfText) {
+  const TempDirectory directory;
+  const std::string file = directory.write(
+      "t.jinja",
+      "{{ messages[0].content }}{% for part in messages[1].content %}[{{ part['text'] }}]{% endfor %}");
+  const Result result = cria({"template", "--template", file, "--messages", "-"},
+                             R"([{"role": "user", "content": [{"type": "text", "text": "Hi "},
+                                                              {"type": "text", "text": "there"}]},
+                                 {"role": "user", "content": [{"type": "image", "text": "a"}]}])");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "Hi there[a]");
+}
+
 TEST(Template, RenderingsCannotDriveTheTerminal) {
   const TempDirectory directory;
   const std::string talk = directory.write("talk.json", R"([{"role":"user","content":"\u001b[31mred"}])");
