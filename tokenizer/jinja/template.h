@@ -3,7 +3,7 @@
 // The language is described at https://jinja.palletsprojects.com/en/stable/templates/; as in Hugging Face's
 // chat templates blocks are trimmed (trim_blocks, lstrip_blocks), break and continue are there, so are the
 // functions raise_exception and strftime_now, values cannot be changed but for namespaces, and tojson escapes
-// no HTML. There is no access to files or other templates.
+// no HTML; nor does anything else, so `safe` changes nothing. There is no access to files or other templates.
 #pragma once
 
 #include <ctime>

@@ -44,6 +44,8 @@ TEST(JinjaAuthors, SurviveEveryOperation) {
       {"{% macro m(t) %}<{{ t }}>{% endmacro %}{{ m(s) }}", "<«Hello World»>"},
       {"{% filter upper %}<{{ s }}>{% endfilter %}", "<«HELLO WORLD»>"},
       {"{% set ns = namespace(v=s) %}{{ ns.v }}{{ dict(a=s).a }}", "«Hello WorldHello World»"},
+      {"{{ dict(**d)|list|first }}{{ dict(k=1, **d)|list|first }}", "«b»k"},
+      {"{% macro m() %}{{ kwargs|list|first }}{% endmacro %}{{ m(**d) }}{{ m(k=1) }}", "«b»k"},
       {"{{ s|default('x') }}{{ zz|default(s) }}", "«Hello WorldHello World»"},
       {"{{ ('<b>' + s)|e }}", "&lt;b&gt;«Hello World»"},
       {"{{ ml|indent(1) }}", "«a»\n\n «b»\n «c»"},

@@ -62,6 +62,7 @@ TEST(JinjaFilter, PrintsAsJinja) {
       {"messages|tojson",
        R"([{"role": "user", "content": " Hi \"there\" ünï\n"}, {"role": "assistant", "content": "Yo"}, {"role": "user", "content": ""}])"},
       {"u|tojson", R"("Straße ǆ ΑΣ")"},
+      {R"("a\x7fb"|tojson(ensure_ascii=true))", R"("a\u007fb")"},
       {"u|tojson(ensure_ascii=true)", R"("Stra\u00dfe \u01c6 \u0391\u03a3")"},
       {"'<a&b>'|tojson", R"("<a&b>")"},
       {"d|tojson(separators=(',',':'))", R"({"b":1,"a":[1,2.0,null,true],"items":"I"})"},

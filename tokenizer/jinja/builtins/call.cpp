@@ -90,7 +90,8 @@ Bound::Bound(std::string_view function, const Arguments& arguments, std::initial
     throw Failure(function_ + "() takes at most " + counted(names_.size(), "argument") + ", got " +
                   std::to_string(arguments.positional.size()));
   std::copy(arguments.positional.begin(), arguments.positional.end(), values_.begin());
-  for (const auto& [name, value] : arguments.named) {
+  for (const auto& [key, value] : arguments.named) {
+    const std::string& name = key.bytes();
     const auto found = std::find(names_.begin(), names_.end(), name);
     if (found == names_.end())
       throw Failure(function_ + "() got an unexpected keyword argument '" + name + "'");

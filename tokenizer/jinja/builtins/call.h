@@ -35,8 +35,12 @@ struct Context {
 };
 
 struct Arguments {
+  struct Named {
+    Text name;  ///< the template's own, or behind ** a mapping's key, whoever wrote that
+    Value value;
+  };
   std::vector<Value> positional;
-  std::vector<std::pair<std::string, Value>> named;
+  std::vector<Named> named;
 };
 
 /// Arguments in the order of the parameters' names. Throws Failure for too many, unknown or missing ones.

@@ -287,7 +287,7 @@ Value format_filter(Context& context, const Value& input, const Arguments& argum
   if (arguments.named.empty())
     return percent_format(context, text, List(arguments.positional, List::Kind::Tuple));
   Dict named;
-  for (const auto& [name, value] : arguments.named) named.set(Text(name, true), value);
+  for (const auto& [name, value] : arguments.named) named.set(name, value);
   return percent_format(context, text, named);
 }
 

@@ -53,7 +53,7 @@ Dict make_dict(Context& context, const char* name, const Arguments& arguments) {
     }
   }
   context.budget.take_values(arguments.named.size());
-  for (const auto& [key, value] : arguments.named) out.set(Text(key, true), value);
+  for (const auto& [key, value] : arguments.named) out.set(key, value);
   return out;
 }
 

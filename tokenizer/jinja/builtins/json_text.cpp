@@ -70,7 +70,7 @@ class Writer {
     for (std::size_t at = 0; at < bytes.size();) {
       const Utf8Char c = first_char(bytes.substr(at));
       const bool plain = !c.valid || (c.code_point >= 0x20 && c.code_point != '"' && c.code_point != '\\' &&
-                                      (c.code_point < 0x80 || !style_.ensure_ascii));
+                                      (c.code_point < 0x7F || !style_.ensure_ascii));
       if (!plain) {
         out_.append(text, done, at);
         const std::string escape = escaped(c.code_point);

@@ -277,10 +277,12 @@ Value format(Context& context, const Value& self, const Arguments& arguments) {
       if (i < arguments.positional.size()) return arguments.positional[i];
       throw Failure("format: no argument " + std::to_string(i));
     }
-    const auto found = std::ranges::find(arguments.named, name, &std::pair<std::string, Value>::first);
+    const auto found =
+        std::ranges::find(arguments.named, name,
+                          [](const Arguments::Named& one) -> const std::string& { return one.name.bytes(); });
     if (found == arguments.named.end())
       throw Failure("format: no argument '" + name + "' (only plain fields are known)");
-    return found->second;
+    return found->value;
   };
   for (std::size_t at = 0; at < bytes.size();) {
     const std::size_t brace = std::min(bytes.find_first_of("{}", at), bytes.size());

@@ -65,7 +65,7 @@ Value Interpreter::eval(const Slice& node, std::size_t at) {
 Arguments Interpreter::evaluate(const CallArguments& arguments) {
   Arguments out;
   for (const ExprPtr& value : arguments.positional) out.positional.push_back(eval(value));
-  for (const auto& [name, value] : arguments.named) out.named.emplace_back(name, eval(value));
+  for (const auto& [name, value] : arguments.named) out.named.push_back({Text(name, true), eval(value)});
   if (arguments.more_positional != nullptr) {
     for (Value& value : context_.elements(eval(arguments.more_positional)))
       out.positional.push_back(std::move(value));
@@ -76,7 +76,7 @@ Arguments Interpreter::evaluate(const CallArguments& arguments) {
     for (const auto& [key, value] : more.dict()->entries()) {
       if (key.text() == nullptr) throw Failure("keywords must be strings");
       context_.budget.take(key.text()->size());
-      out.named.emplace_back(key.text()->bytes(), value);
+      out.named.push_back({*key.text(), value});
     }
   }
   return out;

@@ -172,7 +172,7 @@ Interpreter::Flow Interpreter::run(const CallBlock& block) {
   const auto& node = std::get<Call>(block.call->node);
   const Value callee = eval(node.callee);
   Arguments arguments = evaluate(node.arguments);
-  arguments.named.emplace_back("caller", make_macro(block.caller));
+  arguments.named.push_back({Text("caller", true), make_macro(block.caller)});
   at_ = block.call->at;
   emit(context_.text(call(callee, arguments)));
   return Flow::Normal;

@@ -20,7 +20,8 @@ MacroArguments match_arguments(const MacroDefinition& macro, const Arguments& ar
   }
   Value caller = Value::undefined("No caller defined");
   Dict kwargs;
-  for (const auto& [name, value] : arguments.named) {
+  for (const auto& [key, value] : arguments.named) {
+    const std::string& name = key.bytes();
     const auto found = std::ranges::find(macro.parameters, name, &std::pair<std::string, ExprPtr>::first);
     if (found != macro.parameters.end()) {
       auto& slot = out.parameters[static_cast<std::size_t>(found - macro.parameters.begin())];
@@ -29,7 +30,7 @@ MacroArguments match_arguments(const MacroDefinition& macro, const Arguments& ar
     } else if (name == "caller" && macro.uses_caller) {
       caller = value;
     } else if (macro.uses_kwargs) {
-      kwargs.set(Text(name, true), value);
+      kwargs.set(key, value);
     } else {
       throw Failure(who + "takes no keyword argument '" + name + "'");
     }
