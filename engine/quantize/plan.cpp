@@ -30,7 +30,7 @@ struct ModelFacts {
       if (role.role == "output") tied = false;
       if (role.role.ends_with("_exps") && tensor.shape.size() == 3) experts = tensor.shape[2];
       if (role.role.starts_with("ffn_down.")) ++experts_by_layer[role.layer.value_or(0)];  // one tensor each
-      if (role.role == "attn_k") note_group(file, tensor);
+      if (role.role == "attn_k" && tensor.name.ends_with(kWeight)) note_group(file, tensor);
     }
     for (const auto& [layer, n] : experts_by_layer) experts = std::max(experts, n);
   }

@@ -202,6 +202,16 @@ TEST(Quantize, LooksAtTheDiskFirst) {
   EXPECT_EQ(files_in(directory), 1);
 }
 
+TEST(Quantize, TakesTensorsOfAnyName) {
+  const TempDirectory directory;
+  for (const char* const name : {"attn_k", "attn_k.weight", "blk.0.attn_k", ".weight", "q"}) {
+    const std::string header = Bytes().header(1, 0).tensor(name, {32, 2}, 0, 0).pad().data;
+    const std::string input = directory.write("in.gguf", header + std::string(256, '\0'));
+    const Result result = cria({"quantize", input, directory.path("out.gguf"), "Q8_0"});
+    EXPECT_EQ(result.code, 0) << name << ": " << result.err;
+  }
+}
+
 TEST(Quantize, TakesASplitModel) {
   const TempDirectory directory;
   const std::string f16 = demo_f16(directory);
