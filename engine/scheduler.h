@@ -71,6 +71,8 @@ class Scheduler {
   /// Ends an answer between steps, or while one calls back, as interrupted, with what has been written. Nothing happens if it has
   /// ended.
   void cancel(Id id);
+  /// Drops all answers without a word: what is left to do after a step has thrown.
+  void clear() noexcept;
   /// What each step begins with: answers that have been cancelled are told their end, and let go of their sequences. Between steps.
   void drop_ended();
   /// One pass over the weights. False: there was nothing to do. A pass that `stop` ends changes nothing.

@@ -381,6 +381,15 @@ void Scheduler::cancel(Id id) {
   if (on_end) on_end(std::move(result), std::nullopt);
 }
 
+void Scheduler::clear() noexcept {
+  state_->batch.clear();
+  state_->in_batch.clear();
+  state_->readers.clear();
+  state_->guesses.clear();
+  state_->running.clear();
+  state_->queue.clear();
+}
+
 void Scheduler::drop_ended() { state_->drop_ended(); }
 
 bool Scheduler::step(const std::atomic<bool>* stop) {

@@ -501,5 +501,31 @@ TEST(Scheduler, EveryStepServesAllThatWrite) {
   EXPECT_EQ(ended[0].tokens.size(), 50U);
 }
 
+TEST(Scheduler, AfterAStepThatThrewAllIsClearedAndOthersBegin) {
+  const auto model = TinyModel().load();
+  Engine engine(*model, engine_options(2, 1));
+  Scheduler scheduler(engine);
+  Random random(3);
+  std::vector<Ended> dropped(3);
+  for (Ended& ended : dropped) {
+    AnswerRequest request = request_of(random_wanted(random, 256), ended);
+    request.options.max_tokens = 5;
+    request.on_first_token = [](double) { throw Error("nobody listens"); };
+    scheduler.add(std::move(request));
+  }
+  EXPECT_THROW(while (scheduler.step()){}, Error);
+  scheduler.clear();
+  EXPECT_EQ(scheduler.active() + scheduler.waiting() + scheduler.positions(), 0U);
+  EXPECT_FALSE(scheduler.step());
+  for (const Ended& ended : dropped) EXPECT_EQ(ended.times, 0);
+
+  const Wanted wanted = random_wanted(random, 256);
+  Ended ended;
+  scheduler.add(request_of(wanted, ended));
+  while (scheduler.step()) {
+  }
+  expect_as_alone(*model, 256, wanted, ended);
+}
+
 }  // namespace
 }  // namespace cria::test

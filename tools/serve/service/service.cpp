@@ -225,7 +225,7 @@ void Service::step() {
   } catch (const std::exception& error) {  // no answer's own: none can go on
     for (const ActivePointer& job : jobs_)
       if (job->begun()) fail(*job, {500, "internal_error", error.what()});
-    scheduler_ = std::make_unique<Scheduler>(engine_, options_.scheduler);
+    scheduler_->clear();
   }
 }
 
