@@ -18,6 +18,7 @@
 #include "engine/architectures/hf_keys.h"
 #include "engine/convert/hf_targets.h"
 #include "engine/convert/sampling.h"
+#include "model/file/output_file.h"
 #include "model/plural.h"
 #include "model/safetensors/writer.h"
 #include "tokenizer/hf/vocabulary.h"
@@ -243,8 +244,16 @@ struct Export::State {
     }
   }
 
+  [[nodiscard]] std::uint64_t total_bytes() const {
+    std::uint64_t bytes = 0;
+    for (const ExportedTensor& tensor : tensors) bytes += tensor.bytes;
+    return bytes;
+  }
+
   void write(const std::function<bool(std::uint64_t)>& on_bytes,
              const std::function<void(const ExportedTensor&)>& on_tensor) {
+    const std::string beside = destination.parent_path().string();
+    require_space(beside, total_bytes(), options.directory);
     DirectoryInTheMaking directory(destination);
     RowStream stream(*options.kernels, options.threads);
     std::uint64_t written = 0;

@@ -19,7 +19,7 @@ namespace cria {
 OutputFile::OutputFile(std::string path, std::uint64_t bytes) : path_(std::move(path)) {
   find_target();
   piece_.reserve(kPiece);
-  require_space(bytes);
+  require_space(directory_, bytes, path_);
   file_ = open_temporary();
   if (file_ < 0) fail();
   // The disk keeps its space for the whole file from now on, if it knows how to.
@@ -61,16 +61,6 @@ void OutputFile::find_target() {
     throw Error(path_, "cannot write: not a regular file");
   directory_ = fs::path(target_).parent_path().string();
   if (directory_.empty()) directory_ = ".";
-}
-
-void OutputFile::require_space(std::uint64_t bytes) const {
-  struct statvfs disk = {};
-  if (::statvfs(directory_.c_str(), &disk) != 0 || disk.f_blocks == 0)
-    return;  // not known: writing will tell
-  const std::uint64_t available = std::uint64_t{disk.f_bavail} * disk.f_frsize;
-  if (bytes > available)
-    throw Error(path_, "not enough space on the disk: expected " + counted(bytes, "byte") + ", got " +
-                           std::to_string(available));
 }
 
 // A file without a name, where the system has such: whatever ends the process, nothing is left behind.
@@ -123,6 +113,15 @@ void OutputFile::give_name() {
   ::unlink(name.c_str());
   if (::linkat(AT_FDCWD, open_file.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0) fail();
   temporary_ = name;
+}
+
+void require_space(const std::string& directory, std::uint64_t bytes, const std::string& path) {
+  struct statvfs disk = {};
+  if (::statvfs(directory.c_str(), &disk) != 0 || disk.f_blocks == 0) return;  // not known: writing will tell
+  const std::uint64_t available = std::uint64_t{disk.f_bavail} * disk.f_frsize;
+  if (bytes > available)
+    throw Error(path, "not enough space on the disk: expected " + counted(bytes, "byte") + ", got " +
+                          std::to_string(available));
 }
 
 void require_other_file(const std::string& input, const std::string& target) {

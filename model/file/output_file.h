@@ -40,7 +40,6 @@ class OutputFile {
 
  private:
   void find_target();
-  void require_space(std::uint64_t bytes) const;
   int open_temporary();
   void write_out();
   void give_name();
@@ -55,6 +54,8 @@ class OutputFile {
 
 /// Throws Error if the target is this file, by whatever name or link: what was read is not to be replaced.
 void require_other_file(const std::string& input, const std::string& target);
+/// Throws Error, of path, if the disk of an existing directory has not so much space left. What is not known passes.
+void require_space(const std::string& directory, std::uint64_t bytes, const std::string& path);
 /// Throws Error as an OutputFile of this path: before hours of work on what it is for.
 void require_writable(const std::string& target);
 
