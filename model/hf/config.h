@@ -54,6 +54,7 @@ using HfClasses = std::span<const HfClass* const>;
 /// rope_freqs.weight.
 struct HfRopeScaling {
   enum class Kind : std::uint8_t { None, Linear, Yarn, Llama3, LongRope, Proportional };
+  static constexpr float kNoRotation = 1e30F;  ///< the factor of a frequency that is not rotated
   Kind kind = Kind::None;
   double factor = 1;
   double rotated_part = 1;                                             ///< Proportional
