@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <deque>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "engine/scheduler.h"
 #include "engine/session/speculation.h"
@@ -55,8 +56,7 @@ class BatchRun {
         template_(
             std::make_shared<const ChatTemplate>(choose_template(options.chat_template, model.vocabulary()))),
         lines_(batch_lines(options.input)),
-        answers_(options.output, ids(), !options.unordered),
-        progress_("answering", "answers", lines_.size()) {
+        answers_(options.output, ids(), !options.unordered) {
     if (!options.model.draft.empty()) draft_ = Model::load(find_model(options.model.draft));
   }
 
@@ -71,10 +71,9 @@ class BatchRun {
       engine.profile(options_.model.profile);
       Scheduler scheduler(engine, {.draft = draft_});
       answer(scheduler, stop);
-      progress_.wipe();
+      progress_.reset();
       print_profile(engine.profile(), options_.model);
     }
-    progress_.wipe();
     say_end();
     return stop ? interrupted_exit() : 0;
   }
@@ -171,13 +170,15 @@ class BatchRun {
   }
 
   void answer(Scheduler& scheduler, std::atomic<bool>& stop) {
+    const std::size_t before = answers_.count();  // of an earlier run, and those that took no time
+    progress_.emplace("answering", "answers", lines_.size() - before);
     std::size_t next = 0;
     while (!stop) {
       while (next < ready_.size() && scheduler.waiting() < options_.parallel)
         submit(scheduler, ready_[next++]);
       if (!scheduler.step(&stop) && next == ready_.size()) return;
       if (failed_) std::rethrow_exception(failed_);
-      progress_.update(answers_.count(), counted(tokens_, "token"));
+      progress_->update(answers_.count() - before, counted(tokens_, "token"));
     }
   }
 
@@ -204,7 +205,7 @@ class BatchRun {
   void add(std::size_t index, const nlohmann::ordered_json& json) {
     std::string line = json_line(json);
     line.pop_back();
-    if (options_.output == "-") progress_.wipe();  // both may be on one terminal
+    if (options_.output == "-" && progress_) progress_->wipe();  // both may be on one terminal
     answers_.add(index, line);
   }
 
@@ -245,7 +246,7 @@ class BatchRun {
   std::shared_ptr<const Model> draft_;
   const std::vector<std::string> lines_;
   BatchAnswers answers_;
-  Progress progress_;
+  std::optional<Progress> progress_;  // while requests are answered
   std::deque<Ready> ready_;
   std::size_t tokens_ = 0, errors_ = 0;
   std::exception_ptr failed_;

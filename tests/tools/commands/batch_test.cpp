@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "tests/tools/process.h"
+#include "tools/report/batch_answers.h"
 
 namespace cria::test {
 namespace {
@@ -261,6 +262,28 @@ TEST(Batch, GuessesChangeNothing) {
   std::filesystem::remove(two);
   EXPECT_EQ(cria({"batch", "-i", in, "-o", two, "--speculate", "lookup"}).code, 0);
   EXPECT_EQ(read_file(one), read_file(two));
+}
+
+// What was answered before is no work of this run: its bar begins at nothing, and so its speed and time left are its own.
+TEST(Batch, ProgressIsThatOfTheRunThatGoesOn) {
+  const TempDirectory directory;
+  const std::string line =
+      Json{{"prompt", "The river"}, {"raw", true}, {"max_tokens", 60}, {"ignore_eos", true}}.dump();
+  std::string requests, answers;
+  for (std::size_t i = 0; i < 2000; ++i) {
+    requests += line + "\n";
+    if (i < 1900) answers += Json{{"id", tools::batch_answer_id(i, line)}, {"text", ""}}.dump() + "\n";
+  }
+  const std::string in = directory.write("in", requests), out = directory.write("out", answers);
+  Child child(Child::Kind::Terminal, {"batch", "-i", in, "-o", out, "--parallel", "1", "-t", "1"},
+              {"CRIA_ISA=scalar"});
+  ASSERT_TRUE(child.wait_for("answering [")) << child.output();
+  ASSERT_TRUE(child.wait_for("] ")) << child.output();
+  const std::size_t share = child.output().find("] ") + 2;
+  ASSERT_TRUE(child.wait_for(" %")) << child.output();
+  EXPECT_LT(std::stoi(child.output().substr(share)), 50) << child.output();
+  child.send("\003");
+  EXPECT_EQ(child.exit_code(), 130);
 }
 
 TEST(Batch, AnswersGoToStdout) {
