@@ -7,6 +7,7 @@
 
 #include "engine/model_parts.h"
 #include "engine/session/speculation.h"
+#include "model/error.h"
 #include "model/plural.h"
 #include "tools/terminal/interrupt.h"
 #include "tools/terminal/progress.h"
@@ -201,8 +202,13 @@ void bench_verify(const Model& model, const PassBench& how, const std::vector<st
                   const PassLimit& limit, FiguresTable& table) {
   constexpr double kGoal = 1.25;  // times the limit
   const std::size_t most = std::ranges::max(tokens);
-  Engine engine(model, engine_options(how, how.depth + most, 1));
+  EngineOptions options = engine_options(how, how.depth + most, 1);
+  options.n_batch = std::max(options.n_batch, static_cast<std::uint32_t>(most));
+  Engine engine(model, options);
   Batch batch(engine);
+  if (batch.room() < most)
+    throw Error("too many tokens for one pass of this model: expected at most " +
+                std::to_string(batch.room()) + ", got " + std::to_string(most));
   Sequence sequence(engine);
   const std::vector<TokenId> text = random_tokens(model, how.depth + most);
   append(engine, batch, sequence, std::span(text).first(how.depth), 0);

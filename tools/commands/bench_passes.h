@@ -20,7 +20,8 @@ struct PassBench {
   std::size_t depth = 0, prompt = 512, decode = 128;
 };
 
-/// One pass of so many tokens, all of whose logits are wanted, beside what the machine allows.
+/// One pass of so many tokens, all of whose logits are wanted, beside what the machine allows. Throws Error where the engine
+/// takes fewer at once.
 FiguresTable verify_table();
 void bench_verify(const Model& model, const PassBench& how, const std::vector<std::size_t>& tokens,
                   const PassLimit& limit, FiguresTable& table);

@@ -74,6 +74,19 @@ TEST(Bench, PassesOfFewTokensAreHeldAgainstTheMachine) {
   EXPECT_GT(rows[2]["product_milliseconds"], rows[0]["product_milliseconds"]);
 }
 
+// More than a batch takes are no pass: their time is not given out for one's.
+TEST(Bench, APassIsOne) {
+  const Result large = cria({"bench", "--verify", "40", "-b", "8", "-r", "1", "-t", "1", "--json"});
+  ASSERT_EQ(large.code, 0) << large.err;
+  EXPECT_EQ(nlohmann::json::parse(large.out).at(0).at("tokens"), 40);
+  const Result larger = cria({"bench", "--verify", "8,5000", "-r", "1", "-t", "1"});
+  EXPECT_EQ(larger.code, 1);
+  EXPECT_EQ(larger.out, "");
+  EXPECT_NE(larger.err.find("cria: error: too many tokens for one pass of this model: expected at most "),
+            std::string::npos)
+      << larger.err;
+}
+
 TEST(Bench, SequencesAreCountedTogether) {
   for (const bool shared : {false, true}) {
     std::vector<std::string> arguments = {"bench", "--parallel", "1,3", "-p", "70", "-n", "5",
