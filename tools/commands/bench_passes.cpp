@@ -9,6 +9,7 @@
 #include "engine/session/speculation.h"
 #include "model/error.h"
 #include "model/plural.h"
+#include "tools/report/median.h"
 #include "tools/terminal/interrupt.h"
 #include "tools/terminal/progress.h"
 
@@ -23,12 +24,6 @@ double seconds_since(Clock::time_point start) {
 
 void stop_if_interrupted() {
   if (catch_interrupts()) throw Interrupted();
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 EngineOptions engine_options(const PassBench& how, std::size_t n_ctx, std::size_t sequences) {

@@ -13,6 +13,7 @@
 #include "model/gguf/gguf.h"
 #include "tools/commands/bench_passes.h"
 #include "tools/report/machine.h"
+#include "tools/report/median.h"
 #include "tools/terminal/interrupt.h"
 #include "tools/terminal/progress.h"
 #include "tools/terminal/terminal.h"
@@ -24,12 +25,6 @@ using TuneClock = std::chrono::steady_clock;
 
 /// Another way has to be faster by so much: less is chance. Copying a file costs memory and time at each start.
 constexpr double kWorthIt = 1.03, kWorthCopying = 1.10;
-
-double tune_median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 != 0 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
 
 class Tuner {
  public:
@@ -118,13 +113,13 @@ class Tuner {
         progress.update(++done);
       }
     for (const Candidate& each : candidates)
-      result_.tries.push_back({each.way, test, tune_median(each.rates)});
+      result_.tries.push_back({each.way, test, median(each.rates)});
   }
 
   static double gain(const Candidate& usual, const Candidate& other) {
     std::vector<double> ratios;
     for (std::size_t i = 0; i < usual.rates.size(); ++i) ratios.push_back(other.rates[i] / usual.rates[i]);
-    return tune_median(ratios);
+    return median(ratios);
   }
 
   /// Makes the best of n ways the best known one; set(way, i) makes it the i-th, of which the first is the one to beat.
@@ -151,8 +146,8 @@ class Tuner {
       both.push_back(candidate(result_.usual));
       both.push_back(candidate(result_.best));
       measure(both, prompt);
-      (prompt ? result_.usual_prompt : result_.usual_decode) = tune_median(both[0].rates);
-      (prompt ? result_.best_prompt : result_.best_decode) = tune_median(both[1].rates);
+      (prompt ? result_.usual_prompt : result_.usual_decode) = median(both[0].rates);
+      (prompt ? result_.best_prompt : result_.best_decode) = median(both[1].rates);
     }
     if (result_.best_prompt > kWorthIt * result_.usual_prompt ||
         result_.best_decode > kWorthIt * result_.usual_decode)
