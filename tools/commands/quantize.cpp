@@ -75,7 +75,7 @@ struct BitsPerWeight {
   }
 };
 
-/// "model-F16.gguf" quantized to Q4_K_M: "model-Q4_K_M.gguf" beside it. Throws Error where that is there.
+/// "model-F16.gguf" quantized to Q4_K_M: "model-Q4_K_M.gguf" beside it.
 std::string derived_output(const std::string& input, const Mix& mix) {
   const std::filesystem::path path(input);
   std::string stem = path.stem().string();
@@ -85,11 +85,14 @@ std::string derived_output(const std::string& input, const Mix& mix) {
     const std::string last = stem.substr(separator + 1);
     if (find_mix(last) != nullptr || find_dtype(std::string_view(last)) != nullptr) stem.resize(separator);
   }
-  const std::string output = (path.parent_path() / (stem + "-" + std::string(mix.name) + ".gguf")).string();
+  return (path.parent_path() / (stem + "-" + std::string(mix.name) + ".gguf")).string();
+}
+
+/// What nobody named is not replaced.
+void require_absent(const std::string& output) {
   std::error_code error;
   if (std::filesystem::exists(output, error))
     throw Error(output, "is there already; name the file to write, and it is replaced");
-  return output;
 }
 
 std::string percent(const QuantizeError& error) {
@@ -274,8 +277,10 @@ int run(QuantizeCommand command) {
   }
   if (command.type.empty() && !command.output.empty() && command.output.find('.') == std::string::npos) {
     command.type = std::exchange(command.output, {});
-    if (const Mix* mix = find_mix(command.type); mix != nullptr)
+    if (const Mix* mix = find_mix(command.type); mix != nullptr) {
       command.output = derived_output(command.input, *mix);
+      if (!command.dry_run) require_absent(command.output);
+    }
   }
   if (command.type.empty())
     throw CLI::ValidationError("TYPE is missing; cria quantize IN [OUT] TYPE, for example Q4_K_M");
