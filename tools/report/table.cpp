@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
 #include "tools/terminal/width.h"
 
@@ -11,11 +12,12 @@ namespace {
 constexpr std::size_t kGap = 2;         // blanks between columns
 constexpr std::size_t kLeastText = 12;  // a column of texts is not made narrower
 
-/// A cell's lines, none wider than its column.
+/// A cell's lines, none wider than its column. Of a name or path that is longer nothing is lost: it goes on in the next line.
 std::vector<std::string> lines_of(const std::string& cell, std::size_t width) {
   std::istringstream in(wrapped(cell, width));
   std::vector<std::string> lines;
-  for (std::string line; std::getline(in, line);) lines.push_back(shortened(line, width));
+  for (std::string line; std::getline(in, line);)
+    for (std::string& piece : pieces(line, width)) lines.push_back(std::move(piece));
   if (lines.empty()) lines.emplace_back();
   return lines;
 }

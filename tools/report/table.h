@@ -12,9 +12,9 @@ class Table {
   /// Columns by their headings; one that begins with '>' is aligned to the right.
   explicit Table(std::vector<std::string> headings);
   void add(std::vector<std::string> row);
-  /// Lines of at most so many columns (0: as many as they need). Texts are broken at words, and long words
-  /// cut; where the numbers alone are too wide, some columns follow below the others, each time with the first
-  /// column before them.
+  /// Lines of at most so many columns (0: as many as they need). Texts are broken at words; a word that is longer than its
+  /// column goes on in the next line. Where the numbers alone are too wide, some columns follow below the others, each time
+  /// with the first column before them.
   [[nodiscard]] std::string text(std::size_t columns = 0) const;
   /// As wide as the stream's terminal; as wide as it needs where that is none.
   [[nodiscard]] std::string text(std::FILE* stream) const;

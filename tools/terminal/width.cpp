@@ -108,6 +108,23 @@ std::string shortened(std::string_view text, std::size_t columns) {
   return std::string(text.substr(0, bytes)) + "…";
 }
 
+std::vector<std::string> pieces(std::string_view text, std::size_t columns) {
+  std::vector<std::string> all(1);
+  std::size_t width = 0;
+  walk(text, [&, at = std::size_t{0}](std::size_t bytes, std::size_t wide) mutable {
+    if (width + wide > columns && width > 0) {
+      all.emplace_back();
+      width = 0;
+    }
+    const bool fits = wide <= columns;
+    all.back() += fits ? text.substr(at, bytes) : "…";
+    width += fits ? wide : 1;
+    at += bytes;
+    return true;
+  });
+  return all;
+}
+
 std::string wrapped(std::string_view text, std::size_t columns, std::size_t indent) {
   std::string out;
   for (;;) {

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace cria::tools {
 
@@ -16,6 +17,9 @@ std::size_t display_width(std::string_view text);
 
 /// The text, or as much of it as fits into so many columns with "…" at the end.
 std::string shortened(std::string_view text, std::size_t columns);
+
+/// The text in pieces of at most so many columns, at least 1, that make it up again; a character that is wider is "…".
+std::vector<std::string> pieces(std::string_view text, std::size_t columns);
 
 /// The text in lines of at most so many columns, broken at blanks; words that are longer stand alone and
 /// are not cut. Lines after the first of a paragraph begin with `indent` blanks. Newlines in the text stay.

@@ -51,6 +51,16 @@ TEST(Width, ShortensAtCharacters) {
   EXPECT_EQ(shortened("tokens", 0), "");
 }
 
+TEST(Width, PiecesAreWholeCharacters) {
+  using Pieces = std::vector<std::string>;
+  EXPECT_EQ(pieces("tokens", 6), Pieces{"tokens"});
+  EXPECT_EQ(pieces("tokens", 4), (Pieces{"toke", "ns"}));
+  EXPECT_EQ(pieces("日本語", 5), (Pieces{"日本", "語"}));
+  EXPECT_EQ(pieces("e\u0301e\u0301", 1), (Pieces{"e\u0301", "e\u0301"})) << "marks stay with their letter";
+  EXPECT_EQ(pieces("a日b", 1), (Pieces{"a", "…", "b"})) << "no place for it";
+  EXPECT_EQ(pieces("", 4), Pieces{""});
+}
+
 TEST(Width, WrapsAtWordsWithAnIndent) {
   EXPECT_EQ(wrapped("one two three four", 9), "one two\nthree\nfour");
   EXPECT_EQ(wrapped("one two three four", 9, 2), "one two\n  three\n  four");
