@@ -50,11 +50,14 @@ void for_each_group(const CgroupTree& tree, const std::string& resource, Visit&&
   }
 }
 
+std::size_t limit_of(const fs::path& group, int version) {
+  return number_in(group / (version == 2 ? "memory.max" : "memory.limit_in_bytes"), kUnlimitedMemory);
+}
+
 // Version 1 counts what lies in groups within a group as used, and says their cache in sums of its own.
 std::size_t left_in(const fs::path& group, int version) {
   const bool second = version == 2;
-  const std::size_t limit =
-      number_in(group / (second ? "memory.max" : "memory.limit_in_bytes"), kUnlimitedMemory);
+  const std::size_t limit = limit_of(group, version);
   if (limit == kUnlimitedMemory) return limit;
   const std::size_t used = number_in(group / (second ? "memory.current" : "memory.usage_in_bytes"), 0);
   std::size_t cache = 0;
@@ -79,6 +82,14 @@ std::size_t cgroup_memory(const CgroupTree& tree) {
   std::size_t least = kUnlimitedMemory;
   for_each_group(tree, "memory", [&](const fs::path& group, int version) {
     least = std::min(least, left_in(group, version));
+  });
+  return least;
+}
+
+std::size_t cgroup_memory_limit(const CgroupTree& tree) {
+  std::size_t least = kUnlimitedMemory;
+  for_each_group(tree, "memory", [&](const fs::path& group, int version) {
+    least = std::min(least, limit_of(group, version));
   });
   return least;
 }

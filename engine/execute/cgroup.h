@@ -17,6 +17,8 @@ inline constexpr std::size_t kUnlimitedMemory = std::numeric_limits<std::size_t>
 
 /// Bytes that the process's groups and those around them leave, where page cache gives way.
 std::size_t cgroup_memory(const CgroupTree& tree = {});
+/// Bytes that they may have at all: the least of their limits.
+std::size_t cgroup_memory_limit(const CgroupTree& tree = {});
 /// CPUs that their quotas pay for; 0: no limit.
 unsigned cgroup_cpus(const CgroupTree& tree = {});
 

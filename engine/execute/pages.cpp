@@ -9,7 +9,6 @@
 #include <string>
 #include <utility>
 
-#include "engine/execute/cgroup.h"
 #include "model/error.h"
 
 namespace cria {
@@ -36,14 +35,14 @@ Pages& Pages::operator=(Pages&& other) noexcept {
   return *this;
 }
 
-std::size_t available_memory() {
+std::size_t available_memory(const CgroupTree& tree) {
   std::size_t machine = kUnlimitedMemory;
   std::ifstream in("/proc/meminfo");
   for (std::string word; in >> word; in.ignore(std::numeric_limits<std::streamsize>::max(), '\n')) {
     std::size_t kib = 0;
     if (word == "MemAvailable:" && in >> kib) machine = kib * 1024;
   }
-  return std::min(machine, cgroup_memory());
+  return std::min(machine, cgroup_memory(tree));
 }
 
 }  // namespace cria

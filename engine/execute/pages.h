@@ -3,6 +3,8 @@
 
 #include <cstddef>
 
+#include "engine/execute/cgroup.h"
+
 namespace cria {
 
 class Pages {
@@ -24,6 +26,6 @@ class Pages {
 
 /// Bytes that new memory may take before the system swaps or kills: MemAvailable, or what the limits of the process's cgroups
 /// leave if that is less. Page cache counts as available.
-std::size_t available_memory();
+std::size_t available_memory(const CgroupTree& tree = {});
 
 }  // namespace cria

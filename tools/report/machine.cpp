@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "engine/execute/kernels_in_use.h"
+#include "engine/execute/pages.h"
 #include "engine/execute/team.h"
 #include "model/plural.h"
 
@@ -43,6 +44,14 @@ std::uint64_t size_value(const std::string& text) {
   return *unit == 'K' || *unit == 'k' ? number << 10 : *unit == 'M' ? number << 20 : number;
 }
 
+std::size_t physical_memory() {
+  const std::size_t bytes = size_value(proc_value("/proc/meminfo", "MemTotal"));
+  return bytes == 0 ? kUnlimitedMemory : bytes;
+}
+
+/// 0 where neither the system nor a cgroup says how much there is.
+std::uint64_t if_known(std::size_t bytes) { return bytes == kUnlimitedMemory ? 0 : bytes; }
+
 std::vector<CacheInfo> caches() {
   std::vector<CacheInfo> list;
   std::error_code error;
@@ -69,13 +78,13 @@ std::string machine_label() {
   return cpu_name() + ", " + counted(usable_cores(), "core") + ", " + std::string(kernels_in_use().isa);
 }
 
-MachineInfo this_machine() {
+MachineInfo this_machine(const CgroupTree& tree) {
   return {.cpu = cpu_name(),
           .cores = usable_cores(),
           .processors = static_cast<unsigned>(std::max(sysconf(_SC_NPROCESSORS_ONLN), 0L)),
           .caches = caches(),
-          .memory = size_value(proc_value("/proc/meminfo", "MemTotal")),
-          .available = size_value(proc_value("/proc/meminfo", "MemAvailable"))};
+          .memory = if_known(std::min(physical_memory(), cgroup_memory_limit(tree))),
+          .available = if_known(available_memory(tree))};
 }
 
 }  // namespace cria::tools

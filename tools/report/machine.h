@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/execute/cgroup.h"
+
 namespace cria::tools {
 
 struct CacheInfo {
@@ -14,15 +16,16 @@ struct CacheInfo {
 };
 
 struct MachineInfo {
-  std::string cpu;                          ///< the model's name; "unknown CPU"
-  unsigned cores = 0;                       ///< physical ones that this process may use
-  unsigned processors = 0;                  ///< logical ones that are online
-  std::vector<CacheInfo> caches;            ///< of the first processor
-  std::uint64_t memory = 0, available = 0;  ///< bytes: all, and what the system would give now
+  std::string cpu;                ///< the model's name; "unknown CPU"
+  unsigned cores = 0;             ///< physical ones that this process may use
+  unsigned processors = 0;        ///< logical ones that are online
+  std::vector<CacheInfo> caches;  ///< of the first processor
+  std::uint64_t memory = 0;       ///< bytes that this process may have
+  std::uint64_t available = 0;    ///< bytes that the system and the cgroups would give now
 };
 
-/// As the system tells it (/proc, /sys); what it does not tell stays empty.
-MachineInfo this_machine();
+/// As the system tells it (/proc, /sys, cgroups); what it does not tell stays empty.
+MachineInfo this_machine(const CgroupTree& tree = {});
 
 /// The processor's name.
 std::string cpu_name();

@@ -39,9 +39,11 @@ TEST_F(Cgroups, ALimitAroundTheProcessCounts) {
   write("system.slice/cria.service/own/cpu.max", "max 100000\n");
   for (const char* const group : {"0::/system.slice/cria.service\n", "0::/system.slice/cria.service/own\n"}) {
     EXPECT_EQ(cgroup_memory(tree(group)), 500U);
+    EXPECT_EQ(cgroup_memory_limit(tree(group)), 1000U);
     EXPECT_EQ(cgroup_cpus(tree(group)), 3U);
   }
   EXPECT_EQ(cgroup_memory(tree("0::/system.slice\n")), kUnlimitedMemory);
+  EXPECT_EQ(cgroup_memory_limit(tree("0::/system.slice\n")), kUnlimitedMemory);
   EXPECT_EQ(cgroup_cpus(tree("0::/system.slice\n")), 0U);
 }
 
@@ -65,6 +67,7 @@ TEST_F(Cgroups, VersionOneHasATreeForEachResource) {
   write("cpu/cpu.cfs_period_us", "100000\n");
   const CgroupTree both = tree("4:memory:/x\n2:cpuset:/z\n1:cpu,cpuacct:/y\n0::/\n");
   EXPECT_EQ(cgroup_memory(both), 1400U);
+  EXPECT_EQ(cgroup_memory_limit(both), 2000U);
   EXPECT_EQ(cgroup_cpus(both), 1U);  // half a processor
 }
 
