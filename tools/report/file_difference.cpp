@@ -69,6 +69,23 @@ void compare_tensor(const TensorView& a, const TensorView& b, FileDifference& ou
     out.tensors.push_back({name, "other bytes, the same values"});
 }
 
+/// NaN and infinity have a column where there are any: the figures beside it do not know them.
+Table values_table(const FileDifference& difference) {
+  const bool finite = std::ranges::all_of(
+      difference.values, [](const auto& tensor) { return tensor.difference.not_finite == 0; });
+  std::vector<std::string> headings = {"values of", ">differ", ">of", ">largest difference", ">RMSE"};
+  if (!finite) headings.emplace_back(">NaN, infinite");
+  Table table(std::move(headings));
+  for (const auto& [name, values] : difference.values) {
+    std::vector<std::string> row = {without_controls(name), std::to_string(values.different),
+                                    std::to_string(values.values), significant(values.largest),
+                                    significant(values.rmse)};
+    if (!finite) row.push_back(std::to_string(values.not_finite));
+    table.add(std::move(row));
+  }
+  return table;
+}
+
 }  // namespace
 
 FileDifference compare_files(const GgufFile& a, const GgufFile& b) {
@@ -104,13 +121,7 @@ std::string difference_text(const FileDifference& difference, const std::string&
   };
   add_items("key", difference.keys);
   add_items("tensor", difference.tensors);
-  if (!difference.values.empty()) {
-    Table table({"values of", ">differ", ">of", ">largest difference", ">RMSE"});
-    for (const auto& [name, values] : difference.values)
-      table.add({without_controls(name), std::to_string(values.different), std::to_string(values.values),
-                 significant(values.largest), significant(values.rmse)});
-    text += "\n" + table.text(stdout);
-  }
+  if (!difference.values.empty()) text += "\n" + values_table(difference).text(stdout);
   return text + "\nDifferent: " + counted(difference.keys.size(), "key") + "; type, shape or presence of " +
          counted(difference.tensors.size(), "tensor") + "; values of " +
          std::to_string(difference.values.size()) + " of " + counted(difference.compared_tensors, "tensor") +
@@ -128,6 +139,7 @@ nlohmann::ordered_json difference_json(const FileDifference& difference) {
     values.push_back({{"name", name},
                       {"values", figures.values},
                       {"different", figures.different},
+                      {"not_finite", figures.not_finite},
                       {"largest", figures.largest},
                       {"rmse", figures.rmse}});
   return {{"equal", difference.none()},

@@ -114,7 +114,7 @@ TensorValues scan(const TensorView& tensor, Progress& progress, std::uint64_t by
 }
 
 struct DifferenceSums {
-  std::uint64_t different = 0;
+  std::uint64_t different = 0, not_finite = 0;
   double largest = 0, squares = 0;
 
   void look(std::span<const float> a, std::span<const float> b) {
@@ -122,13 +122,17 @@ struct DifferenceSums {
       if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
       ++different;
       const double difference = std::abs(double{a[i]} - double{b[i]});
-      if (!std::isfinite(difference)) continue;
+      if (!std::isfinite(difference)) {
+        ++not_finite;
+        continue;
+      }
       largest = std::max(largest, difference);
       squares += difference * difference;
     }
   }
   [[nodiscard]] DifferenceSums join(const DifferenceSums& other) const {
-    return {different + other.different, std::max(largest, other.largest), squares + other.squares};
+    return {different + other.different, not_finite + other.not_finite, std::max(largest, other.largest),
+            squares + other.squares};
   }
 };
 
@@ -157,7 +161,12 @@ ValueDifference compare_values(const TensorView& a, const TensorView& b) {
         sum.look(chunk_values(a, chunk), chunk_values(b, chunk));
       },
       [](std::uint64_t) {});
-  return {n, sums.different, sums.largest, std::sqrt(sums.squares / static_cast<double>(n))};
+  const auto finite = static_cast<double>(n - sums.not_finite);
+  return {.values = n,
+          .different = sums.different,
+          .not_finite = sums.not_finite,
+          .largest = sums.largest,
+          .rmse = finite == 0 ? 0 : std::sqrt(sums.squares / finite)};
 }
 
 }  // namespace cria::tools

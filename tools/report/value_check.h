@@ -28,7 +28,8 @@ std::vector<TensorValues> check_values(const GgufFile& file);
 /// How the values of two tensors of one shape differ.
 struct ValueDifference {
   std::uint64_t values = 0, different = 0;  ///< NaN equals NaN
-  double largest = 0, rmse = 0;             ///< of finite differences
+  std::uint64_t not_finite = 0;             ///< of the different ones: NaN or infinity, here or there
+  double largest = 0, rmse = 0;             ///< of the others
 };
 ValueDifference compare_values(const TensorView& a, const TensorView& b);
 

@@ -198,6 +198,26 @@ TEST(Inspect, DiffSaysWhatDiffers) {
   EXPECT_EQ(cria({"inspect", a, "--diff", directory.path("none")}).code, 1);
 }
 
+// Nothing is farther from a number than what is none.
+TEST(Inspect, DiffCountsWhatIsNotANumber) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN(),
+                  kInf = std::numeric_limits<float>::infinity();
+  const TempDirectory first, second;
+  const std::string a = odd_file(first, {1, 2, kNan, kInf, kNan, kInf}),
+                    b = odd_file(second, {1, 5, 3, -kInf, kNan, 0});
+  const auto json = nlohmann::json::parse(cria({"inspect", a, "--diff", b, "--json"}).out).at("difference");
+  const auto& values = json.at("values").at(0);
+  EXPECT_EQ(values.at("different"), 4);
+  EXPECT_EQ(values.at("not_finite"), 3);
+  EXPECT_EQ(values.at("largest"), 3);
+  EXPECT_NEAR(values.at("rmse"), std::sqrt(9.0 / 3), 1e-12) << "of one, two and the NaN that both have";
+  const std::string text = cria({"inspect", a, "--diff", b}).out;
+  EXPECT_NE(text.find("values of  differ  of  largest difference   RMSE  NaN, infinite\n"
+                      "values          4   6                   3  1.732              3\n"),
+            std::string::npos)
+      << text;
+}
+
 TEST(Inspect, ReadsWhatIsThereOfATruncatedFile) {
   const TempDirectory directory;
   const std::string demo = read_file(kDemo);
