@@ -32,6 +32,11 @@ struct InspectOptions {
   bool names_file = false;  ///< FILE or -m is typed
   bool kv = false, tensors = false, vocabulary = false, chat_template = false, graph = false, check = false,
        cpu = false, measure = false, json = false;
+
+  /// Parts of a file that are asked for; none: all are shown.
+  [[nodiscard]] bool names_parts() const {
+    return kv || tensors || vocabulary || chat_template || graph || check;
+  }
 };
 
 std::string dump(const Json& json, int indent = -1) {
@@ -361,8 +366,7 @@ int inspect_file(const InspectOptions& options, Report& report) {
   Json& json = report.json;
   std::string& text = report.text;
   print_warnings(file);
-  const bool all = !options.kv && !options.tensors && !options.graph && !options.check &&
-                   !options.vocabulary && !options.chat_template;
+  const bool all = !options.names_parts();
   if (options.json) {
     json["file"] = {{"path", path},
                     {"version", file.version()},
@@ -430,7 +434,7 @@ int run(const InspectOptions& options) {
   }
   if (!options.other.empty())
     code = inspect_difference(options, report);
-  else if (!options.cpu || options.names_file)  // a configured model is not asked for beside the machine
+  else if (!options.cpu || options.names_file || options.names_parts())  // else the machine alone
     code = inspect_file(options, report);
   if (options.json)
     write_json(report);

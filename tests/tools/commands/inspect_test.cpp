@@ -229,6 +229,15 @@ TEST(Inspect, ReadsWhatIsThereOfATruncatedFile) {
   EXPECT_EQ(cria({"inspect", path, "--check"}).code, 1);
 }
 
+TEST(Inspect, PartsBesideTheMachineAreTheModels) {
+  const std::string both = cria({"inspect", "--cpu", "--tensors"}).out;
+  EXPECT_LT(both.find("in use: "), both.find("blk.7.ffn_down.weight")) << both;
+  EXPECT_NE(both.find("blk.7.ffn_down.weight"), std::string::npos) << both;
+  const auto json = nlohmann::json::parse(cria({"inspect", "--cpu", "--check", "--json"}).out);
+  EXPECT_TRUE(json.contains("cpu") && json.contains("statistics")) << json;
+  EXPECT_EQ(cria({"inspect", "--cpu"}).out.find("llama"), std::string::npos) << "none is asked for";
+}
+
 TEST(Inspect, GraphAndInstructionSets) {
   const Result graph = cria({"inspect", "--graph"});
   ASSERT_EQ(graph.code, 0) << graph.err;
