@@ -269,6 +269,7 @@ Json check_json(const std::vector<TensorValues>& all) {
       list.push_back({{"name", tensor.name},
                       {"nans", tensor.nans},
                       {"infinities", tensor.infinities},
+                      {"first", tensor.missing ? Json() : Json(tensor.first_bad)},
                       {"missing", tensor.missing}});
   return list;
 }

@@ -147,6 +147,9 @@ TEST(Inspect, CheckFindsWhatIsNotANumber) {
   EXPECT_EQ(bad.code, 1);
   EXPECT_NE(bad.out.find("values: 1 NaN, 2 infinite, the first at value 1\n0 of 1 tensor"), std::string::npos)
       << bad.out;
+  const auto json =
+      nlohmann::json::parse(cria({"inspect", directory.path("odd.gguf"), "--check", "--json"}).out);
+  EXPECT_EQ(json.at("check").at(0).at("first"), 1);
 }
 
 TEST(Inspect, StatisticsOfEveryTensor) {
@@ -226,7 +229,9 @@ TEST(Inspect, ReadsWhatIsThereOfATruncatedFile) {
   EXPECT_EQ(table.code, 0) << table.err;
   EXPECT_NE(table.out.find("blk.7.ffn_down.weight"), std::string::npos);
   EXPECT_NE(table.err.find("the file ends before the data of"), std::string::npos) << table.err;
-  EXPECT_EQ(cria({"inspect", path, "--check"}).code, 1);
+  const Result check = cria({"inspect", path, "--check", "--json"});
+  EXPECT_EQ(check.code, 1);
+  EXPECT_TRUE(nlohmann::json::parse(check.out).at("check").at(0).at("first").is_null());
 }
 
 TEST(Inspect, PartsBesideTheMachineAreTheModels) {
