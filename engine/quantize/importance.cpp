@@ -44,8 +44,15 @@ void ImportanceMatrix::add(const ImportanceMatrix& other) {
   for (const std::string& dataset : other.datasets) {
     if (std::ranges::find(datasets, dataset) == datasets.end()) datasets.push_back(dataset);
   }
-  if (entries.empty() || chunks == 0) chunk_size = other.chunk_size;
-  chunks += other.chunks;
+  if (chunks == 0) {
+    chunk_size = other.chunk_size;
+    knows_chunk_size = other.knows_chunk_size;
+  }
+  std::uint64_t more = other.chunks;
+  if (knows_chunk_size && other.knows_chunk_size)
+    more = (more * other.chunk_size + chunk_size / 2) / chunk_size;
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
+  chunks = static_cast<std::uint32_t>(std::min(chunks + more, kMost));
 }
 
 std::vector<float> ImportanceMatrix::weights(std::string_view tensor, std::uint64_t cols,

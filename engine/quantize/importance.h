@@ -27,13 +27,15 @@ struct ImportanceMatrix {
   std::vector<std::string> datasets;                            ///< the texts
   std::uint32_t chunks = 0;                                     ///< windows evaluated
   std::uint32_t chunk_size = 512;                               ///< tokens of each
+  bool knows_chunk_size = true;  ///< false: of the older form, which does not say it
 
   /// Of either form. Throws Error naming the entry at fault: what is cut short, negative or not finite.
   static ImportanceMatrix read(const std::string& path);
   /// The older form if the name ends in ".dat", else GGUF. Throws Error.
   void write(const std::string& path) const;
 
-  /// Adds another text's sums to these. Throws Error if a weight has another number of columns there.
+  /// Adds another text's sums to these; its windows count by their tokens, as so many of chunk_size. Throws Error if a weight
+  /// has another number of columns there.
   void add(const ImportanceMatrix& other);
 
   /// Mean squares for a tensor of cols columns and so many experts (1: a plain matrix): cols·experts numbers,

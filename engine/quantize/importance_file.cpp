@@ -98,6 +98,7 @@ void read_old_entry(Cursor& in, const std::string& path, ImportanceMatrix& matri
 ImportanceMatrix read_old(const std::string& path, std::span<const std::byte> bytes) {
   Cursor in(bytes, path);
   ImportanceMatrix matrix;
+  matrix.knows_chunk_size = false;
   const auto n = read_number(in, path, "the number of entries", 1, limits::kTensors);
   for (std::int32_t i = 0; i < n; ++i) read_old_entry(in, path, matrix);
   if (in.remaining() == 0) return matrix;  // the oldest files end here

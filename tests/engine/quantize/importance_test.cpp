@@ -113,6 +113,27 @@ TEST_F(ImportanceFiles, AddUpToOneOfBothTexts) {
   EXPECT_NE(error_of([&] { matrix.add(other); }), "");
 }
 
+TEST_F(ImportanceFiles, WindowsOfOtherSizesCountByTheirTokens) {
+  ImportanceMatrix matrix = sample(), longer = sample();
+  longer.chunk_size = 2048;
+  longer.chunks = 100;
+  matrix.add(longer);
+  EXPECT_EQ(matrix.chunk_size, 512U);
+  EXPECT_EQ(matrix.chunks, 2U + 400U);
+  ImportanceMatrix shorter = sample();
+  shorter.chunk_size = 64;
+  shorter.chunks = 12;
+  matrix.add(shorter);
+  EXPECT_EQ(matrix.chunks, 402U + 2U) << "1.5, rounded";
+  sample().write(path("old.dat"));
+  ImportanceMatrix small = shorter;
+  small.add(ImportanceMatrix::read(path("old.dat")));
+  EXPECT_EQ(small.chunks, 12U + 2U) << "of a size that nobody knows";
+  longer.chunks = std::numeric_limits<std::uint32_t>::max();
+  small.add(longer);
+  EXPECT_EQ(small.chunks, std::numeric_limits<std::uint32_t>::max());
+}
+
 TEST_F(ImportanceFiles, DamageIsNamed) {
   const auto number = [](std::int32_t n) { return std::string(reinterpret_cast<const char*>(&n), 4); };
   const auto entry = [&](float value) {
