@@ -1,9 +1,10 @@
-// Markdown's blocks: text → [{ kind, start, … }], `start` the offset of the block's first line. A block is final as soon as another one
-// follows it, which is what lets an answer that streams in be drawn block by block.
+// Markdown's blocks: text → [{ kind, start, … }], `start` the offset of the block's first line. Text that is appended changes the last block,
+// or the last two (finalCount), which is what lets an answer that streams in be drawn block by block.
 // Kinds: paragraph { text }, heading { level, text }, code { language, text, closed }, quote { blocks }, rule,
 // list { ordered, first, loose, items: [{ checked, blocks }] }, table { align, head, rows }. HTML is text.
 
 const MAX_DEPTH = 12;  // quotes and lists within each other; deeper ones are text
+const endedKinds = ['code', 'heading', 'rule'];  // whatever the line below is, it does not belong to them
 
 const fencePattern = /^[ \t]*(`{3,}|~{3,})[ \t]*([^`]*)$/;
 const headingPattern = /^ {0,3}(#{1,6})(?:[ \t]+|$)/;
@@ -165,4 +166,15 @@ export function parseMarkdown(text) {
     offset += line.length + 1;
   }
   return parseLines(lines.map((line) => line.replace(/\r$/, '')), 0).map((block) => ({ ...block, start: offsets[block.start] }));
+}
+
+/**
+ * How many of a text's blocks stay as they are, whatever is appended. The line in which the last block begins may, while it is not complete, turn out to
+ * belong to the block before: `2` is a paragraph below a list, `2. two` the list's next item. What makes a table is its second line.
+ */
+export function finalCount(blocks, text) {
+  if (blocks.length < 2) return 0;
+  const [before, last] = blocks.slice(-2);
+  const complete = text.slice(last.start).split('\n').length > (last.kind === 'table' ? 2 : 1);
+  return blocks.length - (complete || endedKinds.includes(before.kind) ? 1 : 2);
 }

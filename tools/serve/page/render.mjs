@@ -2,7 +2,7 @@
 import { copyBy, element, icon } from './dom.mjs';
 import { highlight } from './highlight.mjs';
 import { parseInline } from './inline.mjs';
-import { parseMarkdown } from './markdown.mjs';
+import { finalCount, parseMarkdown } from './markdown.mjs';
 
 function drawInline(nodes) {
   return nodes.map((node) => {
@@ -86,40 +86,40 @@ function renew(old, fresh) {
 }
 
 /**
- * The text of an answer in a box. Each time, only what may still change is read and drawn again: the last block, which may be a long list. What a chunk
- * costs depends neither on the blocks before it nor on the conversation's length.
+ * The text of an answer in a box. Each time, only what may still change is read and drawn again: the last block, which may be a long list, and while
+ * its first line is not complete the one before it. What a chunk costs depends neither on what is above nor on the conversation's length.
  */
 export class AnswerText {
   constructor(box) {
     this.box = box;
     this.final = 0;      // the text up to here is drawn for good
-    this.last = null;    // the element of the block that may change
-    this.code = null;    // its text, if it is a box of code that is still open
+    this.open = [];      // the elements of the blocks that may change
+    this.code = null;    // the last one's text, if it is a box of code that is still open
   }
 
   /** Draws the whole text so far; `streaming`: more will follow. */
   show(text, streaming) {
-    const blocks = parseMarkdown(text.slice(this.final));
-    const last = blocks.at(-1);
+    const rest = text.slice(this.final);
+    const blocks = parseMarkdown(rest), last = blocks.at(-1);
     if (blocks.length === 1 && streaming && this.appendCode(last)) return;
-    for (const block of blocks) {
-      const drawn = drawBlock(block, streaming && block === last);
-      if (this.last && block === blocks[0]) {
-        this.last = renew(this.last, drawn);
-      } else {
-        this.box.append(drawn);
-        this.last = drawn;
-      }
-    }
+    const drawn = blocks.map((block, at) => {
+      const fresh = drawBlock(block, streaming && block === last);
+      if (at < this.open.length) return renew(this.open[at], fresh);
+      this.box.append(fresh);
+      return fresh;
+    });
+    for (const joined of this.open.slice(blocks.length)) joined.remove();  // its text is part of the block before it now
+    const settled = finalCount(blocks, rest);
+    this.open = drawn.slice(settled);
     this.code = last?.kind === 'code' && !last.closed ? last.text : null;
-    this.final += last?.start ?? 0;
+    this.final += blocks[settled]?.start ?? 0;
   }
 
   appendCode(block) {
     const grows = this.code !== null && block.kind === 'code' && !block.closed && block.text.startsWith(this.code) &&
-      this.last.querySelector('figcaption span').textContent === block.language;
+      this.open.at(-1).querySelector('figcaption span').textContent === block.language;
     if (!grows) return false;
-    this.last.querySelector('code').firstChild.appendData(block.text.slice(this.code.length));
+    this.open.at(-1).querySelector('code').firstChild.appendData(block.text.slice(this.code.length));
     this.code = block.text;
     return true;
   }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { highlight } from '../../../../tools/serve/page/highlight.mjs';
 import { parseInline, safeHref } from '../../../../tools/serve/page/inline.mjs';
-import { parseMarkdown } from '../../../../tools/serve/page/markdown.mjs';
+import { finalCount, parseMarkdown } from '../../../../tools/serve/page/markdown.mjs';
 
 const kinds = (text) => parseMarkdown(text).map((block) => block.kind);
 const first = (text) => parseMarkdown(text)[0];
@@ -23,6 +23,18 @@ test('blocks', () => {
   assert.equal(first('```py\n\tx\n\n  y\n```').text, '\tx\n\n  y');
   assert.equal(first('~~~~\n```\n~~~~').text, '```');
   assert.equal(first('```\r\na\r\nb\r\n```').text, 'a\nb');
+});
+
+test('what is final stays, whatever is appended', () => {
+  const count = (text) => finalCount(parseMarkdown(text), text);
+  assert.deepEqual(['', 'one', 'one\n\ntwo\n', '1. one\n\n2', '1. one\n\ntwo\n', '# one\ntwo', '- one\n\ntwo\n\nthree'].map(count), [0, 0, 1, 0, 1, 1, 1]);
+  for (const whole of ['1. **One**\n\n   text\n\n2. two\n\n10. ten\n\n2\n', 'Text\n***bold***\n#tag\n```code```\n', 'Text\na | b\n--|--\n1 | 2\n\nEnd\n', 'a | b\n--|--|--\n', '> Said\n***so***\n\n```\nx\n```\n- a\n']) {
+    const blocks = parseMarkdown(whole);
+    for (let end = 1; end <= whole.length; end++) {
+      const part = parseMarkdown(whole.slice(0, end)), final = finalCount(part, whole.slice(0, end));
+      assert.deepEqual(part.slice(0, final), blocks.slice(0, final), whole.slice(0, end));
+    }
+  }
 });
 
 test('where a block starts', () => {
