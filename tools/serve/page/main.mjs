@@ -24,7 +24,8 @@ class ChatPage {
     this.conversation = null;   // null: a new one, without a message yet
     this.running = new Map();   // id of a conversation → the Asking that writes its answer
     this.store = new Store({
-      ondamage: (text) => toast('The saved conversations could not be read. They were set aside.', { action: 'Download them', act: () => download('cria-damaged.json', text), seconds: 60 }),
+      ondamage: (text, kept) => toast(`Saved conversations could not be read. ${kept ? 'They were set aside.' : 'There is no room to set them aside.'}`,
+        { action: 'Download them', act: () => download('cria-damaged.json', text), seconds: 60 }),
       onfull: () => toast('The browser’s storage is full: this is not saved. Export or delete conversations.', { seconds: 20 }),
       onchange: () => this.storeChanged(),
       isBusy: (id) => this.running.has(id),

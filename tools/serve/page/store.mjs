@@ -58,7 +58,7 @@ export function titleOf(messages) {
 }
 
 /**
- * `ondamage` is told the text that was set aside, `onfull` that a change could not be stored, `onchange` that another tab made one.
+ * `ondamage` is told a text that was damaged and whether it could be set aside, `onfull` that a change could not be stored, `onchange` that another tab made one.
  * `isBusy(id)`: an answer is being written here, so what another tab wrote into that conversation is not taken over.
  */
 export class Store {
@@ -90,7 +90,6 @@ export class Store {
     if (text === this.text) return;
     this.text = text;
     const { conversations, damaged } = text === null ? { conversations: [], damaged: false } : readConversations(text);
-    if (damaged) this.setAside(text);
     const kept = new Map();
     for (const one of conversations) {
       const held = this.conversations.get(one.id);
@@ -100,15 +99,20 @@ export class Store {
     }
     if (this.unsaved) for (const [id, held] of this.conversations) if (!kept.has(id)) kept.set(id, held);
     this.conversations = kept;
+    if (damaged) this.setAside(text);
   }
 
+  /** Keeps a damaged store under a key of its own; what was whole in it takes its place. */
   setAside(text) {
-    writeItem('local', STORE_KEY, null);
     const older = itemKeys('local', ASIDE_KEY);
     for (const key of older.slice(0, Math.max(0, older.length - MAX_ASIDE + 1))) writeItem('local', key, null);
-    writeItem('local', ASIDE_KEY + new Date().toISOString(), text);
-    this.text = null;
-    this.ondamage(text);
+    // In one step: between two, another tab would see an empty store. And first, as there may be no room for both.
+    if (this.conversations.size > 0) this.write();
+    else {
+      writeItem('local', STORE_KEY, null);
+      this.text = null;
+    }
+    this.ondamage(text, writeItem('local', ASIDE_KEY + new Date().toISOString(), text));
   }
 
   write() {

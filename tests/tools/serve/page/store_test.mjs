@@ -68,6 +68,16 @@ test('a damaged store is set aside, its whole conversations are kept', async () 
   const good = { id: 'good', title: 'Good', created: 1, updated: 1, from: 0, messages: [{ role: 'user', content: 'a' }, { role: 'assistant', content: 'b', state: 'streaming', evil: '<b>' }] };
   await store(page, { version: 1, conversations: [good, { id: 'x', messages: [{ role: 'system', content: 'no' }] }, 5] });
   assert.deepEqual(await by(page, 'conversation').allInnerTexts(), ['Good']);
+  assert.deepEqual((await stored(page)).conversations.map((one) => one.title), ['Good']);
+  await page.reload();
+  assert.deepEqual(await by(page, 'conversation').allInnerTexts(), ['Good']);
+  assert.equal(await aside(page), 3);
+  // No room for the damaged store beside what is whole (browsers grant 5 million characters): that stays.
+  const large = { ...good, title: 'Large', messages: [{ role: 'user', content: 'x'.repeat(2 << 20) }] };
+  await store(page, { version: 1, conversations: [large, { id: 'x', messages: 'y'.repeat(2 << 20) }] });
+  await page.getByTestId('toast').filter({ hasText: 'no room' }).waitFor();
+  assert.deepEqual((await stored(page)).conversations.map((one) => one.title), ['Large']);
+  await store(page, { version: 1, conversations: [good] });
   await by(page, 'conversation').click();
   assert.equal(await answers(page).getAttribute('data-state'), 'stopped');
   await ask(page, 'Apples');
