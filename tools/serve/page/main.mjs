@@ -9,6 +9,7 @@ import { fetchModel } from './stream.mjs';
 import { Talk } from './talk.mjs';
 import { toggleTheme } from './theme.mjs';
 
+const STORAGE_FULL = 'The browser’s storage is full: this is not saved. Export or delete conversations.';
 const LOADING_PAUSE = 2000;  // ms between two looks at a server that still loads its model
 const exampleQuestions = ['What is the capital of Norway?', 'Tell me a short story about a dragon.', 'How many legs does a spider have?', 'Count from 1 to 10.'];
 
@@ -26,7 +27,7 @@ class ChatPage {
     this.store = new Store({
       ondamage: (text, kept) => toast(`Saved conversations could not be read. ${kept ? 'They were set aside.' : 'There is no room to set them aside.'}`,
         { action: 'Download them', act: () => download('cria-damaged.json', text), seconds: 60 }),
-      onfull: () => toast('The browser’s storage is full: this is not saved. Export or delete conversations.', { seconds: 20 }),
+      onfull: () => toast(STORAGE_FULL, { seconds: 20 }),
       onchange: () => this.storeChanged(),
       isBusy: (id) => this.running.has(id),
     });
@@ -130,6 +131,12 @@ class ChatPage {
     byId('stats').textContent = this.conversation?.messages.at(-1)?.stats ?? '';
   }
 
+  /** Says what was done; and where it could not be stored, that too, as there is one notice at a time. */
+  told(text, more = {}) {
+    if (this.store.unsaved) toast(`${text} ${STORAGE_FULL}`, { ...more, seconds: 20 });
+    else toast(text, more);
+  }
+
   /** A conversation was changed here. */
   changed(conversation) {
     this.store.save(conversation);
@@ -211,7 +218,7 @@ class ChatPage {
     conversation.messages = [...messages.slice(0, at), { role: 'user', content: text }];
     conversation.from = Math.min(from, at);
     this.ask();
-    toast('What followed the message is gone.', { action: 'Undo', act: () => this.restore(conversation, messages, from) });
+    this.told('What followed the message is gone.', { action: 'Undo', act: () => this.restore(conversation, messages, from) });
   }
 
   /** The messages as they were before one of them was changed. */
@@ -238,7 +245,7 @@ class ChatPage {
     if (this.conversation?.id === conversation.id) this.go('');
     this.showState();
     byId('new-chat').focus();
-    toast(`“${conversation.title}” is deleted.`, { action: 'Undo', act: () => { this.changed(conversation); this.go(conversation.id); } });
+    this.told(`“${conversation.title}” is deleted.`, { action: 'Undo', act: () => { this.changed(conversation); this.go(conversation.id); } });
   }
 
   async importFile(input) {
@@ -246,7 +253,8 @@ class ChatPage {
     if (!file) return;
     const added = this.store.importFrom(await file.text());
     input.value = '';
-    toast(added === null ? 'This file holds no conversations of cria.' : added === 1 ? '1 conversation is new.' : `${added} conversations are new.`);
+    if (added === null) toast('This file holds no conversations of cria.');
+    else this.told(added === 1 ? '1 conversation is new.' : `${added} conversations are new.`);
     this.showState();
   }
 }

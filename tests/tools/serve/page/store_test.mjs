@@ -136,6 +136,13 @@ test('a full storage is said, and the talk goes on', async () => {
   await page.getByTestId('toast').filter({ hasText: 'storage is full' }).waitFor();
   await ask(page, 'Pears');
   assert.equal(await answers(page).count(), 2);
+  // Also where something else is said of what was done.
+  const file = { version: 1, conversations: [{ id: 'one', title: 'One', created: 1, updated: 1, from: 0, messages: [] }] };
+  await by(page, 'import-file').setInputFiles({ name: 'c.json', mimeType: 'application/json', buffer: Buffer.from(JSON.stringify(file)) });
+  await page.getByTestId('toast').filter({ hasText: /1 conversation is new.*storage is full/ }).waitFor();
+  await by(page, 'conversation').first().hover();
+  await by(page, 'delete-conversation').first().click();
+  await page.getByTestId('toast').filter({ hasText: /is deleted.*storage is full/ }).getByRole('button', { name: 'Undo' }).waitFor();
   await closePage(page);
 });
 
