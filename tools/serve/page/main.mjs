@@ -41,7 +41,7 @@ class ChatPage {
     });
     this.sidebar = new Sidebar({
       open: (id) => this.go(id),
-      rename: (conversation, title) => { conversation.title = title; this.changed(conversation); },
+      rename: (conversation, title) => this.rename(conversation, title),
       remove: (conversation) => this.remove(conversation),
     });
     this.composer = new Composer({ onsend: (text) => this.send(text), onstop: () => this.stop() });
@@ -237,6 +237,12 @@ class ChatPage {
     while (first < messages.length - 2 && messages[first].role !== 'user') first += 1;
     this.conversation.from = Math.min(first, messages.length - 2);
     this.answerAgain();
+  }
+
+  rename(conversation, title) {
+    if (!this.store.get(conversation.id)) return this.showState();  // another tab deleted it meanwhile
+    conversation.title = title;
+    this.changed(conversation);
   }
 
   remove(conversation) {

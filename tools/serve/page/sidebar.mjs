@@ -8,6 +8,7 @@ export class Sidebar {
   constructor(actions) {
     this.actions = actions;
     this.list = byId('conversation-list');
+    this.renaming = false;
     byId('menu').append(icon('menu'));
     byId('menu-close').append(icon('close'));
     byId('menu').addEventListener('click', () => this.setOpen(true));
@@ -36,9 +37,26 @@ export class Sidebar {
     else if (narrow.matches) byId('menu').focus();
   }
 
+  /** Draws the list; not while a name is being written in it, which then draws it when it is done. The focus stays where it is. */
   show(conversations, currentId, running) {
+    if (this.renaming) return;
+    const focused = this.focused();
     byId('no-conversations').hidden = conversations.length > 0;
     this.list.replaceChildren(...conversations.map((one) => this.item(one, one.id === currentId, running.has(one.id))));
+    if (focused) this.focus(focused);
+  }
+
+  /** Which button of which conversation has the focus; null if none has. */
+  focused() {
+    const button = document.activeElement;
+    const open = this.list.contains(button) ? button.closest('li').querySelector('[data-id]') : null;
+    return open && { id: open.dataset.id, testid: button.dataset.testid };
+  }
+
+  focus({ id, testid }) {
+    const open = this.list.querySelector(`[data-id="${id}"]`);
+    open?.focus();  // the other buttons are there only while the focus is in their item
+    open?.closest('li').querySelector(`[data-testid="${testid}"]`).focus();
   }
 
   item(conversation, current, running) {
@@ -55,16 +73,16 @@ export class Sidebar {
   rename(item, conversation) {
     const input = element('input', { class: 'rename', testid: 'rename-input', maxlength: 200, 'aria-label': 'New name' });
     input.value = conversation.title;
-    let open = true;
+    this.renaming = true;
     const leave = (title) => {
-      if (!open) return;
-      open = false;
+      if (!this.renaming) return;
+      this.renaming = false;
       this.actions.rename(conversation, title.trim() || conversation.title);
       this.list.querySelector(`[data-id="${conversation.id}"]`)?.focus();
     };
     input.addEventListener('keydown', (event) => {
       if (isComposing(event)) return;
-      if (event.key === 'Enter') leave(input.value);
+      if (event.key === 'Enter') { event.preventDefault(); leave(input.value); }  // or it would press the button that gets the focus
       if (event.key === 'Escape') { event.stopPropagation(); leave(conversation.title); }
     });
     input.addEventListener('blur', () => leave(input.value));

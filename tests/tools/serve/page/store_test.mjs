@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import test from 'node:test';
-import { answers, answerWith, ask, by, closePage, openPage, startServer, stored, streamOf, textOf } from './support.mjs';
+import { answers, answerWith, ask, by, closePage, ended, openPage, send, startServer, stored, streamOf, textOf } from './support.mjs';
 
 const server = await startServer();
 const aside = (page) => page.evaluate(() => Object.keys(localStorage).filter((key) => key.startsWith('cria.chat.v1.damaged')).length);
@@ -46,6 +46,7 @@ test('renamed, deleted, and back again', async () => {
   await by(page, 'rename-input').fill('Fruit');
   await by(page, 'rename-input').press('Enter');
   assert.deepEqual(await by(page, 'conversation').allInnerTexts(), ['Fruit']);
+  assert.equal(await page.evaluate(() => document.activeElement.innerText), 'Fruit');
   await by(page, 'conversation').hover();
   await by(page, 'delete-conversation').click();
   assert.equal(await by(page, 'conversation').count(), 0);
@@ -55,6 +56,57 @@ test('renamed, deleted, and back again', async () => {
   await page.getByText('You said Apples.').waitFor();
   assert.deepEqual((await stored(page)).conversations.map((one) => one.title), ['Fruit']);
   await closePage(page);
+});
+
+test('the end of an answer takes neither a name that is being written nor the focus', async () => {
+  const page = await openPage(server);
+  const doors = [null, null].map(() => { let open; return { opened: new Promise((done) => { open = done; }), open: () => open() }; });
+  await answerWith(page, async (_, n) => {
+    await doors[n - 3]?.opened;
+    return streamOf(['Yes.']);
+  });
+  const waiting = async (text) => {
+    await send(page, text);
+    await by(page, 'stop').waitFor();
+  };
+  await ask(page, 'Apples');
+  await by(page, 'new-chat').click();
+  await ask(page, 'Pears');
+  await waiting('More');
+  await by(page, 'conversation').last().hover();
+  await by(page, 'rename-conversation').last().click();
+  await by(page, 'rename-input').fill('Fru');
+  doors[0].open();
+  await ended(page);
+  await page.keyboard.type('it');
+  await page.keyboard.press('Enter');
+  assert.deepEqual(await by(page, 'conversation').allInnerTexts(), ['Pears', 'Fruit']);
+  assert.equal(await page.locator('#title').innerText(), 'Pears');
+  assert.equal(await page.getByRole('img', { name: 'an answer is being written' }).count(), 0);
+  await page.mouse.move(700, 300);
+  await waiting('More still');
+  await by(page, 'conversation').last().focus();
+  await by(page, 'delete-conversation').last().focus();
+  doors[1].open();
+  await ended(page);
+  assert.equal(await page.evaluate(() => document.activeElement.getAttribute('aria-label')), 'Delete “Fruit”');
+  await closePage(page);
+});
+
+test('a name for a conversation that another tab has deleted does not bring it back', async () => {
+  const a = await talkingPage();
+  await ask(a, 'Apples');
+  const b = await talkingPage({ context: a.context() });
+  await by(a, 'conversation').hover();
+  await by(a, 'rename-conversation').click();
+  await by(b, 'conversation').hover();
+  await by(b, 'delete-conversation').click();
+  await a.waitForFunction(() => document.querySelectorAll('[data-testid="message"]').length === 0);
+  await by(a, 'rename-input').press('Enter');
+  await by(a, 'conversation').waitFor({ state: 'detached' });
+  assert.deepEqual((await stored(a)).conversations, []);
+  await b.close();
+  await closePage(a);
 });
 
 test('a damaged store is set aside, its whole conversations are kept', async () => {

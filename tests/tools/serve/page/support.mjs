@@ -67,12 +67,12 @@ export function refusal(status, code, message) {
   return { status, contentType: 'application/json', body: JSON.stringify({ error: { message, type: status < 500 ? 'invalid_request_error' : 'server_error', param: null, code } }) };
 }
 
-/** Questions of this page are answered by `answer(body, n)`, n from 1, instead of by the server. The bodies are collected. */
+/** Questions of this page are answered by `answer(body, n)`, n from 1, or what it promises, instead of by the server. The bodies are collected. */
 export async function answerWith(page, answer) {
   const bodies = [];
-  await page.route('**/v1/chat/completions', (route) => {
+  await page.route('**/v1/chat/completions', async (route) => {
     bodies.push(route.request().postDataJSON());
-    return route.fulfill(answer(bodies.at(-1), bodies.length));
+    return route.fulfill(await answer(bodies.at(-1), bodies.length));
   });
   return bodies;
 }
