@@ -147,7 +147,7 @@ void SchemaRules::array(NodeId from, const SchemaAlternative& one, NodeId to) {
   const std::size_t counted = most == kNoLimit ? std::max(one.least_items, one.prefix.size()) : most;
   NodeId before = builder_.node();
   json_.space(open, before);
-  if (one.least_items == 0) builder_.silent(before, close);
+  if (one.least_items == 0) json_.space(open, close);  // not from `before`, where a comma may lead
   for (std::size_t i = 0; i < counted; ++i) {
     const NodeId behind = builder_.node();
     const SchemaSet& item = i < one.prefix.size() ? one.prefix[i] : one.items;
