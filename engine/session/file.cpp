@@ -104,13 +104,18 @@ std::string Session::load(const std::string& path) {
   std::string note(header.note_bytes, '\0');
   Sequence::State& sequence = state_->sequence.state();
   sequence.truncate(0);  // from here on the cache is overwritten
-  sequence.make_room(tokens.size());
-  in.read(tokens.data(), tokens.size() * sizeof(TokenId));
-  sequence.engine.pool.for_used_bytes(&sequence.tables, tokens.size(),
-                                      [&](std::byte* to, std::size_t size) { in.read(to, size); });
-  in.read(note.data(), note.size());
-  in.check_checksum();
-  sequence.check(tokens);
+  try {
+    sequence.make_room(tokens.size());
+    in.read(tokens.data(), tokens.size() * sizeof(TokenId));
+    sequence.engine.pool.for_used_bytes(&sequence.tables, tokens.size(),
+                                        [&](std::byte* to, std::size_t size) { in.read(to, size); });
+    in.read(note.data(), note.size());
+    in.check_checksum();
+    sequence.check(tokens);
+  } catch (...) {  // behind a window pages are missing, which only the tokens tell
+    sequence.truncate(0);
+    throw;
+  }
   sequence.append(tokens);
   return note;
 }

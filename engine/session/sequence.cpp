@@ -114,7 +114,7 @@ bool Sequence::State::has_window(std::size_t n) const {
 }
 
 std::size_t Sequence::State::truncate(std::size_t n) {
-  if (n >= tokens.size()) return tokens.size();
+  if (n >= tokens.size() && n != 0) return tokens.size();  // to 0 also lets go of pages without tokens
   if (!has_window(n)) n = 0;
   if (index() != nullptr) index()->touch(prefix);
   for (std::size_t group = 0; group < tables.size(); ++group)

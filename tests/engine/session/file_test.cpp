@@ -108,6 +108,25 @@ TEST_F(SessionFile, RefusesForeignAndDamagedFiles) {
   EXPECT_NE(error_of([&] { session.load(path + ".none"); }).find("cannot open"), std::string::npos);
 }
 
+// Behind the window pages are missing, which the tokens would have told.
+TEST_F(SessionFile, ADamagedOneOfAWindowLeavesASessionThatGoesOn) {
+  const auto model = TinyArchitecture({"w", "cohere2", {{"attention.sliding_window", 8U}}, {}, 0}).load();
+  const SessionOptions options = {.n_ctx = 600, .n_batch = 64};
+  const std::vector<TokenId> tokens(400, 5);
+  Session session(*model, options);
+  session.eval(tokens);
+  session.save(path);
+  std::string bytes = read();
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  write(bytes);
+  EXPECT_NE(error_of([&] { session.load(path); }).find("wrong checksum"), std::string::npos);
+  Session fresh(*model, options);
+  for (const std::size_t n : {std::size_t{70}, tokens.size() - 70}) {
+    const std::span<const TokenId> some = std::span(tokens).first(n);
+    EXPECT_TRUE(same_bytes(copy(session.eval(some)), copy(fresh.eval(some))));
+  }
+}
+
 TEST_F(SessionFile, KeepsItsNote) {
   Session session(demo_model(), {});
   session.eval(many_tokens(5));
