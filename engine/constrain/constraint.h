@@ -41,7 +41,7 @@ class Constraint {
   static std::shared_ptr<const Constraint> json_schema(std::string_view schema);
   /// A grammar in GBNF, with a rule `root`.
   static std::shared_ptr<const Constraint> gbnf(std::string_view grammar);
-  /// A regular expression of ECMA 262 without look-around and back references; the whole text matches it.
+  /// A regular expression of ECMA 262 (at most 256 KiB) without look-around and back references; the whole text matches it.
   static std::shared_ptr<const Constraint> regex(std::string_view expression);
 
   /// Calls of tools, with arguments by their parameters' schemas. A tool whose schema is not supported takes any JSON

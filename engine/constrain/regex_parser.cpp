@@ -118,6 +118,16 @@ class RegexParser {
     return !text.empty() && text.front() >= '0' && text.front() <= '9';
   }
 
+  /// Whether another repetition follows.
+  [[nodiscard]] bool repeats_again() const {
+    if (rest_.starts_with('*') || rest_.starts_with('+') || rest_.starts_with('?')) return true;
+    const std::size_t end = rest_.find('}');
+    if (!rest_.starts_with('{') || end == std::string_view::npos) return false;
+    const std::string_view count = rest_.substr(1, end - 1);
+    return is_digit(count) && count.find_first_not_of("0123456789,") == std::string_view::npos &&
+           count.find(',') == count.rfind(',');
+  }
+
   RegexNode repeated(RegexNode part) {
     std::size_t least = 0, most = kNoLimit;
     if (take("+")) {
@@ -138,8 +148,7 @@ class RegexParser {
       if (least > most) fail("a repetition whose bounds are the wrong way round");
     }
     take("?");  // lazy ones match the same texts
-    if (part.kind >= Kind::Begin) fail("nothing to repeat");
-    if (rest_.starts_with("*") || rest_.starts_with("+") || rest_.starts_with("?")) fail("nothing to repeat");
+    if (part.kind >= Kind::Begin || repeats_again()) fail("nothing to repeat");
     RegexNode node{.kind = Kind::Repeat, .codes = {}, .parts = {}, .least = least, .most = most};
     node.parts.push_back(std::move(part));
     return node;
