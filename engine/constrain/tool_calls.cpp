@@ -90,7 +90,9 @@ class ParametersSchemas {
     const SchemaJson& function = tools_[tool].at("function");
     SchemaJson schema = function.value("parameters", SchemaJson::object());
     if (schema.is_null()) schema = SchemaJson::object();
-    if (!schema.contains("type")) schema["type"] = "object";
+    if (!schema.contains("type") ||
+        (schema["type"].is_array() && std::ranges::count(schema["type"], "object") != 0))
+      schema["type"] = "object";  // of several types: the one that arguments have
     if (schema["type"] != "object")
       return Refusal{{"\"type\": expected \"object\", got " + schema["type"].dump().substr(0, 60), "", true},
                      false};

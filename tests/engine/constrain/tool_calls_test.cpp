@@ -94,6 +94,18 @@ TEST(ToolCalls, ThatAreTheWholeAnswer) {
   }
 }
 
+TEST(ToolCalls, ArgumentsAreObjectsAmongSeveralTypes) {
+  for (const char* const type : {R"(["object"])", R"(["null", "object"])"}) {
+    const std::string tools = R"([{"type": "function", "function": {"name": "h", "strict": true, "parameters":
+        {"required": ["a"], "properties": {"a": {"type": "null"}}, "type": )" +
+                              std::string(type) + "}}}]";
+    const auto calls = Constraint::tool_calls({CallForm::Mistral, tools, ""});
+    EXPECT_TRUE(calls->accepts(R"([TOOL_CALLS][{"name": "h", "arguments": {"a": null}}])"));
+    EXPECT_FALSE(calls->accepts(R"([TOOL_CALLS][{"name": "h", "arguments": null}])"));
+    EXPECT_FALSE(calls->accepts(R"([TOOL_CALLS][{"name": "h", "arguments": {}}])"));
+  }
+}
+
 TEST(ToolCalls, LooseOnesAreTold) {
   const std::string loose = R"({"name": "h", "parameters": {"type": "object", "not": {}}})";
   const auto tools = [](const std::string& function) {
