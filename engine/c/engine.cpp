@@ -255,7 +255,12 @@ cria_status cria_embed(cria_engine engine, const cria_token* tokens, size_t n_to
     required(embedding, "embedding");
     const auto writing = std::make_shared<Writing>();
     of->begin(std::move(request), writing);
-    of->finish(*writing);
+    try {
+      of->finish(*writing);
+    } catch (...) {  // nobody else knows of it
+      of->cancel(*writing, false);
+      throw;
+    }
     const cria::GenerateResult& result = writing->result();
     if (result.embedding.empty()) throw Failure(CRIA_ERROR_CANCELLED, "cancelled");
     give_array(result.embedding, embedding, capacity, count);
