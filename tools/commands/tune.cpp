@@ -112,8 +112,7 @@ class Tuner {
         each.rates.push_back(rate(*each.session, prompt, n));
         progress.update(++done);
       }
-    for (const Candidate& each : candidates)
-      result_.tries.push_back({each.way, test, median(each.rates)});
+    for (const Candidate& each : candidates) result_.tries.push_back({each.way, test, median(each.rates)});
   }
 
   static double gain(const Candidate& usual, const Candidate& other) {
