@@ -197,7 +197,7 @@ class Session {
   /// Writes tokens and KV cache / reads them back; the target is replaced whole or not at all. note: bytes of
   /// the caller's own that belong to them, at most 64 MiB; load() returns them. Throws Error: for what is no
   /// such file or damaged, was saved with another model, KV type or RoPE factors, or does not fit into the context. After a
-  /// checksum that is wrong the session is empty, after everything else as it was.
+  /// checksum that is wrong, or a token that is none of the model's, the session is empty, after everything else as it was.
   void save(const std::string& path, std::string_view note = {}) const;
   std::string load(const std::string& path);  ///< returns the note
 

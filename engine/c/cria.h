@@ -396,7 +396,8 @@ typedef struct {
 } cria_slice;
 /** Evaluates slices of different sequences of one engine together, in as few passes as its n_batch allows. logits: [wanted][n_vocab] in the
  * order of the slices. Each row has the bits that it has alone. Where answers need the positions that it would take, it steps until
- * they leave them. After an error, sequences hold what they held, and perhaps some of the new tokens. */
+ * they leave them. After an error, sequences hold what they held, and perhaps some of the new tokens; one whose logits are not finite
+ * is empty. */
 CRIA_API cria_status cria_forward(const cria_slice* slices, size_t n_slices, float* logits, size_t capacity,
                                   size_t* count);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "engine/constrain/same_value.h"
 #include "engine/constrain/schema_parts.h"
 
 namespace cria {
@@ -194,7 +195,7 @@ bool SchemaForms::satisfies(const SchemaJson& value, const SchemaSet& set) {
 
 bool SchemaForms::satisfies(const SchemaJson& value, const SchemaAlternative& one) {
   budget_.steps(32 + (one.values ? one.values->weight : 0));
-  const auto is_it = [&value](const SchemaValues::Value& other) { return *other.json == value; };
+  const auto is_it = [&value](const SchemaValues::Value& other) { return same_value(*other.json, value); };
   if (one.values && std::ranges::none_of(one.values->list, is_it)) return false;
   if (value.is_null()) return (one.types & kNullType) != 0;
   if (value.is_boolean()) return (one.types & kBooleanType) != 0;

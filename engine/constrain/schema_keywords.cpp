@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "engine/constrain/regex.h"
+#include "engine/constrain/same_value.h"
 #include "engine/constrain/schema_form.h"
 #include "engine/constrain/schema_parts.h"
 
@@ -120,7 +121,9 @@ std::shared_ptr<const SchemaValues> SchemaForms::values_in_both(
   budget_.steps(a->weight * b->list.size());
   SchemaValues both;
   for (const SchemaValues::Value& value : a->list) {
-    const auto is_it = [&value](const SchemaValues::Value& other) { return *other.json == *value.json; };
+    const auto is_it = [&value](const SchemaValues::Value& other) {
+      return same_value(*other.json, *value.json);
+    };
     if (std::ranges::none_of(b->list, is_it)) continue;
     both.list.push_back(value);
     both.weight += value.weight;
