@@ -223,6 +223,31 @@ std::vector<bool> AutomatonBuilder::productive() const {
   return out;
 }
 
+// Those for which all that is left is to return: ends of rules, and what only leads there without reading.
+std::vector<bool> AutomatonBuilder::returning_nodes() const {
+  budget_.steps(4 * (n_nodes_ + edges_.size() + calls_.size() + silents_.size()));
+  const GroupedItems silents(n_nodes_, silents_, [](const Silent& s) { return s.to; });
+  std::vector<std::size_t> ways(n_nodes_);  // that do not return, as far as is known
+  for (const Edge& e : edges_) ++ways[e.from];
+  for (const Call& c : calls_) ++ways[c.from];
+  for (const Silent& s : silents_) ++ways[s.from];
+  std::vector<bool> returning(n_nodes_);
+  std::vector<NodeId> work;
+  const auto note = [&](NodeId n) {
+    if (!returning[n]) work.push_back(n);
+    returning[n] = true;
+  };
+  for (const Rule& rule : rules_)
+    if (ways[rule.end] == 0) note(rule.end);
+  while (!work.empty()) {
+    const NodeId n = work.back();
+    work.pop_back();
+    for (const std::uint32_t s : silents.of(n))
+      if (--ways[silents_[s].from] == 0) note(silents_[s].from);
+  }
+  return returning;
+}
+
 std::optional<Automaton> AutomatonBuilder::finish(RuleId root) const {
   const std::vector<bool> useful = useful_nodes();
   if (!useful[rules_[root].start]) return std::nullopt;
@@ -232,7 +257,8 @@ std::optional<Automaton> AutomatonBuilder::finish(RuleId root) const {
   const GroupedItems edges(n_nodes_, edges_, [](const Edge& e) { return e.from; });
   const GroupedItems silents(n_nodes_, silents_, [](const Silent& s) { return s.from; });
   const GroupedItems calls(n_nodes_, calls_, [](const Call& c) { return c.from; });
-  std::vector<bool> ends(n_nodes_);
+  const std::vector<bool> returning = returning_nodes();
+  std::vector<bool> ends = returning;
   for (const Rule& rule : rules_) ends[rule.end] = true;
   const auto size = [](const auto& list) { return static_cast<std::uint32_t>(list.size()); };
   out.nodes.reserve(n_nodes_ + 1);
@@ -244,6 +270,7 @@ std::optional<Automaton> AutomatonBuilder::finish(RuleId root) const {
       const NodeId start = rules_[calls_[c].rule].start;
       if (useful[start] && useful[calls_[c].to]) out.calls.push_back({start, calls_[c].to});
     }
+    if (returning[n]) continue;  // at once, so that a call before it needs no place on the stack
     for (const std::uint32_t s : silents.of(n))
       if (useful[silents_[s].to]) out.silents.push_back(silents_[s].to);
   }

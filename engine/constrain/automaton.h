@@ -110,6 +110,7 @@ class AutomatonBuilder {
     RuleId rule;
   };
   [[nodiscard]] std::vector<bool> useful_nodes() const;
+  [[nodiscard]] std::vector<bool> returning_nodes() const;
   [[nodiscard]] std::vector<bool> empty_rules() const;
   [[nodiscard]] std::vector<std::vector<RuleId>> first_calls() const;
 

@@ -79,6 +79,23 @@ TEST(Gbnf, ThatIsNoneIsRefusedWithThePlace) {
 }
 
 // The ways to read a text are not followed one by one; where they are too many all the same, it is said.
+// A rule that ends with a call of itself is a loop: nothing piles up.
+TEST(Gbnf, LongTextsOfRulesThatEndWithThemselves) {
+  const auto repeated = [](const std::string& text, const std::string& last) {
+    std::string all;
+    for (int i = 0; i < 20'000; ++i) all += text;
+    return all + last;
+  };
+  const std::string list = "root ::= item \",\" root | item\nitem ::= [a-z]+ | \"(\" root \")\"";
+  EXPECT_TRUE(Constraint::gbnf("root ::= ([a-z] root)?")->accepts(repeated("a", "")));
+  EXPECT_TRUE(Constraint::gbnf("root ::= [a-z] root | \".\"")->accepts(repeated("a", ".")));
+  EXPECT_FALSE(Constraint::gbnf("root ::= [a-z] root | \".\"")->accepts(repeated("a", "")));
+  EXPECT_TRUE(Constraint::gbnf(list)->accepts(repeated("ab,", "(c,d)")));
+  EXPECT_FALSE(Constraint::gbnf(list)->accepts(repeated("ab,", "(c,d")));
+  EXPECT_TRUE(
+      Constraint::gbnf("root ::= ((a root) | \".\")\na ::= \"x\" | \"y\" a")->accepts(repeated("yx", ".")));
+}
+
 TEST(Gbnf, ThatCanBeReadInManyWays) {
   const auto pairs = Constraint::gbnf(
       "root ::= \"x\" | \"(\" root \")\" | \"x\" root | \"x\" \"x\" root | \"x\" root \"x\"");
