@@ -1,13 +1,13 @@
 #include "tokenizer/chat/chat_template.h"
 
 #include <algorithm>
-
 #include <nlohmann/json.hpp>
 
 #include "model/error.h"
 #include "model/vocabulary.h"
 #include "tokenizer/chat/builtin_templates.h"
 #include "tokenizer/chat/hermes_tools.h"
+#include "tokenizer/chat/message_values.h"
 #include "tokenizer/chat/text_parts.h"
 #include "tokenizer/jinja/template.h"
 #include "tokenizer/jinja/values/json.h"
@@ -21,119 +21,6 @@ using jinja::List;
 using jinja::Text;
 using jinja::Value;
 
-/// Templates write '<|' + role + '|>': these roles, whoever named them, are as good as
-/// written by the template.
-constexpr std::string_view kRoles[] = {"system", "user",    "assistant", "tool",        "developer",
-                                       "model",  "ipython", "function",  "tool_results"};
-
-Value role_text(const std::string& role) { return Text(role, std::ranges::count(kRoles, role) != 0); }
-
-/// A content of several texts as one, for templates that know no parts.
-Value joined_parts(const List& parts) {
-  Text all;
-  for (const Value& part : parts.items) {
-    const Value* text = part.dict() == nullptr ? nullptr : part.dict()->find(std::string_view("text"));
-    if (text == nullptr || text->text() == nullptr)
-      throw Error("", "a message holds something other than text, which this chat template does not know");
-    all.append(*text->text());
-  }
-  return all;
-}
-
-/// "": an empty object. what: for errors.
-Dict parse_object(const std::string& json, const char* what) {
-  if (json.empty()) return {};
-  try {
-    const Value value = jinja::parse_json(json);
-    if (const Dict* dict = value.dict()) return *dict;
-  } catch (const jinja::Failure& failure) {
-    throw Error("", std::string(what) + ": " + failure.what());
-  }
-  throw Error("", std::string(what) + ": expected a JSON object");
-}
-
-/// What the model thought, where the template knows it by the name that gpt-oss has for it. There it is no
-/// part of a message that has a content.
-void rename_reasoning(Dict& message) {
-  const Value* const thought = message.find(std::string_view("reasoning_content"));
-  const Value* const content = message.find(std::string_view("content"));
-  const bool silent = content == nullptr || content->text() == nullptr || content->text()->bytes().empty();
-  if (thought != nullptr && silent) message.set("thinking", *thought);
-}
-
-/// The object that a call's arguments are in JSON. Nothing where they are no text, or not one that values of
-/// templates can hold, a message and its list around them.
-std::optional<Value> object_in(const Value* arguments) {
-  constexpr int kDeepest = List::kDeepest - 8;
-  if (arguments == nullptr || arguments->text() == nullptr) return std::nullopt;
-  try {
-    Value object = jinja::parse_json(arguments->text()->bytes(), jinja::LargeIntegers::Refuse);
-    if (object.dict() != nullptr && object.extent().depth < kDeepest) return object;
-  } catch (const jinja::Failure&) {
-  }
-  return std::nullopt;
-}
-
-/// Calls whose arguments are texts with a JSON object in them, as OpenAI has them, with these objects: most
-/// templates print them as JSON. Whether there were any.
-bool unpack_arguments(Dict& message) {
-  const Value* const calls = message.find(std::string_view("tool_calls"));
-  if (calls == nullptr || calls->list() == nullptr) return false;
-  std::vector<Value> out = calls->list()->items;
-  bool any = false;
-  for (Value& call : out) {
-    const Value* const inner =
-        call.dict() == nullptr ? nullptr : call.dict()->find(std::string_view("function"));
-    const Dict* const called = inner == nullptr ? call.dict() : inner->dict();
-    if (called == nullptr) continue;
-    const auto object = object_in(called->find(std::string_view("arguments")));
-    if (!object) continue;
-    Dict function = *called;
-    function.set("arguments", *object);
-    if (inner == nullptr) {
-      call = std::move(function);
-    } else {
-      Dict changed = *call.dict();
-      changed.set("function", std::move(function));
-      call = std::move(changed);
-    }
-    any = true;
-  }
-  if (any) message.set("tool_calls", List(std::move(out)));
-  return any;
-}
-
-/// A content for a message that only calls tools: most templates take it for a text, so that nothing is an error there, or
-/// the word "None". Whether it had none.
-bool fill_content(Dict& message) {
-  const Value* const calls = message.find(std::string_view("tool_calls"));
-  if (calls == nullptr || calls->list() == nullptr || calls->list()->items.empty()) return false;
-  const Value* const content = message.find(std::string_view("content"));
-  if (content != nullptr && !content->is_none()) return false;
-  message.set("content", Text("", true));
-  return true;
-}
-
-/// The messages with a change to some of them; nothing where there is none.
-std::optional<std::vector<Value>> changed(const std::vector<Value>& messages, bool (*change)(Dict&)) {
-  std::vector<Value> out;
-  bool any = false;
-  for (const Value& message : messages) {
-    Dict dict = *message.dict();
-    any |= change(dict);
-    out.emplace_back(std::move(dict));
-  }
-  return any ? std::optional(std::move(out)) : std::nullopt;
-}
-
-/// Whether a template asks if a content is none: "message.content is none", "message['content'] is not none".
-bool asks_for_no_content(std::string_view source) {
-  for (const std::string_view name : {"content", "content']", "content\"]"})
-    for (const std::string_view test : {" is none", " is not none", " == none", " != none"})
-      if (source.find(std::string(name) + std::string(test)) != std::string_view::npos) return true;
-  return false;
-}
-
 /// The tools among a template's variables as a JSON array, or "".
 std::string tools_among(const std::string& variables) {
   if (variables.find("\"tools\"") == std::string::npos) return "";
@@ -141,22 +28,6 @@ std::string tools_among(const std::string& variables) {
   if (!json.is_object() || !json.contains("tools")) return "";
   const auto& tools = json["tools"];
   return tools.is_array() && !tools.empty() ? tools.dump() : "";
-}
-
-Value message_value(const ChatMessage& message, bool knows_parts, bool names_thinking) {
-  Dict out;
-  if (!message.json.empty()) {
-    out = parse_object(message.json, "message");
-    const Value* content = out.find(std::string_view("content"));
-    if (content != nullptr && content->list() != nullptr && !knows_parts)
-      out.set("content", joined_parts(*content->list()));
-    if (names_thinking) rename_reasoning(out);
-  } else {
-    out.set("role", {});
-    out.set("content", Text(message.content, false));
-  }
-  out.set("role", role_text(message.role));
-  return out;
 }
 
 /// Some templates look at all later messages for every one (gpt-oss: for every call of a tool). 2000 messages may do so; more would
@@ -203,9 +74,7 @@ ChatTemplate ChatTemplate::parse(std::string_view source, std::string name, Temp
                    std::move(tokens));
   out.source_ = std::make_shared<const std::string>(source);
   out.format_ = AnswerFormat::of_template(source);
-  // Whoever goes through the parts of a content asks for their text.
-  out.knows_parts_ = out.names("'text'") || out.names("\"text\"") || out.names(".text");
-  out.knows_no_content_ = asks_for_no_content(source);
+  out.asks_ = TemplateAsks::of(source);
   return out;
 }
 
@@ -255,18 +124,7 @@ Text ChatTemplate::render(const std::vector<ChatMessage>& messages, const Render
 
 Text ChatTemplate::render_messages(const std::vector<ChatMessage>& messages,
                                    const RenderOptions& options) const {
-  const bool names_thinking = names("thinking") && !names("reasoning_content");
-  std::vector<Value> as_sent;
-  for (const ChatMessage& message : messages)
-    as_sent.push_back(message_value(message, knows_parts_, names_thinking));
-  std::vector<std::vector<Value>> forms;  // the first that the template takes counts
-  const auto add = [&forms](const std::vector<Value>& form) {
-    if (auto unpacked = changed(form, unpack_arguments)) forms.push_back(std::move(*unpacked));
-    forms.push_back(form);  // for one that joins the arguments to a text
-  };
-  const auto filled = changed(as_sent, fill_content);
-  if (!filled || knows_no_content_) add(as_sent);
-  if (filled) add(*filled);
+  MessageForms forms = message_forms(messages, asks_);
   for (std::size_t i = 0; i + 1 < forms.size(); ++i) {
     try {
       return render_values(std::move(forms[i]), options);
@@ -278,7 +136,7 @@ Text ChatTemplate::render_messages(const std::vector<ChatMessage>& messages,
 
 Text ChatTemplate::render_values(std::vector<Value> messages, const RenderOptions& options) const {
   const jinja::Limits limits = limits_for(messages.size());
-  Dict variables = parse_object(options.variables, "variables of the template");
+  Dict variables = json_object(options.variables, "variables of the template");
   try {
     variables.set("messages", List(std::move(messages)));
   } catch (const jinja::Failure& failure) {

@@ -26,6 +26,15 @@ struct ChatMessage {
   /// JSON object, which the template sees instead of the content above. "" otherwise.
   std::string json = {};
 };
+
+/// What a template asks for in messages, by the words in its text.
+struct TemplateAsks {
+  bool parts = true;        ///< the parts of a content that is a list
+  bool no_content = false;  ///< whether there is a content, beside calls of tools
+  bool thinking = false;    ///< what the model thought, by the name that gpt-oss has for it
+  static TemplateAsks of(std::string_view source);  ///< source: the template
+};
+
 /// What a template is given beside the messages.
 struct RenderOptions {
   bool add_generation_prompt = true;  ///< end with the opening of the assistant's answer
@@ -89,8 +98,7 @@ class ChatTemplate {
   TemplateTokens tokens_;
   std::shared_ptr<const std::string> source_;
   AnswerFormat format_;
-  bool knows_parts_ = true;        // of a content that is a list
-  bool knows_no_content_ = false;  // beside calls of tools
+  TemplateAsks asks_;
   std::vector<std::string> stops_;
   std::string note_;
 };

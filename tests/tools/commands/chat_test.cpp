@@ -328,7 +328,7 @@ TEST(Chat, LoadsMessagesWithTools) {
   const auto json = nlohmann::json::parse(read_file(saved));
   EXPECT_EQ(json.at("tools").size(), 1U);
   ASSERT_EQ(json.at("messages").size(), 4U);
-  EXPECT_EQ(json.at("messages")[0].at("content")[1].at("text"), "Ana.");
+  EXPECT_EQ(json.at("messages")[0].at("content"), "My name is Ana.");
 }
 
 TEST(Chat, WithoutATemplateTextGoesOn) {
