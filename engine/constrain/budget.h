@@ -8,6 +8,9 @@
 
 namespace cria {
 
+/// Bytes of a schema, a grammar or an expression, at most.
+inline constexpr std::size_t kMostConstraintText = 256 << 10;
+
 class Budget {
  public:
   static constexpr std::size_t kSteps = 20'000'000;

@@ -346,8 +346,7 @@ class GbnfGrammar {
 }  // namespace
 
 std::shared_ptr<const Constraint> Constraint::gbnf(std::string_view grammar) {
-  constexpr std::size_t kMostBytes = 256 << 10;
-  if (grammar.size() > kMostBytes) throw ConstraintError("grammar: expected at most 256 KiB", "");
+  if (grammar.size() > kMostConstraintText) throw ConstraintError("grammar: expected at most 256 KiB", "");
   Budget budget;
   AutomatonBuilder builder(budget);
   const RuleId root = GbnfGrammar(grammar, builder).read();

@@ -232,8 +232,7 @@ CharDfa regex_dfa(std::string_view expression, bool anywhere, Budget& budget) {
 }
 
 std::shared_ptr<const Constraint> Constraint::regex(std::string_view expression) {
-  constexpr std::size_t kMostBytes = 256 << 10;
-  if (expression.size() > kMostBytes)
+  if (expression.size() > kMostConstraintText)
     throw ConstraintError("regular expression: expected at most 256 KiB", "");
   Budget budget;
   AutomatonBuilder builder(budget);

@@ -37,7 +37,7 @@ void check_exclusive(SchemaForms& forms, Budget& budget) {
 
 SchemaJson parse_schema(std::string_view text) {
   try {
-    return parse_ordered_json(text, "schema", {.bytes = 256 << 10, .depth = 128});
+    return parse_ordered_json(text, "schema", {.bytes = kMostConstraintText, .depth = 128});
   } catch (const Error& error) {
     throw ConstraintError(error.what(), "");
   }

@@ -16,10 +16,7 @@ namespace cria {
 
 namespace {
 
-using jinja::Dict;
-using jinja::List;
 using jinja::Text;
-using jinja::Value;
 
 /// The tools among a template's variables as a JSON array, or "".
 std::string tools_among(const std::string& variables) {
@@ -74,7 +71,6 @@ ChatTemplate ChatTemplate::parse(std::string_view source, std::string name, Temp
                    std::move(tokens));
   out.source_ = std::make_shared<const std::string>(source);
   out.format_ = AnswerFormat::of_template(source);
-  out.asks_ = TemplateAsks::of(source);
   return out;
 }
 
@@ -124,7 +120,7 @@ Text ChatTemplate::render(const std::vector<ChatMessage>& messages, const Render
 
 Text ChatTemplate::render_messages(const std::vector<ChatMessage>& messages,
                                    const RenderOptions& options) const {
-  MessageForms forms = message_forms(messages, asks_);
+  MessageForms forms = message_forms(messages, *source_);
   for (std::size_t i = 0; i + 1 < forms.size(); ++i) {
     try {
       return render_values(std::move(forms[i]), options);
@@ -134,11 +130,11 @@ Text ChatTemplate::render_messages(const std::vector<ChatMessage>& messages,
   return render_values(std::move(forms.back()), options);
 }
 
-Text ChatTemplate::render_values(std::vector<Value> messages, const RenderOptions& options) const {
+Text ChatTemplate::render_values(std::vector<jinja::Value> messages, const RenderOptions& options) const {
   const jinja::Limits limits = limits_for(messages.size());
-  Dict variables = json_object(options.variables, "variables of the template");
+  jinja::Dict variables = json_object(options.variables, "variables of the template");
   try {
-    variables.set("messages", List(std::move(messages)));
+    variables.set("messages", jinja::List(std::move(messages)));
   } catch (const jinja::Failure& failure) {
     throw Error("", std::string("messages: ") + failure.what());
   }

@@ -27,14 +27,6 @@ struct ChatMessage {
   std::string json = {};
 };
 
-/// What a template asks for in messages, by the words in its text.
-struct TemplateAsks {
-  bool parts = true;        ///< the parts of a content that is a list
-  bool no_content = false;  ///< whether there is a content, beside calls of tools
-  bool thinking = false;    ///< what the model thought, by the name that gpt-oss has for it
-  static TemplateAsks of(std::string_view source);  ///< source: the template
-};
-
 /// What a template is given beside the messages.
 struct RenderOptions {
   bool add_generation_prompt = true;  ///< end with the opening of the assistant's answer
@@ -98,7 +90,6 @@ class ChatTemplate {
   TemplateTokens tokens_;
   std::shared_ptr<const std::string> source_;
   AnswerFormat format_;
-  TemplateAsks asks_;
   std::vector<std::string> stops_;
   std::string note_;
 };

@@ -96,16 +96,17 @@ bool fill_content(Dict& message) {
   return true;
 }
 
-/// The messages with a change to some of them; nothing where there is none.
+/// The messages with a change to some of those that call tools; nothing where there is none.
 std::optional<std::vector<Value>> changed(const std::vector<Value>& messages, bool (*change)(Dict&)) {
-  std::vector<Value> out;
-  bool any = false;
-  for (const Value& message : messages) {
-    Dict dict = *message.dict();
-    any |= change(dict);
-    out.emplace_back(std::move(dict));
+  std::optional<std::vector<Value>> out;
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    if (messages[i].dict()->find(std::string_view("tool_calls")) == nullptr) continue;
+    Dict dict = *messages[i].dict();
+    if (!change(dict)) continue;
+    if (!out) out = messages;
+    (*out)[i] = std::move(dict);
   }
-  return any ? std::optional(std::move(out)) : std::nullopt;
+  return out;
 }
 
 /// Whether a template asks if a content is none: "message.content is none", "message['content'] is not none".
@@ -115,6 +116,20 @@ bool asks_for_no_content(std::string_view source) {
       if (source.find(std::string(name) + std::string(test)) != std::string_view::npos) return true;
   return false;
 }
+
+/// What a template asks for in messages, by the words in its text.
+struct TemplateAsks {
+  bool parts;       ///< the parts of a content: whoever goes through them asks for their text
+  bool no_content;  ///< whether there is a content, beside calls of tools
+  bool thinking;    ///< what the model thought, by the name that gpt-oss has for it
+
+  explicit TemplateAsks(std::string_view source) {
+    const auto names = [&](std::string_view word) { return source.find(word) != std::string_view::npos; };
+    parts = names("'text'") || names("\"text\"") || names(".text");
+    no_content = asks_for_no_content(source);
+    thinking = names("thinking") && !names("reasoning_content");
+  }
+};
 
 Value message_value(const ChatMessage& message, const TemplateAsks& asks) {
   Dict out;
@@ -134,25 +149,18 @@ Value message_value(const ChatMessage& message, const TemplateAsks& asks) {
 
 }  // namespace
 
-TemplateAsks TemplateAsks::of(std::string_view source) {
-  const auto names = [&](std::string_view word) { return source.find(word) != std::string_view::npos; };
-  return {// Whoever goes through the parts of a content asks for their text.
-          .parts = names("'text'") || names("\"text\"") || names(".text"),
-          .no_content = asks_for_no_content(source),
-          .thinking = names("thinking") && !names("reasoning_content")};
-}
-
-MessageForms message_forms(const std::vector<ChatMessage>& messages, const TemplateAsks& asks) {
+MessageForms message_forms(const std::vector<ChatMessage>& messages, std::string_view source) {
+  const TemplateAsks asks(source);
   std::vector<Value> as_sent;
   for (const ChatMessage& message : messages) as_sent.push_back(message_value(message, asks));
   MessageForms forms;
-  const auto add = [&forms](const std::vector<Value>& form) {
+  const auto add = [&forms](std::vector<Value> form) {
     if (auto unpacked = changed(form, unpack_arguments)) forms.push_back(std::move(*unpacked));
-    forms.push_back(form);  // for one that joins the arguments to a text
+    forms.push_back(std::move(form));  // for one that joins the arguments to a text
   };
-  const auto filled = changed(as_sent, fill_content);
-  if (!filled || asks.no_content) add(as_sent);
-  if (filled) add(*filled);
+  auto filled = changed(as_sent, fill_content);
+  if (!filled || asks.no_content) add(std::move(as_sent));
+  if (filled) add(std::move(*filled));
   return forms;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tokenizer/chat/chat_template.h"
@@ -10,8 +11,9 @@
 namespace cria {
 /// Lists of all messages: the first form that the template takes counts, and there is one at least.
 using MessageForms = std::vector<std::vector<jinja::Value>>;
-/// Throws Error for messages that are no JSON objects, and for parts that are no text where the template knows no parts.
-MessageForms message_forms(const std::vector<ChatMessage>& messages, const TemplateAsks& asks);
+/// For a template of this source, whose words tell what it knows. Throws Error for messages that are no JSON objects, and for parts that
+/// are no text where it knows no parts.
+MessageForms message_forms(const std::vector<ChatMessage>& messages, std::string_view source);
 
 /// "": an empty object. what: for errors. Throws Error.
 jinja::Dict json_object(const std::string& json, const char* what);
