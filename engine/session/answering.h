@@ -3,7 +3,7 @@
 
 #include "engine/engine.h"
 #include "engine/session/answer.h"
-#include "engine/session/speculation.h"
+#include "engine/session/draft_lookup.h"
 
 namespace cria {
 

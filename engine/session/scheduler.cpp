@@ -7,9 +7,10 @@
 
 #include "engine/session/answering.h"
 #include "engine/session/common_prefix.h"
+#include "engine/session/draft_control.h"
+#include "engine/session/draft_model.h"
 #include "engine/session/engine_state.h"
 #include "engine/session/pooling.h"
-#include "engine/session/speculation.h"
 #include "engine/session/stop_on.h"
 
 namespace cria {

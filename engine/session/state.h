@@ -4,8 +4,9 @@
 #include <algorithm>
 
 #include "engine/session.h"
+#include "engine/session/draft_control.h"
+#include "engine/session/draft_model.h"
 #include "engine/session/engine_state.h"
-#include "engine/session/speculation.h"
 #include "tokenizer/chat/transcript.h"
 
 namespace cria {

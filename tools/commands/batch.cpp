@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "engine/scheduler.h"
-#include "engine/session/speculation.h"
+#include "engine/session/draft_model.h"
 #include "model/plural.h"
 #include "tools/commands/commands.h"
 #include "tools/options/batch_request.h"

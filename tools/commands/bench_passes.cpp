@@ -6,7 +6,7 @@
 #include <random>
 
 #include "engine/model_parts.h"
-#include "engine/session/speculation.h"
+#include "engine/session/draft_control.h"
 #include "model/error.h"
 #include "model/plural.h"
 #include "tools/report/median.h"

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/scheduler.h"
-#include "engine/session/speculation.h"
+#include "engine/session/draft_model.h"
 #include "model/plural.h"
 #include "tools/commands/commands.h"
 #include "tools/options/chat_template.h"

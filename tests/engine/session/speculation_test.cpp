@@ -1,5 +1,6 @@
 // Guesses change no answer: neither its tokens, nor what is said of them, nor what the session holds afterwards.
-#include "engine/session/speculation.h"
+#include "engine/session/draft_control.h"
+#include "engine/session/draft_model.h"
 
 #include <gtest/gtest.h>
 

@@ -1,65 +1,15 @@
-// Guesses of what comes next, evaluated together with the token that is certain: a pass over the weights costs hardly
-// more for a few tokens than for one. The text does not depend on them: a guess counts where it is what is drawn.
+// How many tokens a draft has: decided by how often drafts were right and by what passes took.
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstddef>
-#include <optional>
-#include <span>
-#include <vector>
 
-#include "engine/engine.h"
-#include "model/token_id.h"
+#include "engine/session/draft_lookup.h"
 
 namespace cria {
 
-inline constexpr std::size_t kMostDraft = 15;  ///< tokens that are guessed at once
 /// For DraftControl: what speaks for a text that a constraint leaves no choice about, and for a model's guesses.
 inline constexpr std::size_t kForcedAgrees = 32, kModelAgrees = 4;
-
-/// Writes what followed the longest earlier occurrence of the text's end (the latest of several), at most `most` tokens, going
-/// on through itself where it meets the end. `expected`: a text that is looked at first. Returns how many tokens
-/// agree: 0, and no draft, where it is fewer than two.
-std::size_t look_up_draft(std::span<const TokenId> text, std::span<const TokenId> expected, std::size_t most,
-                          std::vector<TokenId>& draft);
-
-/// A smaller model with the same vocabulary that guesses greedily, for several texts at once. One of both may have up to 128 tokens more,
-/// which are never guessed: the files of a family are padded to different lengths.
-class DraftModel {
- public:
-  /// options: of the engine that it guesses for. Throws Error where the vocabularies differ, or the machine has not
-  /// enough memory.
-  DraftModel(const Model& draft, const Model& model, const EngineOptions& options);
-  /// What it holds of a text.
-  [[nodiscard]] Sequence sequence(std::uint64_t scope = 0, bool shared = true) {
-    return Sequence(engine_, scope, shared);
-  }
-  struct Guess {
-    Sequence* sequence;
-    std::span<const TokenId> text;
-    std::size_t most;  ///< tokens of the draft
-    /// Fewer where the context ends, or the text has not all been read; none of a text that it cannot read.
-    std::vector<TokenId>* draft;
-  };
-  /// Reads what is new of the texts, at most so many tokens of all, and writes the drafts. Throws EvaluationStopped once `stop` (may be
-  /// null) is set: drafts may be shorter then.
-  void guess(std::span<const Guess> guesses, std::size_t most_read, const std::atomic<bool>* stop = nullptr);
-
- private:
-  bool pass(std::span<const Guess> guesses, std::size_t& most_read);
-  std::size_t add(const Guess& guess, std::size_t most_read);
-
-  const std::shared_ptr<const Model> owner_;
-  Engine engine_;
-  Batch batch_;
-  const std::size_t n_vocab_;  // logits that both models have
-  std::vector<TokenId> added_;
-  std::vector<const Guess*> complete_;  // of this pass, in the order of their rows
-};
-
-/// What a draft model needs for an engine with these options.
-EngineMemory draft_memory(const Model& draft, const EngineOptions& options);
 
 /// How many tokens to guess: what lets the answers wait least for their tokens, from how often guesses were right and
 /// from what passes took here. A pass of several tokens is measured in its neighbours of other sizes, so that a machine
