@@ -46,7 +46,15 @@ using SessionMemory = EngineMemory;
 /// What a session would need; nothing is allocated.
 SessionMemory session_memory(const Model& model, const SessionOptions& options);
 
-enum class StopReason : std::uint8_t { EndOfGeneration, StopString, Length, ContextFull, Interrupted };
+/// What ended an answer.
+enum class StopReason : std::uint8_t {
+  EndOfGeneration,  ///< a token that ends answers, or a constraint that is complete
+  StopString,       ///< one of GenerateOptions::stop
+  Length,           ///< GenerateOptions::max_tokens
+  ContextFull,
+  Interrupted,  ///< by the sink, or by a flag
+};
+/// Its name in reports, such as "length".
 std::string_view name(StopReason reason) noexcept;
 
 /// Receives complete pieces of text; returning false stops. Empty: nobody listens.

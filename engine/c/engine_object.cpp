@@ -3,6 +3,7 @@
 
 #include "engine/c/objects.h"
 #include "engine/session/engine_state.h"
+#include "engine/session/stop_on.h"
 
 namespace cria::c_api {
 
@@ -157,11 +158,7 @@ void EngineObject::check_cancels(std::uint64_t cancels) const {
 }
 
 bool EngineObject::forward(Batch& batch, std::uint64_t cancels) {
-  struct Stopping {
-    Executor& executor;
-    ~Stopping() { executor.stop_on(nullptr); }
-  } const stopping{engine.state().executor};
-  stopping.executor.stop_on(&stop_);
+  const StopOn stop_on(engine, &stop_);
   bool whole = true;
   try {
     batch.forward();

@@ -3,7 +3,6 @@
 
 #include <compare>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "engine/constrain/automaton.h"

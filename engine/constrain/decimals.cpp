@@ -4,7 +4,6 @@
 #include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <tuple>
 
 namespace cria {
 namespace {

@@ -1,7 +1,6 @@
 #include "engine/distribute/measure_machine.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "engine/execute/executor.h"
 #include "engine/execute/kernels_in_use.h"

@@ -8,9 +8,9 @@
 
 #include "engine/distribute/file_parts.h"
 #include "engine/execute/pages.h"
+#include "engine/fingerprint.h"
 #include "engine/graph/graph.h"
 #include "engine/model.h"
-#include "engine/session/fingerprint.h"
 #include "model/error.h"
 
 namespace cria {
@@ -97,9 +97,9 @@ void set_error(RankReport& report, std::string_view error) {
 
 void describe(RankReport& report, const Model& model) {
   read_nothing_ahead(model);
-  report.weights = fingerprint(model);
+  report.weights = weights_fingerprint(model);
   Hash hash;
-  hash.add_number(fingerprint(model, model.graph(), 0));
+  hash.add_number(computation_fingerprint(model, model.graph(), 0));
   const std::string graph = model.graph().to_string();  // with the forms of values, which travel
   hash.add(graph.data(), graph.size());
   report.graph = hash.value();

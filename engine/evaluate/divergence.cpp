@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
+#include "engine/fingerprint.h"
 #include "engine/model_parts.h"
-#include "engine/session/fingerprint.h"
 
 namespace cria {
 
 std::uint64_t SessionBase::fingerprint() const {
   Hash hash;
-  hash.add_number(cria::fingerprint(session_.model(), session_.graph(), session_.options().rope_ctx));
+  hash.add_number(computation_fingerprint(session_.model(), session_.graph(), session_.options().rope_ctx));
   hash.add_number(static_cast<std::uint64_t>(session_.options().kv_type));
   return hash.value();
 }

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <limits>
 
+#include "engine/fingerprint.h"
 #include "engine/model_parts.h"
-#include "engine/session/fingerprint.h"
 #include "model/limits.h"
 
 namespace cria {
@@ -97,8 +97,8 @@ LogProbsWriter::LogProbsWriter(const std::string& path, const Model& model, std:
                 options.window,
                 options.stride,
                 model.config().n_vocab,
-                cria::fingerprint(model.vocabulary()),
-                cria::fingerprint(model),
+                vocabulary_fingerprint(model.vocabulary()),
+                weights_fingerprint(model),
                 used,
                 windows.size()};
   std::memcpy(header.magic, kMagic, sizeof kMagic);
@@ -118,7 +118,7 @@ LogProbsReader::LogProbsReader(const std::string& path, const Model& model) : fi
                "at byte 0");
   file_.expect_equal("version", kVersion, header.version, "at byte 8");
   file_.expect_equal("vocabulary of another size", model.config().n_vocab, header.n_vocab, "at byte 20");
-  file_.expect(header.vocabulary == cria::fingerprint(model.vocabulary()),
+  file_.expect(header.vocabulary == vocabulary_fingerprint(model.vocabulary()),
                "made with another vocabulary than that of " + model.file().path(), "at byte 24");
   file_.expect(header.n_tokens <= file_.size() / sizeof(TokenId), "more tokens than the file has bytes for",
                "at byte 40");
@@ -146,7 +146,7 @@ LogProbsReader::LogProbsReader(const std::string& path, const Model& model) : fi
 
 std::uint64_t LogProbsReader::fingerprint() const { return fingerprint_of(model_, text_); }
 std::uint64_t LogProbsReader::fingerprint(const Model& model, std::span<const TokenId> text) {
-  return fingerprint_of(cria::fingerprint(model), text);
+  return fingerprint_of(weights_fingerprint(model), text);
 }
 
 std::size_t LogProbsReader::n_batch() const { return std::numeric_limits<std::size_t>::max(); }

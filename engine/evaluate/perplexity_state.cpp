@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "engine/evaluate/perplexity.h"
-#include "engine/session/fingerprint.h"
+#include "engine/fingerprint.h"
 #include "model/file/binary_file.h"
 
 namespace cria {
@@ -29,7 +29,7 @@ static_assert(sizeof(StateHeader) == 32 + 8 * sizeof(MeanVariance) && sizeof(Mea
 
 std::uint64_t Perplexity::identity() const {
   Hash hash;
-  hash.add_number(fingerprint(session_.model(), session_.graph(), session_.options().rope_ctx));
+  hash.add_number(computation_fingerprint(session_.model(), session_.graph(), session_.options().rope_ctx));
   hash.add_number(static_cast<std::uint64_t>(session_.options().kv_type));
   hash.add_number((std::uint64_t{options_.stride} << 32) | options_.window);
   hash.add(text_.data(), text_.size_bytes());

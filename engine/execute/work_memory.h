@@ -28,9 +28,9 @@ struct Value {
 /// what they read.
 bool lays_out(const Node& node, const Matrix& m, std::size_t n_tokens);
 
-/// A part of quantized activations: tokens [begin, end), columns [col, col+cols) of one token only if cols is
-/// not the whole width.
+/// Tokens [begin, end) of quantized activations, in their memory.
 Activations token_range(const Activations& acts, std::size_t begin, std::size_t end);
+/// Columns [col, col + cols) of one token, whole blocks, in the memory of acts.
 Activations column_range(const Activations& acts, std::size_t token, std::size_t col, std::size_t cols);
 
 /// Row i of one matrix of activations becomes row j of another of the same shape.

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "model/error.h"
 #include "model/plural.h"
 
 namespace cria {

@@ -1,7 +1,6 @@
 #include "engine/quantize/importance.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <numeric>
 

@@ -6,8 +6,8 @@
 
 #include "engine/execute/executor.h"
 #include "engine/execute/non_finite.h"
+#include "engine/fingerprint.h"
 #include "engine/model_parts.h"
-#include "engine/session/fingerprint.h"
 #include "model/file/binary_file.h"
 
 namespace cria {
@@ -175,7 +175,7 @@ static_assert(sizeof(Header) == 32);
 
 std::uint64_t ImportanceRun::identity() const {
   Hash hash;
-  hash.add_number(fingerprint(session_.model(), session_.graph(), session_.options().rope_ctx));
+  hash.add_number(computation_fingerprint(session_.model(), session_.graph(), session_.options().rope_ctx));
   hash.add_number(static_cast<std::uint64_t>(session_.options().kv_type));
   hash.add_number(std::uint64_t{options_.window});
   hash.add(text_.data(), text_.size_bytes());

@@ -5,7 +5,7 @@
 //   u64 checksum of all before it                                                      (little-endian)
 #include <cstring>
 
-#include "engine/session/fingerprint.h"
+#include "engine/fingerprint.h"
 #include "engine/session/state.h"
 #include "model/file/binary_file.h"
 #include "model/plural.h"
@@ -29,7 +29,7 @@ Header header_of(const Session::State& state, std::uint64_t note_bytes) {
   Header header{{},
                 kVersion,
                 kv_type,
-                fingerprint(state.model(), state.engine.graph(), state.options.rope_ctx),
+                computation_fingerprint(state.model(), state.engine.graph(), state.options.rope_ctx),
                 state.sequence.tokens().size(),
                 note_bytes};
   std::memcpy(header.magic, kMagic, sizeof kMagic);

@@ -1,8 +1,6 @@
 // What a session holds; shared by the files that implement it.
 #pragma once
 
-#include <algorithm>
-
 #include "engine/session.h"
 #include "engine/session/draft_control.h"
 #include "engine/session/draft_model.h"

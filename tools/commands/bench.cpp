@@ -23,7 +23,6 @@
 #include "tools/options/report_format.h"
 #include "tools/options/settings.h"
 #include "tools/options/synthetic_file.h"
-#include "tools/options/types.h"
 #include "tools/report/bench_report.h"
 #include "tools/report/json.h"
 #include "tools/report/roofline.h"
@@ -32,7 +31,6 @@
 #include "tools/terminal/messages.h"
 #include "tools/terminal/progress.h"
 #include "tools/terminal/standard_output.h"
-#include "tools/terminal/terminal.h"
 
 namespace cria::tools {
 namespace {

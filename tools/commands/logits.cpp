@@ -8,7 +8,6 @@
 #include "tools/terminal/interrupt.h"
 #include "tools/terminal/output_file.h"
 #include "tools/terminal/progress.h"
-#include "tools/terminal/terminal.h"
 
 namespace cria::tools {
 namespace {

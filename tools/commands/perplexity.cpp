@@ -4,7 +4,7 @@
 #include <chrono>
 #include <filesystem>
 
-#include "engine/session/fingerprint.h"
+#include "engine/fingerprint.h"
 #include "model/file/output_file.h"
 #include "model/gguf/writer.h"
 #include "model/plural.h"
@@ -126,7 +126,7 @@ struct Base {
     mine.model = options.base;
     model = load_model(mine);
     if (model->config().n_vocab != compared.config().n_vocab ||
-        fingerprint(model->vocabulary()) != fingerprint(compared.vocabulary()))
+        vocabulary_fingerprint(model->vocabulary()) != vocabulary_fingerprint(compared.vocabulary()))
       throw Error(options.base,
                   "cannot be the base: its vocabulary is not that of " + compared.file().path());
     session = open_session(*model, mine);

@@ -7,8 +7,8 @@
 
 #include "engine/evaluate/perplexity.h"
 #include "engine/execute/team.h"
+#include "engine/fingerprint.h"
 #include "engine/quantize/quantize.h"
-#include "engine/session/fingerprint.h"
 #include "model/plural.h"
 #include "tools/commands/commands.h"
 #include "tools/options/command.h"
@@ -182,7 +182,7 @@ class Sweep {
     wanted.model = file;
     auto model = load_model(wanted);
     if (model->config().n_vocab != base_.config().n_vocab ||
-        fingerprint(model->vocabulary()) != fingerprint(base_.vocabulary()))
+        vocabulary_fingerprint(model->vocabulary()) != vocabulary_fingerprint(base_.vocabulary()))
       throw Error(file, "cannot be compared: its vocabulary is not the base's");
     return model;
   }
@@ -190,7 +190,7 @@ class Sweep {
   /// A row that was measured needs no file: what is made of the base follows from the base and the type.
   void add_quantized(const std::string& name, const Mix& mix) {
     Hash hash;
-    hash.add_number(fingerprint(base_));
+    hash.add_number(weights_fingerprint(base_));
     hash.add(mix.name.data(), mix.name.size());
     hash.add(importance_bytes_.data(), importance_bytes_.size());
     const std::string id = identity(hash.value());
@@ -263,7 +263,7 @@ class Sweep {
 
   /// The weights, and what the options make of them.
   [[nodiscard]] std::uint64_t computed(const Model& model) const {
-    return fingerprint(model, model.graph(), options_.model.session.n_ctx);
+    return computation_fingerprint(model, model.graph(), options_.model.session.n_ctx);
   }
 
   void add(const std::string& name, const Model& model) {

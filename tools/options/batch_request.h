@@ -8,7 +8,6 @@
 
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "engine/session.h"
 #include "tools/options/conversation.h"

@@ -1,7 +1,6 @@
 #include "tools/options/metadata_value.h"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>

@@ -8,7 +8,6 @@
 #include <limits>
 
 #include "tools/terminal/progress.h"
-#include "tools/terminal/terminal.h"
 
 namespace cria::tools {
 namespace {

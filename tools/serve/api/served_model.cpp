@@ -3,8 +3,8 @@
 #include <ctime>
 #include <filesystem>
 
+#include "engine/fingerprint.h"
 #include "engine/model_parts.h"
-#include "engine/session/fingerprint.h"
 
 namespace cria::serve {
 
@@ -19,7 +19,7 @@ std::string program_fingerprint(const Model& model) {
   constexpr std::string_view kVersion = CRIA_VERSION;
   Hash hash;
   hash.add(kVersion.data(), kVersion.size());
-  hash.add_number(cria::fingerprint(model));
+  hash.add_number(weights_fingerprint(model));
   char text[32];
   std::snprintf(text, sizeof text, "fp_%016llx", static_cast<unsigned long long>(hash.value()));
   return text;

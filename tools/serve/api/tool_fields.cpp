@@ -1,6 +1,5 @@
 #include "tools/serve/api/tool_fields.h"
 
-#include <algorithm>
 #include <set>
 
 #include "tools/options/constraint_fields.h"

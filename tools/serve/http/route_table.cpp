@@ -1,6 +1,5 @@
 #include "tools/serve/http/route_table.h"
 
-#include <algorithm>
 
 namespace cria::serve {
 namespace {

@@ -12,11 +12,11 @@ struct Graph;
 struct Vocabulary;
 
 /// Of names, types and shapes of all tensors, and a piece of each one's data: fine-tuned siblings differ.
-std::uint64_t fingerprint(const Model& model);
+std::uint64_t weights_fingerprint(const Model& model);
 /// Of all that keys, values and logits depend on but the tokens: the weights and what is computed with them, RoPE's factors for this
 /// context among it (EngineOptions::rope_ctx). The same for all kernels.
-std::uint64_t fingerprint(const Model& model, const Graph& graph, std::size_t rope_ctx);
+std::uint64_t computation_fingerprint(const Model& model, const Graph& graph, std::size_t rope_ctx);
 /// Of the tokens' texts: quantizations of one model agree.
-std::uint64_t fingerprint(const Vocabulary& vocabulary);
+std::uint64_t vocabulary_fingerprint(const Vocabulary& vocabulary);
 
 }  // namespace cria

@@ -1,4 +1,4 @@
-#include "engine/session/fingerprint.h"
+#include "engine/fingerprint.h"
 
 #include "engine/lora/adapters.h"
 #include "engine/model.h"
@@ -6,7 +6,7 @@
 
 namespace cria {
 
-std::uint64_t fingerprint(const Model& model) {
+std::uint64_t weights_fingerprint(const Model& model) {
   Hash hash;
   for (const TensorView& tensor : model.file().tensors()) {
     hash.add(tensor.name.data(), tensor.name.size());
@@ -23,9 +23,9 @@ std::uint64_t fingerprint(const Model& model) {
 }
 
 // The graph's text has all but how YaRN's ramp lies, and which of two tables a context takes.
-std::uint64_t fingerprint(const Model& model, const Graph& graph, std::size_t rope_ctx) {
+std::uint64_t computation_fingerprint(const Model& model, const Graph& graph, std::size_t rope_ctx) {
   Hash hash;
-  hash.add_number(fingerprint(model));
+  hash.add_number(weights_fingerprint(model));
   const std::string text = graph.to_string(false);
   hash.add(text.data(), text.size());
   for (const RopeTable& rope : graph.ropes) {
@@ -36,7 +36,7 @@ std::uint64_t fingerprint(const Model& model, const Graph& graph, std::size_t ro
   return hash.value();
 }
 
-std::uint64_t fingerprint(const Vocabulary& vocabulary) {
+std::uint64_t vocabulary_fingerprint(const Vocabulary& vocabulary) {
   Hash hash;
   for (const std::string_view token : vocabulary.tokens) {
     hash.add_number(std::uint64_t{token.size()});
