@@ -18,6 +18,15 @@ Attention windowed_attention(ModelBuilder& m, Attention a) {
   return a;
 }
 
+// Of a layer that uses the keys of others. Its own are in the published files all the same.
+std::uint32_t shared_cache(ModelBuilder& m, std::uint32_t cache) {
+  if (cache == kNoIndex)
+    m.keys.fail("attention.shared_kv_layers", "no layer of that kind has keys that could be shared");
+  for (const char* name : {"attn_k", "attn_v"})
+    m.weights.ignore(m.prefix() + name, "keys and values of layers that use those of others are left out");
+  return cache;
+}
+
 void add_experts(ModelBuilder& m, ValueId sum) {
   m.graph.add(Op::Norm, "post_ffw_norm_1", sum, sum).norm = m.norm_spec("post_ffw_norm_1", m.config.n_embd);
   const ValueId router = m.graph.value("router_in", m.config.n_embd);
@@ -61,9 +70,7 @@ void build_gemma4(ModelBuilder& m) {
   m.layers([&](std::uint32_t i) {
     Attention attention = windowed[i] ? window : full;
     std::uint32_t& cache = last_cache[windowed[i] ? 1 : 0];
-    if (i >= own) attention.shared_cache = cache;
-    if (i >= own && cache == kNoIndex)
-      m.keys.fail("attention.shared_kv_layers", "no layer of that kind has keys that could be shared");
+    if (i >= own) attention.shared_cache = shared_cache(m, cache);
     cache = m.attention(m.norm("attn_norm"), attention);
     const ValueId branch = m.feed_forward_value(m.norm("ffn_norm"), kGeluGate, "", "branch");
     if (m.has_experts()) add_experts(m, branch);

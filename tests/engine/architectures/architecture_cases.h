@@ -54,4 +54,9 @@ inline std::vector<ArchitectureCase> architecture_cases() {
   };
 }
 
+inline ArchitectureCase architecture_case(std::string_view name) {
+  const std::vector<ArchitectureCase> cases = architecture_cases();
+  return *std::ranges::find_if(cases, [&](const ArchitectureCase& one) { return one.name == name; });
+}
+
 }  // namespace cria::test

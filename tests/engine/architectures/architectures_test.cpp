@@ -282,6 +282,22 @@ TEST(Architecture, DecisiveKeysThatAreNotKnownAreRefused) {
   }
 }
 
+// Published files have keys, their norm and values where those of another layer are used.
+TEST(Architecture, OwnKeysBesideSharedOnes) {
+  const ArchitectureCase c = architecture_case("gemma4");
+  const auto want = TinyArchitecture(c).load();
+  TinyArchitecture more(c);
+  for (const auto& [name, length] : std::map<std::string, std::uint64_t>{{"attn_k", 32}, {"attn_v", 32}})
+    more.tensors.push_back({"blk.2." + name + ".weight", {64, length}});
+  more.tensors.push_back({"blk.2.attn_k_norm.weight", {16}});
+  const auto got = more.load();
+  EXPECT_EQ(got->warnings().size(), want->warnings().size() + 1);
+  EXPECT_EQ(got->graph().to_string(), want->graph().to_string());
+  more.tensors.push_back({"blk.1.attn_v_norm.weight", {16}});
+  EXPECT_NE(error_of([&] { (void)more.load(); }).find("a norm that this architecture does not have"),
+            std::string::npos);
+}
+
 // Layer 2 reads the keys and values of layer 0, of four heads.
 TEST(Architecture, SharedKeysHaveHeadsThatDivideAmongThem) {
   const auto with_heads = [](std::int32_t heads) {
