@@ -1,5 +1,6 @@
 #include "model/keys.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "model/limits.h"
@@ -92,6 +93,15 @@ float Keys::positive_or(std::string_view suffix, float fallback) const {
 bool Keys::flag_or(std::string_view suffix, bool fallback) const {
   read_.emplace(suffix);
   return file_.find_bool(key(suffix)).value_or(fallback);
+}
+
+bool Keys::any(std::string_view suffix) const {
+  read_.emplace(suffix);
+  const GgufValue* const value = file_.find(key(suffix));
+  if (value == nullptr) return false;
+  if (value->type != GgufType::Array) return file_.get_uint(key(suffix)) != 0;
+  const auto numbers = *file_.find_ints(key(suffix));
+  return std::ranges::any_of(numbers, [](std::int64_t number) { return number != 0; });
 }
 
 std::vector<std::uint32_t> Keys::per_layer(std::string_view suffix, std::uint64_t low,

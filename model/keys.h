@@ -31,6 +31,8 @@ class Keys {
   float positive(std::string_view suffix) const;
   float positive_or(std::string_view suffix, float fallback) const;
   bool flag_or(std::string_view suffix, bool fallback) const;
+  /// Whether a number, or one in an array of integers, is not 0; false if the key is missing.
+  bool any(std::string_view suffix) const;
   /// A number for all layers, or an array with one per layer, each from low to high.
   std::vector<std::uint32_t> per_layer(std::string_view suffix, std::uint64_t low, std::uint64_t high) const;
   /// A finite number for all layers, or an array with one per layer. whole: the key is given in full.

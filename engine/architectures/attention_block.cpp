@@ -88,7 +88,7 @@ std::uint32_t ModelBuilder::attention(ValueId in, const Attention& a) {
   h.clamp = a.clamp;
   add_head_norms(h, a);
   if (a.rotated) h.rope = a.rope == kNoIndex ? graph.rope(rope_spec()) : a.rope;
-  h.style = architecture_.rope;
+  h.style = a.style.value_or(architecture_.rope);
   h.temperature = a.temperature;
 
   if (a.qk_norm == QkNorm::WholeVector) {  // needs whole vectors before they are cut into heads

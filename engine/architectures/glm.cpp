@@ -16,9 +16,13 @@ void say_no_prediction(HfKeys& k) {
 }  // namespace
 
 void build_glm4(ModelBuilder& m) {
+  Attention attention{.branch = {"post_attention_norm"}};
+  // Files of models for pictures have rows of queries and keys in the other order. Sections share the positions of
+  // several axes among the pairs; those of text are alike.
+  if (m.keys.any("rope.dimension_sections")) attention.style = RopeStyle::HalfSplit;
   m.embed();
   m.layers([&](std::uint32_t) {
-    m.attention(m.norm("attn_norm"), {.branch = {"post_attention_norm"}});
+    m.attention(m.norm("attn_norm"), attention);
     m.feed_forward(m.norm("ffn_norm"), {.fused = !m.has("ffn_gate"), .branch = {"post_ffw_norm"}});
   });
   m.output();

@@ -26,7 +26,8 @@ enum class QkNorm : std::uint8_t {
 
 struct Attention {
   bool rotated = true;
-  std::uint32_t rope = kNoIndex;  ///< kNoIndex: the model's usual table
+  std::uint32_t rope = kNoIndex;        ///< kNoIndex: the model's usual table
+  std::optional<RopeStyle> style = {};  ///< nothing: the architecture's
   std::size_t window = 0, chunk = 0;
   float scale = 0;  ///< 0: 1/sqrt(head size)
   float softcap = 0, clamp = 0;

@@ -61,6 +61,15 @@ std::string known_architectures() {
   return out;
 }
 
+// Where halves are rotated, sections change nothing: positions of text are alike on all axes.
+void refuse_unread(const Architecture& architecture, const Keys& keys) {
+  keys.refuse_unread();
+  if (architecture.rope != RopeStyle::Adjacent) return;
+  for (const char* suffix : {"rope.dimension_sections", "rope.mrope_section"})
+    if (!keys.has_been_read(suffix) && keys.any(suffix))
+      keys.fail(suffix, "not known of this architecture: expected no such key");
+}
+
 }  // namespace
 
 std::span<const Architecture> architectures() noexcept { return kArchitectures; }
@@ -93,7 +102,7 @@ std::deque<WantedTensors::Wanted> wanted_tensors(const GgufFile& metadata, Wante
   const Architecture& architecture = architecture_of(metadata);
   ModelBuilder model(architecture, config, keys, weights, graph);
   architecture.build(model);
-  keys.refuse_unread();
+  refuse_unread(architecture, keys);
   return wanted.list();
 }
 
@@ -108,7 +117,7 @@ BuiltGraph build_graph(const GgufFile& file, const LlamaConfig& config, const Ke
   for (const char* prefix : {"v.", "mm.", "a."})
     weights.ignore(prefix, "tensors for pictures and sound are not used: text only");
   architecture.build(model);
-  keys.refuse_unread();
+  refuse_unread(architecture, keys);
   BuiltGraph built;
   built.warnings = weights.finish();
   built.unused_tensors = weights.unused();

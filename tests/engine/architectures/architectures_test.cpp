@@ -298,6 +298,48 @@ TEST(Architecture, OwnKeysBesideSharedOnes) {
             std::string::npos);
 }
 
+// The rows of queries and keys in the order of halves: the same model.
+TEST(Architecture, SectionsMeanHalves) {
+  TinyArchitecture pairs(architecture_case("glm4"));
+  pairs.matrix_type = DType::F32;  // nothing is quantized
+  TinyArchitecture halves = pairs;
+  halves.keys["glm4.rope.dimension_sections"] = GgufArray::of(std::vector<std::int32_t>{2, 1, 1, 0});
+  halves.edit = [](const TinyArchitecture::Tensor& t, std::vector<float>& values) {
+    if (!t.name.ends_with("attn_q.weight") && !t.name.ends_with("attn_k.weight")) return;
+    const std::vector<float> old = values;
+    for (std::size_t row = 0; row < old.size() / 64; ++row) {
+      const std::size_t i = row % 16, from = i < 8 ? row - i + 2 * (i % 4) + i / 4 : row;
+      std::copy_n(old.data() + from * 64, 64, values.data() + row * 64);
+    }
+  };
+  const auto run = [](const TinyArchitecture& tiny) {
+    SessionOptions options;
+    options.n_ctx = 64;
+    options.threads = 1;
+    options.kv_type = KvType::F32;
+    return architecture_logits(*tiny.load(), options, 24);
+  };
+  const std::vector<float> want = run(pairs), got = run(halves);
+  double squares = 0;
+  for (const float x : want) squares += double{x} * x;
+  EXPECT_NEAR(checksum(got), checksum(want), 1e-3 * std::sqrt(squares)) << "sums of another order";
+  halves.keys["glm4.rope.dimension_sections"] = GgufArray::of(std::vector<std::int32_t>{0, 0, 0, 0});
+  EXPECT_GT(std::abs(checksum(run(halves)) - checksum(want)), 0.1 * std::sqrt(squares));
+}
+
+TEST(Architecture, SectionsOfAdjacentPairsAreRefused) {
+  for (const std::string key : {"rope.dimension_sections", "rope.mrope_section"}) {
+    for (const std::string arch : {"llama", "qwen3"}) {
+      TinyArchitecture tiny({"x", arch, {}, {}, 0});
+      tiny.keys[arch + "." + key] = GgufArray::of(std::vector<std::int32_t>{2, 3, 3, 0});
+      EXPECT_EQ(error_of([&] { (void)tiny.load(); }).find("(key llama." + key + ")") != std::string::npos,
+                arch == "llama");
+      tiny.keys[arch + "." + key] = GgufArray::of(std::vector<std::int32_t>{0, 0, 0, 0});
+      EXPECT_NO_THROW((void)tiny.load());
+    }
+  }
+}
+
 // Layer 2 reads the keys and values of layer 0, of four heads.
 TEST(Architecture, SharedKeysHaveHeadsThatDivideAmongThem) {
   const auto with_heads = [](std::int32_t heads) {
