@@ -30,7 +30,6 @@ constexpr Decisive kDecisive[] = {
     {"router_logit_softcapping", 0, 0},
     {"embedding_length_per_layer_input", 0, 0},
     {"altup.num_inputs", 0, 1},
-    {"ssm.state_size", 0, 0},
 };
 
 }  // namespace

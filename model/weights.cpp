@@ -170,6 +170,8 @@ void Weights::refuse_contradiction(std::string_view name) const {
          name);
   if (name.ends_with(".bias")) fail("a bias that this architecture does not have", name);
   if (name.ends_with("_norm.weight")) fail("a norm that this architecture does not have", name);
+  if (name.find(".ssm_") != std::string_view::npos)
+    fail("a state space that this architecture does not have", name);
   if (name.ends_with(".scale")) fail("a scale that this architecture does not have", name);
 }
 

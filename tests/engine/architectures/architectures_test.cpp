@@ -340,6 +340,17 @@ TEST(Architecture, SectionsOfAdjacentPairsAreRefused) {
   }
 }
 
+// Granite 4 without state spaces has their keys all the same.
+TEST(Architecture, StateSpacesAreTensors) {
+  TinyArchitecture tiny(architecture_case("granite"));
+  tiny.keys["granite.ssm.state_size"] = 128U;
+  tiny.keys["granite.attention.head_count_kv"] = GgufArray::of(std::vector<std::int32_t>(4, 2));
+  EXPECT_NO_THROW((void)tiny.load());
+  tiny.tensors.push_back({"blk.2.ssm_in.weight", {64, 64}});
+  EXPECT_NE(error_of([&] { (void)tiny.load(); }).find("a state space that this architecture does not have"),
+            std::string::npos);
+}
+
 // Layer 2 reads the keys and values of layer 0, of four heads.
 TEST(Architecture, SharedKeysHaveHeadsThatDivideAmongThem) {
   const auto with_heads = [](std::int32_t heads) {
