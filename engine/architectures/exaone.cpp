@@ -7,8 +7,9 @@ namespace cria {
 
 void build_exaone4(ModelBuilder& m) {
   // The 32B model's files may lack the key.
-  const bool windows = m.keys.has("attention.sliding_window") || m.config.n_layers == 64;
-  const std::uint32_t window = windows ? m.window(4096) : 0, rope = m.window_rope(0, true);
+  const std::uint32_t window = m.window_if_any(m.config.n_layers == 64 ? 4096 : 0);
+  const bool windows = window != 0;
+  const std::uint32_t rope = m.window_rope(0, true);
   const std::vector<bool> windowed = windows ? m.windowed(4) : std::vector<bool>(m.config.n_layers);
   m.embed();
   m.layers([&](std::uint32_t i) {

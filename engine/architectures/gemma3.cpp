@@ -28,8 +28,10 @@ void copy_rope_bases(HfKeys& k) {
 }  // namespace
 
 void build_gemma3(ModelBuilder& m) {
-  const std::uint32_t window = m.window(), rope = m.window_rope(10000, false);
-  const std::vector<bool> windowed = m.windowed(6);
+  // The key is required; 0 says that no layer has a window.
+  const std::uint32_t window = m.keys.get("attention.sliding_window", 0, limits::kContext);
+  const std::uint32_t rope = m.window_rope(10000, false);
+  const std::vector<bool> windowed = window != 0 ? m.windowed(6) : std::vector<bool>(m.config.n_layers);
   const float scale = gemma_attention_scale(m, 62);
   m.embed(gemma_embedding_scale(m));
   m.layers([&](std::uint32_t i) {

@@ -153,6 +153,10 @@ std::uint32_t ModelBuilder::window(std::uint32_t fallback) {
   return fallback != 0 && !keys.has("attention.sliding_window") ? fallback : length();
 }
 
+std::uint32_t ModelBuilder::window_if_any(std::uint32_t fallback) {
+  return keys.get_or("attention.sliding_window", fallback, 0, limits::kContext);
+}
+
 std::vector<bool> ModelBuilder::windowed(std::uint32_t period) {
   return windowed_layers(keys, config.n_layers, period);
 }

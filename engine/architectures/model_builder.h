@@ -118,6 +118,8 @@ class ModelBuilder {
   /// Which layers have a window: the file's pattern (array or number), or all but the last of every `period`.
   std::vector<bool> windowed(std::uint32_t period);
   std::uint32_t window(std::uint32_t fallback = 0);  ///< attention.sliding_window; 0: the key is required
+  /// The same, or 0 where there are none: it says 0, or it is missing.
+  std::uint32_t window_if_any(std::uint32_t fallback = 0);
 
   /// attn_q, attn_k, attn_v (or attn_qkv), attention, attn_output. Returns the cache.
   std::uint32_t attention(ValueId in, const Attention& a);

@@ -18,8 +18,9 @@ void build_olmo(ModelBuilder& m) {
 
 // OLMo 3 is an OLMo 2 with windows; windowed layers rotate without scaling.
 void build_olmo2(ModelBuilder& m) {
-  const bool windows = m.keys.has("attention.sliding_window");
-  const std::uint32_t window = windows ? m.window() : 0, rope = windows ? m.window_rope(0, false) : kNoIndex;
+  const std::uint32_t window = m.window_if_any();
+  const bool windows = window != 0;
+  const std::uint32_t rope = windows ? m.window_rope(0, false) : kNoIndex;
   const std::vector<bool> windowed = windows ? m.windowed(4) : std::vector<bool>(m.config.n_layers);
   m.embed();
   m.layers([&](std::uint32_t i) {

@@ -8,21 +8,19 @@ namespace {
 
 constexpr std::string_view kWindow = "attention.sliding_window";
 
-// 0: none, as llama.cpp writes it for Phi 4.
-std::uint32_t window_of(const Keys& keys) { return keys.get_or(kWindow, 0, 0, limits::kContext); }
-
-// Other readers take a file without the key for one of Phi 3, or refuse it.
+// Other readers take a file without the key for one of Phi 3, or refuse it; 0 is none, as llama.cpp writes it for
+// Phi 4.
 void copy_window(HfKeys& k) {
   constexpr std::string_view kKey = "sliding_window";
   k.copy_uint_or(kWindow, kKey, 0, limits::kContext);
-  if (k.exporting() && window_of(k.gguf()) == 0) k.say(kKey, nullptr);
+  if (k.exporting() && k.gguf().get_or(kWindow, 0, 0, limits::kContext) == 0) k.say(kKey, nullptr);
 }
 
 }  // namespace
 
 void build_phi3(ModelBuilder& m) {
   Attention attention;
-  attention.window = window_of(m.keys);
+  attention.window = m.window_if_any();
   m.embed();
   m.layers([&](std::uint32_t) {
     m.attention(m.norm("attn_norm"), attention);
@@ -35,7 +33,7 @@ void build_phi3(ModelBuilder& m) {
 void build_phimoe(ModelBuilder& m) {
   m.rms_bias = true;
   Attention attention;
-  attention.window = window_of(m.keys);
+  attention.window = m.window_if_any();
   m.embed();
   m.layers([&](std::uint32_t) {
     m.attention(m.norm("attn_norm"), attention);

@@ -243,6 +243,28 @@ TEST(LatentAttention, ManyHeadsOfManyTokens) {
   }
 }
 
+// 0 says that there are none, whatever the pattern: every layer is rotated alike, and sees all positions.
+TEST(Windows, None) {
+  for (const std::string arch : {"gemma3", "olmo2", "exaone4"}) {
+    TinyArchitecture tiny({"w", arch, {{"attention.sliding_window", 8U}}, {}, 0});
+    const auto graph = [&] { return tiny.load()->graph().to_string(); };
+    EXPECT_NE(graph().find("window 8"), std::string::npos) << arch;
+    tiny.keys[arch + ".attention.sliding_window_pattern"] = flags({0, 0, 0, 0});
+    const std::string full = graph();
+    tiny.keys[arch + ".attention.sliding_window_pattern"] = flags({1, 1, 1, 0});
+    tiny.keys[arch + ".attention.sliding_window"] = 0U;
+    const std::string none = graph();
+    EXPECT_EQ(none.find("window"), std::string::npos) << none;
+    tiny.keys.erase(arch + ".attention.sliding_window");
+    if (arch == "gemma3") {  // the key is required
+      EXPECT_EQ(none, full);
+      EXPECT_THROW((void)graph(), Error);
+    } else {
+      EXPECT_EQ(graph(), none) << arch;
+    }
+  }
+}
+
 TEST(Windows, KeepNoMoreThanTheyNeed) {
   const auto model = TinyArchitecture({"w", "cohere2", {{"attention.sliding_window", 8U}}, {}, 0}).load();
   const SessionMemory wide = session_memory(*model, {.n_ctx = 256, .n_batch = 256});
