@@ -31,7 +31,8 @@ void build_scaled(ModelBuilder& m, const Scales& usual) {
   m.layers([&](std::uint32_t) {
     m.attention(m.norm("attn_norm"), {.scale = usual.attention, .branch = branch});
     const ValueId g = m.norm("ffn_norm");
-    m.has_experts() ? m.experts(g, {.branch = branch}) : m.feed_forward(g, {.branch = branch});
+    m.has_experts() ? m.experts(g, {.branch = branch})
+                    : m.feed_forward(g, {.biases = true, .branch = branch});
   });
   m.output(1 / logits);
 }
@@ -39,7 +40,7 @@ void build_scaled(ModelBuilder& m, const Scales& usual) {
 void build_granite(ModelBuilder& m) { build_scaled(m, {.attention = factor(m, "attention.scale", 0)}); }
 
 void hf_granite(HfForms& forms) {
-  forms.push_back({{.name = "GraniteForCausalLM", .model_type = "granite"},
+  forms.push_back({{.name = "GraniteForCausalLM", .model_type = "granite", .mlp_bias = true},
                    join({kHfEnds, kHfNorms, kHfPairedAttention, kHfMlp}),
                    granite_scales});
 }

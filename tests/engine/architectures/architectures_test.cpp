@@ -362,6 +362,21 @@ TEST(Architecture, SectionsOfAdjacentPairsAreRefused) {
   }
 }
 
+// With biases in the feed-forward part the models are others.
+TEST(Architecture, GraniteMayHaveBiases) {
+  for (const char* name : {"granite", "minicpm"}) {
+    ArchitectureCase c = architecture_case(name);
+    const auto run = [&] {
+      return architecture_logits(*TinyArchitecture(c).load(), {.n_ctx = 64, .threads = 1}, 24);
+    };
+    const std::vector<float> without = run();
+    for (const char* tensor : {"*.ffn_gate.bias", "*.ffn_up.bias", "*.ffn_down.bias"}) {
+      c.tensors = {{tensor, {tensor == std::string("*.ffn_down.bias") ? 64U : 96U}}};
+      EXPECT_NE(run(), without) << tensor;
+    }
+  }
+}
+
 // Granite 4 without state spaces has their keys all the same.
 TEST(Architecture, StateSpacesAreTensors) {
   TinyArchitecture tiny(architecture_case("granite"));
