@@ -33,6 +33,7 @@ void hf_qwen2moe(HfForms& forms);
 // granite.cpp, minicpm.cpp
 struct Scales {
   float embedding = 1, residual = 1, attention = 0, logits = 1;
+  bool rotated = true;
 };
 /// Llama with factors; those of the file count before the usual ones, but for attention's.
 void build_scaled(ModelBuilder& m, const Scales& usual);

@@ -8,6 +8,8 @@
 namespace cria {
 namespace {
 
+constexpr std::string_view kRotated = "rope.scaling.finetuned";
+
 // A key that is missing or 0 counts as its default.
 float factor(ModelBuilder& m, const char* key, float usual) {
   const float value = m.keys.number_or(key, 0);
@@ -22,6 +24,11 @@ void granite_scales(HfKeys& k) {
   k.copy_scale("logit_scale", "logits_scaling");
 }
 
+// Of classes that always rotate.
+void expect_rotation(const HfKeys& k) {
+  if (k.exporting() && !k.gguf().flag_or(kRotated, true)) k.fail(kRotated, "expected true");
+}
+
 }  // namespace
 
 void build_scaled(ModelBuilder& m, const Scales& usual) {
@@ -29,7 +36,7 @@ void build_scaled(ModelBuilder& m, const Scales& usual) {
   const float logits = factor(m, "logit_scale", usual.logits);
   m.embed(factor(m, "embedding_scale", usual.embedding));
   m.layers([&](std::uint32_t) {
-    m.attention(m.norm("attn_norm"), {.scale = usual.attention, .branch = branch});
+    m.attention(m.norm("attn_norm"), {.rotated = usual.rotated, .scale = usual.attention, .branch = branch});
     const ValueId g = m.norm("ffn_norm");
     m.has_experts() ? m.experts(g, {.branch = branch})
                     : m.feed_forward(g, {.biases = true, .branch = branch});
@@ -37,12 +44,18 @@ void build_scaled(ModelBuilder& m, const Scales& usual) {
   m.output(1 / logits);
 }
 
-void build_granite(ModelBuilder& m) { build_scaled(m, {.attention = factor(m, "attention.scale", 0)}); }
+// Other models' files say here how their makers trained, Granite's whether anything is rotated.
+void build_granite(ModelBuilder& m) {
+  build_scaled(m, {.attention = factor(m, "attention.scale", 0), .rotated = m.keys.flag_or(kRotated, true)});
+}
 
 void hf_granite(HfForms& forms) {
   forms.push_back({{.name = "GraniteForCausalLM", .model_type = "granite", .mlp_bias = true},
                    join({kHfEnds, kHfNorms, kHfPairedAttention, kHfMlp}),
-                   granite_scales});
+                   [](HfKeys& k) {
+                     granite_scales(k);
+                     expect_rotation(k);
+                   }});
 }
 
 void hf_granitemoe(HfForms& forms) {
@@ -58,6 +71,7 @@ void hf_granitemoe(HfForms& forms) {
       {"blk.#.ffn_down_shexp", "model.layers.#.shared_mlp.output_linear"}};
   const auto keys = [](HfKeys& k) {
     granite_scales(k);
+    expect_rotation(k);
     k.copy_experts("num_local_experts", "num_experts_per_tok", "intermediate_size");
     k.copy_uint_if_there("expert_shared_feed_forward_length", "shared_intermediate_size",
                          limits::kFeedForward);

@@ -377,6 +377,20 @@ TEST(Architecture, GraniteMayHaveBiases) {
   }
 }
 
+TEST(Architecture, GraniteMayRotateNothing) {
+  for (const std::string arch : {"granite", "granitemoe"}) {
+    TinyArchitecture tiny(architecture_case(arch));
+    const auto rotates = [&] {
+      return tiny.load()->graph().to_string().find("no rope") == std::string::npos;
+    };
+    EXPECT_TRUE(rotates());
+    tiny.keys[arch + ".rope.scaling.finetuned"] = true;
+    EXPECT_TRUE(rotates());
+    tiny.keys[arch + ".rope.scaling.finetuned"] = false;
+    EXPECT_FALSE(rotates());
+  }
+}
+
 // Granite 4 without state spaces has their keys all the same.
 TEST(Architecture, StateSpacesAreTensors) {
   TinyArchitecture tiny(architecture_case("granite"));
