@@ -29,6 +29,20 @@ void expect_rotation(const HfKeys& k) {
   if (k.exporting() && !k.gguf().flag_or(kRotated, true)) k.fail(kRotated, "expected true");
 }
 
+// Granite 4 where every layer attends: in the place of a shared expert it has its feed-forward part.
+void copy_hybrid(HfKeys& k) {
+  constexpr std::string_view kPositions = "position_embedding_type", kRope = "rope";
+  granite_scales(k);
+  k.only_layers("attention");
+  k.copy_uint("feed_forward_length", "shared_intermediate_size", limits::kFeedForward);
+  if (!k.exporting()) {
+    k.only("num_local_experts", 0.0);
+    return k.set(kRotated, k.text_or(kPositions, "") == kRope);
+  }
+  for (const char* key : {"num_local_experts", "num_experts_per_tok"}) k.say(key, 0);
+  k.say(kPositions, k.gguf().flag_or(kRotated, true) ? nlohmann::ordered_json(kRope) : nullptr);
+}
+
 }  // namespace
 
 void build_scaled(ModelBuilder& m, const Scales& usual) {
@@ -56,6 +70,13 @@ void hf_granite(HfForms& forms) {
                      granite_scales(k);
                      expect_rotation(k);
                    }});
+  static constexpr HfTensor kMlp[] = {
+      {"blk.#.ffn_gate.weight", "model.layers.#.shared_mlp.input_linear.weight", HfRows::FirstHalf},
+      {"blk.#.ffn_up.weight", "model.layers.#.shared_mlp.input_linear.weight", HfRows::SecondHalf},
+      {"blk.#.ffn_down", "model.layers.#.shared_mlp.output_linear"}};
+  forms.push_back({{.name = "GraniteMoeHybridForCausalLM", .model_type = "granitemoehybrid"},
+                   join({kHfEnds, kHfNorms, kHfPairedAttention, kMlp}),
+                   copy_hybrid});
 }
 
 void hf_granitemoe(HfForms& forms) {

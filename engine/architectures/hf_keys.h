@@ -69,6 +69,8 @@ class HfKeys {
   void only(std::string_view key, bool value) { only(key, value, value); }
   void only(std::string_view key, bool value, bool missing);
   void only(std::string_view key, double value);
+  /// "layer_types": that all layers are of this type. The key has to be there.
+  void only_layers(std::string_view type);
 
   [[nodiscard]] bool exporting() const { return out_ != nullptr; }
 

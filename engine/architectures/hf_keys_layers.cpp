@@ -6,6 +6,14 @@
 
 namespace cria {
 
+void HfKeys::only_layers(std::string_view type) {
+  constexpr std::string_view kKey = "layer_types";
+  const nlohmann::json wanted = std::vector<std::string>(config.n_layers, std::string(type));
+  if (exporting()) return say(kKey, wanted);
+  if (!has(kKey) || *find(kKey) != wanted)
+    fail(kKey, "not supported here: expected " + std::string(type) + " for each layer");
+}
+
 void HfKeys::copy_windowed_head_size() {
   constexpr std::string_view kSuffixes[] = {"attention.key_length_swa", "attention.value_length_swa",
                                             "rope.dimension_count_swa"};

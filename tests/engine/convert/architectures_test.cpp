@@ -441,6 +441,31 @@ TEST(ConvertArchitectures, KeysThatOtherReadersNeed) {
   EXPECT_EQ(GgufFile::open(hf.output()).find_string("minicpm.rope.scaling.type"), "longrope");
 }
 
+// With positions, and without a layer of another kind.
+TEST(ConvertArchitectures, LayersThatAllAttend) {
+  HfModel hf(hf_case("granite_hybrid"));
+  const auto rotates = [&](const nlohmann::json& positions) {
+    hf.config["position_embedding_type"] = positions;
+    hf.convert(DType::F32);
+    return Model::load(hf.output())->graph().to_string().find("no rope") == std::string::npos;
+  };
+  EXPECT_TRUE(rotates("rope"));
+  EXPECT_FALSE(rotates("nope"));
+  EXPECT_FALSE(rotates(nullptr));
+  const nlohmann::json good = hf.config;
+  const auto error_with = [&](const char* key, const nlohmann::json& value) {
+    hf.config = good;
+    hf.config[key] = value;
+    return error_of([&] { hf.convert(DType::F32); });
+  };
+  const std::string says = "not supported here: expected attention for each layer (key layer_types)";
+  EXPECT_NE(error_with("layer_types", {"attention", "attention", "mamba", "attention"}).find(says),
+            std::string::npos);
+  EXPECT_NE(error_with("layer_types", {"attention"}).find(says), std::string::npos);
+  EXPECT_NE(error_with("layer_types", nullptr).find(says), std::string::npos);
+  EXPECT_NE(error_with("num_local_experts", 8).find("num_local_experts"), std::string::npos);
+}
+
 // There is one key in GGUF.
 TEST(ConvertArchitectures, MagnitudesOfShortAndLongContexts) {
   HfModel hf(hf_case("phimoe"));
