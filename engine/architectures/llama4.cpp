@@ -25,10 +25,12 @@ void expect_usual(HfKeys& k) {
 }  // namespace
 
 void build_llama4(ModelBuilder& m) {
+  // 0 says that every layer attends to all positions; then all are rotated (MobileLLM).
+  const bool whole = m.keys.has("attention.sliding_window") && m.window_if_any() == 0;
   m.embed();
   m.layers([&](std::uint32_t i) {
-    const bool rotated = (i + 1) % 4 != 0;
-    Attention attention{.rotated = rotated, .chunk = rotated ? kChunk : 0};
+    const bool rotated = whole || (i + 1) % 4 != 0;
+    Attention attention{.rotated = rotated, .chunk = rotated && !whole ? kChunk : 0};
     attention.weightless_norm = attention.norm_after_rope = rotated && norms_heads(m.config.n_experts);
     if (!rotated) attention.temperature = {0.1F, kChunk, 1};
     m.attention(m.norm("attn_norm"), attention);

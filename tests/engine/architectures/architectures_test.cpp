@@ -265,6 +265,24 @@ TEST(Windows, None) {
   }
 }
 
+// MobileLLM is a Llama 4 without chunks: all layers are rotated, and no query grows with its position.
+TEST(Windows, NoChunks) {
+  TinyArchitecture tiny({"w", "llama4", {}, {}, 0});
+  const auto graph = [&] { return tiny.load()->graph().to_string(); };
+  const std::string usual = graph();
+  for (const char* what : {"chunks of 8192", "no rope", "temperature 0.1"})
+    EXPECT_NE(usual.find(what), std::string::npos) << what;
+  tiny.keys["llama4.attention.sliding_window"] = 8192U;
+  EXPECT_EQ(graph(), usual);
+  tiny.keys["llama4.attention.sliding_window"] = 0U;
+  const std::string whole = graph();
+  for (const char* what : {"chunks", "no rope", "temperature"})
+    EXPECT_EQ(whole.find(what), std::string::npos) << whole;
+  std::size_t norms = 0;
+  for (std::size_t at = 0; (at = whole.find("norms after rope", at)) != std::string::npos; ++at) ++norms;
+  EXPECT_EQ(norms, TinyArchitecture::kLayers);
+}
+
 TEST(Windows, KeepNoMoreThanTheyNeed) {
   const auto model = TinyArchitecture({"w", "cohere2", {{"attention.sliding_window", 8U}}, {}, 0}).load();
   const SessionMemory wide = session_memory(*model, {.n_ctx = 256, .n_batch = 256});
