@@ -29,6 +29,7 @@ constexpr Decisive kDecisive[] = {
     {"final_logit_softcapping", 0, 0},
     {"router_logit_softcapping", 0, 0},
     {"embedding_length_per_layer_input", 0, 0},
+    {"nextn_predict_layers", 0, 0},
     {"altup.num_inputs", 0, 1},
 };
 

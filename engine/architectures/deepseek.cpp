@@ -20,11 +20,13 @@ void build_deepseek2(ModelBuilder& m) {
   const bool flash = m.config.n_layers == 47 || m.config.n_layers == 48;
   const Experts experts = m.experts_by_keys(flash ? Gating::Sigmoid : Gating::Softmax);
   m.embed();
-  m.layers([&](std::uint32_t) {
-    m.latent_attention(m.norm("attn_norm"), scale, rope);
-    const ValueId g = m.norm("ffn_norm");
-    m.has_experts() ? m.experts(g, experts) : m.feed_forward(g, {});
-  });
+  m.layers(
+      [&](std::uint32_t) {
+        m.latent_attention(m.norm("attn_norm"), scale, rope);
+        const ValueId g = m.norm("ffn_norm");
+        m.has_experts() ? m.experts(g, experts) : m.feed_forward(g, {});
+      },
+      m.layers_to_run());
   m.output();
 }
 
@@ -61,6 +63,7 @@ void hf_deepseek2(HfForms& forms) {
   HfForm form{{.name = "DeepseekV2ForCausalLM", .model_type = "deepseek_v2", .latent = true, .mscale = true},
               join({kHfEnds, kHfNorms, kLatent, kHfMlp, kHfExperts, kHfSharedExperts}),
               [](HfKeys& k) {
+                k.leave_out_prediction();
                 k.copy_latent_attention();
                 k.copy_routed_experts(1, is_grouped(k));
               }};
@@ -69,6 +72,7 @@ void hf_deepseek2(HfForms& forms) {
   form.model_class.model_type = "deepseek_v3";
   form.predicting_layers = true;
   form.keys = [](HfKeys& k) {
+    k.leave_out_prediction();
     k.copy_latent_attention();
     if (k.exporting()) k.say("topk_method", "noaux_tc");
     k.copy_routed_experts(2);

@@ -7,19 +7,21 @@ namespace cria {
 
 void build_exaone4(ModelBuilder& m) {
   // The 32B model's files may lack the key.
-  const std::uint32_t window = m.window_if_any(m.config.n_layers == 64 ? 4096 : 0);
+  const std::uint32_t layers = m.layers_to_run(), window = m.window_if_any(layers == 64 ? 4096 : 0);
   const bool windows = window != 0;
   const std::uint32_t rope = m.window_rope(0, true);
   const std::vector<bool> windowed = windows ? m.windowed(4) : std::vector<bool>(m.config.n_layers);
   m.embed();
-  m.layers([&](std::uint32_t i) {
-    m.attention(m.x, {.rotated = !windows || windowed[i],
-                      .rope = windowed[i] ? rope : kNoIndex,
-                      .window = windowed[i] ? window : 0,
-                      .qk_norm = QkNorm::PerHead,
-                      .branch = {"post_attention_norm"}});
-    m.feed_forward(m.x, {.branch = {"post_ffw_norm"}});
-  });
+  m.layers(
+      [&](std::uint32_t i) {
+        m.attention(m.x, {.rotated = !windows || windowed[i],
+                          .rope = windowed[i] ? rope : kNoIndex,
+                          .window = windowed[i] ? window : 0,
+                          .qk_norm = QkNorm::PerHead,
+                          .branch = {"post_attention_norm"}});
+        m.feed_forward(m.x, {.branch = {"post_ffw_norm"}});
+      },
+      layers);
   m.output();
 }
 
@@ -51,7 +53,10 @@ void hf_exaone4(HfForms& forms) {
       {"blk.#.post_ffw_norm", "model.layers.#.post_feedforward_layernorm"}};
   forms.push_back({{.name = "Exaone4ForCausalLM", .model_type = "exaone4", .usual_eps = 1e-5F},
                    join({kHfEnds, kNorms, kHfAttention, kHfQkNorms, kHfMlp}),
-                   [](HfKeys& k) { k.copy_windows(4, k.config.n_layers == 64 ? 4096 : 0); }});
+                   [](HfKeys& k) {
+                     k.leave_out_prediction();
+                     k.copy_windows(4, k.config.n_layers == 64 ? 4096 : 0);
+                   }});
 }
 
 }  // namespace cria

@@ -4,35 +4,22 @@
 #include "engine/architectures/model_builder.h"
 
 namespace cria {
-namespace {
-
-void say_no_prediction(HfKeys& k) {
-  if (!k.exporting()) return;
-  k.config.n_layers -= k.gguf().get_or("nextn_predict_layers", 0, 0, k.config.n_layers - 1);
-  k.say("num_hidden_layers", k.config.n_layers);
-  k.say("num_nextn_predict_layers", 0);
-}
-
-}  // namespace
-
 void build_glm4(ModelBuilder& m) {
   Attention attention{.branch = {"post_attention_norm"}};
   // Files of models for pictures have rows of queries and keys in the other order. Sections share the positions of
   // several axes among the pairs; those of text are alike.
   if (m.keys.any("rope.dimension_sections")) attention.style = RopeStyle::HalfSplit;
   m.embed();
-  m.layers([&](std::uint32_t) {
-    m.attention(m.norm("attn_norm"), attention);
-    m.feed_forward(m.norm("ffn_norm"), {.fused = !m.has("ffn_gate"), .branch = {"post_ffw_norm"}});
-  });
+  m.layers(
+      [&](std::uint32_t) {
+        m.attention(m.norm("attn_norm"), attention);
+        m.feed_forward(m.norm("ffn_norm"), {.fused = !m.has("ffn_gate"), .branch = {"post_ffw_norm"}});
+      },
+      m.layers_to_run());
   m.output();
 }
 
 void build_glm4moe(ModelBuilder& m) {
-  const std::uint32_t layers = m.config.n_layers;
-  const std::uint32_t predicting = m.keys.get_or("nextn_predict_layers", 0, 0, layers - 1);
-  for (std::uint32_t i = layers - predicting; i < layers; ++i)
-    m.weights.ignore("blk." + std::to_string(i) + ".", "blocks that predict further tokens are not used");
   m.embed();
   m.layers(
       [&](std::uint32_t) {
@@ -40,7 +27,7 @@ void build_glm4moe(ModelBuilder& m) {
         const ValueId g = m.norm("post_attention_norm");
         m.has_experts() ? m.experts(g, m.experts_by_keys(Gating::Sigmoid)) : m.feed_forward(g, {});
       },
-      layers - predicting);
+      m.layers_to_run());
   m.output();
 }
 
@@ -52,7 +39,8 @@ void hf_glm4(HfForms& forms) {
       {"blk.#.post_ffw_norm", "model.layers.#.post_mlp_layernorm"}};
   forms.push_back(
       {{.name = "Glm4ForCausalLM", .model_type = "glm4", .partial_rotation = true, .usual_eps = 1e-5F},
-       join({kHfEnds, kNorms, kHfAttention, kHfFusedMlp})});
+       join({kHfEnds, kNorms, kHfAttention, kHfFusedMlp}),
+       [](HfKeys& k) { k.leave_out_prediction(); }});
 }
 
 void hf_glm4moe(HfForms& forms) {
@@ -63,7 +51,7 @@ void hf_glm4moe(HfForms& forms) {
       {.name = "Glm4MoeForCausalLM", .model_type = "glm4_moe", .partial_rotation = true, .usual_eps = 1e-5F},
       join({kHfEnds, kNorms, kHfAttention, kHfQkNorms, kHfMlp, kHfExperts, kHfSharedExperts}),
       [](HfKeys& k) {
-        say_no_prediction(k);
+        k.leave_out_prediction();
         k.copy_routed_experts(2);
       }};
   form.predicting_layers = true;

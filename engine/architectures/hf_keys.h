@@ -58,6 +58,8 @@ class HfKeys {
   void copy_ropes_of_kinds(float usual, float usual_windowed);
   /// "no_rope_layers": that all but the last of every `period` layers are rotated.
   void copy_unrotated(std::uint32_t period);
+  /// Layers that predict further tokens: the directory has none.
+  void leave_out_prediction();
   /// Within rope_scaling (or rope_parameters): missing where it is 0.
   void copy_rope_number(std::string_view suffix, std::string_view key, double factor = 1);
   /// YaRN's "mscale_all_dim", which "mscale" has to be equal to.

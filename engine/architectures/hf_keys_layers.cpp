@@ -6,6 +6,13 @@
 
 namespace cria {
 
+void HfKeys::leave_out_prediction() {
+  if (!exporting()) return;
+  config.n_layers -= keys_->get_or("nextn_predict_layers", 0, 0, config.n_layers - 1);
+  say(config.model_class->layers_key, config.n_layers);
+  say("num_nextn_predict_layers", 0);
+}
+
 void HfKeys::only_layers(std::string_view type) {
   constexpr std::string_view kKey = "layer_types";
   const nlohmann::json wanted = std::vector<std::string>(config.n_layers, std::string(type));

@@ -21,6 +21,13 @@ void ModelBuilder::embed(float scale) {
   node.scale = scale;
 }
 
+std::uint32_t ModelBuilder::layers_to_run() {
+  const std::uint32_t all = config.n_layers, run = all - keys.get_or("nextn_predict_layers", 0, 0, all - 1);
+  for (std::uint32_t i = run; i < all; ++i)
+    weights.ignore("blk." + std::to_string(i) + ".", "blocks that predict further tokens are not used");
+  return run;
+}
+
 void ModelBuilder::output(float scale, float softcap) {
   const NormSpec spec = [&] {
     NormSpec norm{architecture_.norm, config.norm_eps, config.n_embd, false, {}, {}, false};

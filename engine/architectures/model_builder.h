@@ -86,6 +86,8 @@ class ModelBuilder {
     graph.set_prefix("");
   }
   void output(float scale = 1, float softcap = 0);
+  /// How many layers are run: not those that predict further tokens, the last nextn_predict_layers.
+  std::uint32_t layers_to_run();
 
   [[nodiscard]] std::string prefix() const { return "blk." + std::to_string(layer) + "."; }
   /// Whether the layer has NAME.weight.

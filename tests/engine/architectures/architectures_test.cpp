@@ -309,6 +309,7 @@ TEST(Architecture, DecisiveKeysThatAreNotKnownAreRefused) {
   for (const auto& [key, value] : std::map<std::string, GgufData>{{"attn_logit_softcapping", 50.0F},
                                                                   {"logit_scale", 0.5F},
                                                                   {"attention.clamp_kqv", 8.0F},
+                                                                  {"nextn_predict_layers", 1U},
                                                                   {"expert_count", 4U}}) {
     TinyArchitecture tiny({"x", "qwen3", {}, {}, 0});
     tiny.keys["qwen3." + key] = value;
@@ -377,6 +378,18 @@ TEST(Architecture, SectionsOfAdjacentPairsAreRefused) {
       tiny.keys[arch + "." + key] = GgufArray::of(std::vector<std::int32_t>{0, 0, 0, 0});
       EXPECT_NO_THROW((void)tiny.load());
     }
+  }
+}
+
+TEST(Architecture, LayersThatPredictAreNotRun) {
+  for (const char* name : {"glm4", "glm4moe", "exaone4", "deepseek2"}) {
+    TinyArchitecture tiny(architecture_case(name));
+    const std::string want = tiny.load()->graph().to_string();
+    tiny.keys[tiny.arch + ".block_count"] = 5U;
+    tiny.keys[tiny.arch + ".nextn_predict_layers"] = 1U;
+    for (const char* tensor : {"attn_norm", "attn_k_norm", "nextn.enorm", "nextn.shared_head_norm"})
+      tiny.tensors.push_back({std::string("blk.4.") + tensor + ".weight", {64}});
+    EXPECT_EQ(tiny.load()->graph().to_string(), want) << name;
   }
 }
 
