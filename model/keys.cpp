@@ -30,6 +30,11 @@ constexpr Decisive kDecisive[] = {
     {"router_logit_softcapping", 0, 0},
     {"embedding_length_per_layer_input", 0, 0},
     {"nextn_predict_layers", 0, 0},
+    {"attention.causal", 1, 1},
+    {"attention.value_scale", 0, 1},
+    {"attention.output_scale", 0, 1},
+    {"expert_weights_scale", 0, 1},
+    {"rope.scaling.yarn_ext_factor", 1, -1},
     {"altup.num_inputs", 0, 1},
 };
 
@@ -155,17 +160,20 @@ std::vector<bool> Keys::flags_per_layer(std::string_view suffix) const {
   return *flags;
 }
 
+void Keys::expect(std::string_view suffix, double value, double other) const {
+  const GgufValue* const found = file_.find(key(suffix));
+  if (found == nullptr || read_.contains(suffix)) return;
+  const bool real = found->type == GgufType::F32 || found->type == GgufType::F64;
+  const double number = real                            ? *file_.find_float(key(suffix))
+                        : found->type == GgufType::Bool ? static_cast<double>(*file_.find_bool(key(suffix)))
+                                                        : static_cast<double>(file_.get_uint(key(suffix)));
+  if (number != value && number != other)
+    fail(suffix, "not known of this architecture: expected no such key, got " +
+                     number_text(static_cast<float>(number)));
+}
+
 void Keys::refuse_unread() const {
-  for (const Decisive& decisive : kDecisive) {
-    const GgufValue* const value = file_.find(key(decisive.suffix));
-    if (value == nullptr || read_.contains(decisive.suffix)) continue;
-    const bool real = value->type == GgufType::F32 || value->type == GgufType::F64;
-    const double number = real ? *file_.find_float(key(decisive.suffix))
-                               : static_cast<double>(file_.get_uint(key(decisive.suffix)));
-    if (number != decisive.neutral && number != decisive.also_neutral)
-      fail(decisive.suffix, "not known of this architecture: expected no such key, got " +
-                                number_text(static_cast<float>(number)));
-  }
+  for (const Decisive& decisive : kDecisive) expect(decisive.suffix, decisive.neutral, decisive.also_neutral);
 }
 
 std::vector<bool> windowed_layers(const Keys& keys, std::uint32_t n_layers, std::uint32_t period) {

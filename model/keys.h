@@ -40,6 +40,8 @@ class Keys {
   /// Booleans, one per layer; empty if the key is missing or no array.
   std::vector<bool> flags_per_layer(std::string_view suffix) const;
 
+  /// Throws Error if the file has this key with another value than these two, and nobody has asked for it.
+  void expect(std::string_view suffix, double value, double other) const;
   /// Throws Error if the file has a key that decides the text, with a value that is not neutral, for which
   /// nobody has asked: the architecture would be run wrongly.
   void refuse_unread() const;

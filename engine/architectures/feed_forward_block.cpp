@@ -88,9 +88,18 @@ std::vector<Matrix> ModelBuilder::expert_matrices(const std::string& name, std::
   return matrices;
 }
 
+// Families that do not go by these keys compute the same whatever they say. The softmax of those that are chosen
+// is that of all, normalized.
+void ModelBuilder::expect_usual_router(const Experts& e) const {
+  if (e.gating == Gating::SoftmaxOfChosen) return;
+  keys.expect("expert_weights_norm", e.normalized ? 1 : 0, e.normalized ? 1 : 0);
+  keys.expect("expert_gating_func", e.gating == Gating::Softmax ? 1 : 2, 0);
+}
+
 ValueId ModelBuilder::experts_value(ValueId in, ValueId router_in, const Experts& e) {
   keys.get("expert_count", 1, limits::kExperts);
   keys.get("expert_used_count", 1, config.n_experts);
+  expect_usual_router(e);
   const std::uint64_t n = config.n_experts, n_embd = config.n_embd, width = expert_width();
   ExpertsSpec spec{n,  config.n_experts_used, e.gating, e.groups, e.groups_used, e.normalized, e.scale,
                    {}, e.weight_at_input};

@@ -157,6 +157,7 @@ class ModelBuilder {
   std::vector<Matrix> expert_matrices(const std::string& name, std::uint64_t cols, std::uint64_t rows,
                                       bool bias);
   std::uint64_t expert_width();
+  void expect_usual_router(const Experts& e) const;
   void absorbed_keys(ValueId q, ValueId out, std::uint32_t n, std::uint32_t rank, std::uint32_t rot,
                      std::uint32_t dim_v);
   void expanded_values(ValueId in, ValueId out, std::uint32_t n, std::uint32_t rank, std::uint32_t dim_v);

@@ -310,6 +310,11 @@ TEST(Architecture, DecisiveKeysThatAreNotKnownAreRefused) {
                                                                   {"logit_scale", 0.5F},
                                                                   {"attention.clamp_kqv", 8.0F},
                                                                   {"nextn_predict_layers", 1U},
+                                                                  {"attention.causal", false},
+                                                                  {"attention.value_scale", 0.5F},
+                                                                  {"attention.output_scale", 0.5F},
+                                                                  {"expert_weights_scale", 2.0F},
+                                                                  {"rope.scaling.yarn_ext_factor", 0.5F},
                                                                   {"expert_count", 4U}}) {
     TinyArchitecture tiny({"x", "qwen3", {}, {}, 0});
     tiny.keys["qwen3." + key] = value;
@@ -320,6 +325,32 @@ TEST(Architecture, DecisiveKeysThatAreNotKnownAreRefused) {
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find("(key qwen3." + key + ")"), std::string::npos) << error.what();
     }
+  }
+}
+
+// What the keys may say of a family that does not go by them.
+TEST(Architecture, RoutersThatAreNotTheFamilys) {
+  struct Says {
+    const char* name;
+    bool normalized;
+    std::uint32_t function;
+  };
+  for (const Says& family : {Says{"qwen3moe", true, 1}, Says{"qwen2moe", false, 1}, Says{"llama4", false, 2},
+                             Says{"gpt_oss", true, 3}}) {
+    TinyArchitecture tiny(architecture_case(family.name));
+    const std::string norm = tiny.arch + ".expert_weights_norm", function = tiny.arch + ".expert_gating_func";
+    const bool decides = family.function != 3;  // softmax of the chosen: sums of 1
+    tiny.keys[norm] = family.normalized;
+    tiny.keys[function] = family.function;
+    EXPECT_NO_THROW((void)tiny.load()) << family.name;
+    tiny.keys[function] = 0U;
+    EXPECT_NO_THROW((void)tiny.load()) << family.name;
+    tiny.keys[function] = 3 - family.function;
+    EXPECT_EQ(error_of([&] { (void)tiny.load(); }).find("(key " + function + ")") != std::string::npos,
+              decides);
+    tiny.keys.erase(function);
+    tiny.keys[norm] = !family.normalized;
+    EXPECT_EQ(error_of([&] { (void)tiny.load(); }).find("(key " + norm + ")") != std::string::npos, decides);
   }
 }
 
