@@ -58,8 +58,9 @@ void require_lora(const GgufFile& file, const GgufFile& base) {
   expect("general.architecture", base.get_string("general.architecture"));
 }
 
+// 0 where the file does not say it: then the additions count as they are.
 float alpha_of(const GgufFile& file) {
-  const auto alpha = static_cast<float>(file.get_float("adapter.lora.alpha"));
+  const auto alpha = static_cast<float>(file.find_float("adapter.lora.alpha").value_or(0));
   if (!std::isfinite(alpha))
     throw file.error("bad number: expected a finite number, got " + number_text(alpha),
                      "key adapter.lora.alpha");

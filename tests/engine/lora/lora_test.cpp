@@ -248,6 +248,20 @@ TEST_F(LoraTest, NormsArePassedOver) {
             file + ": 1 norm passed over: only matrices are added to");
 }
 
+// Without an alpha, or with one of 0, additions count as they are.
+TEST_F(LoraTest, WithoutAnAlpha) {
+  const std::string model = base({"llama", "llama", {}, {}, 0}, DType::F32);
+  const auto logits = [&](std::optional<float> alpha) {
+    keys.erase("adapter.lora.alpha");
+    if (alpha) keys["adapter.lora.alpha"] = *alpha;
+    return logits_of(model, {{adapter("lora.gguf", {"blk.1.attn_q.weight"}, 4, 1), 1}});
+  };
+  const std::vector<float> none = logits({});
+  EXPECT_EQ(none, logits(0.0F));
+  EXPECT_EQ(none, logits(4.0F)) << "as large as the rank";
+  EXPECT_NE(none, logits(8.0F));
+}
+
 TEST_F(LoraTest, MergedFilesSayTheTypeOfMostWeights) {
   base({"llama", "llama", {}, {}, 0}, DType::F32);
   std::vector<std::string> all;
