@@ -56,6 +56,10 @@ void require_lora(const GgufFile& file, const GgufFile& base) {
   expect("general.type", "adapter");
   expect("adapter.type", "lora");
   expect("general.architecture", base.get_string("general.architecture"));
+  constexpr const char* kInvocation = "adapter.alora.invocation_tokens";
+  if (file.find(kInvocation) != nullptr)
+    throw file.error("an adapter that counts from some tokens on (aLoRA) is not supported",
+                     std::string("key ") + kInvocation);
 }
 
 // 0 where the file does not say it: then the additions count as they are.

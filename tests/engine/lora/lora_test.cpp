@@ -354,6 +354,8 @@ TEST_F(LoraTest, HostileFilesAreRefused) {
   refused(with_key("adapter.lora.alpha", std::numeric_limits<float>::quiet_NaN()),
           "(key adapter.lora.alpha)");
   refused(with_key("adapter.lora.alpha", std::string("8")), "adapter.lora.alpha");
+  refused(with_key("adapter.alora.invocation_tokens", GgufArray::of(std::vector<std::uint32_t>{1, 2})),
+          "is not supported (key adapter.alora.invocation_tokens)");
   refused(write("bad.gguf", {}, 1), "an adapter without tensors");
   refused(write("bad.gguf", {{a, {64, 4}}}, 1), "the other one is missing (tensor " + a);
   refused(write("bad.gguf", {{b, {4, 64}}}, 1), "the other one is missing (tensor " + b);
