@@ -52,6 +52,7 @@ class VocabularyReader {
     charsmap();
     out_.chat_template = file_.find_string("tokenizer.chat_template").value_or("");
     end_of_generation();
+    suppressed();
     strip_after();
   }
 
@@ -224,6 +225,18 @@ class VocabularyReader {
     for (std::size_t i = 0; i < out_.tokens.size(); ++i) {
       const bool marker = out_.types[i] == TokenType::Control || out_.types[i] == TokenType::UserDefined;
       if ((marker || !typed) && contains(texts, out_.tokens[i])) ids.push_back(static_cast<TokenId>(i));
+    }
+  }
+
+  /// Placeholders of pictures and sound, mostly.
+  void suppressed() {
+    constexpr std::string_view key = "tokenizer.ggml.suppress_tokens";
+    for (const std::int64_t id : file_.find_ints(key).value_or(std::vector<std::int64_t>())) {
+      if (id < 0 || static_cast<std::uint64_t>(id) >= out_.tokens.size())
+        throw file_.error("token outside the vocabulary: expected less than " +
+                              std::to_string(out_.tokens.size()) + ", got " + std::to_string(id),
+                          "key " + std::string(key));
+      out_.suppressed.push_back(static_cast<TokenId>(id));
     }
   }
 

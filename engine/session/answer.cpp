@@ -12,10 +12,12 @@ namespace {
 
 SamplerOptions sampler_options(const GenerateOptions& options, const Vocabulary& vocabulary) {
   SamplerOptions sampler = options.sampler;
-  if (options.ignore_eos) {
-    for (const TokenId id : vocabulary.end_of_generation)
+  const auto never = [&sampler](const std::vector<TokenId>& tokens) {
+    for (const TokenId id : tokens)
       sampler.logit_bias.emplace_back(id, -std::numeric_limits<float>::infinity());
-  }
+  };
+  never(vocabulary.suppressed);
+  if (options.ignore_eos) never(vocabulary.end_of_generation);
   return sampler;
 }
 

@@ -53,6 +53,12 @@ TEST(Vocabulary, SentencePieceDefaults) {
   EXPECT_EQ(vocabulary.warnings, Strings{"expected 256 byte tokens, got 1"});
 }
 
+TEST(Vocabulary, SuppressedTokens) {
+  TinyModel model = sentencepiece();
+  model.keys["tokenizer.ggml.suppress_tokens"] = GgufArray::of(std::vector<std::int32_t>{5, 3});
+  EXPECT_EQ(Vocabulary::from_gguf(model.open()).suppressed, (std::vector<TokenId>{5, 3}));
+}
+
 // As llama.cpp's converter of llama2.c models writes it.
 TEST(Vocabulary, NoSeparatorAndNoPaddingMayBeWrittenAsMinusOne) {
   TinyModel model = sentencepiece();
@@ -228,6 +234,12 @@ INSTANTIATE_TEST_SUITE_P(
                          with_key("ggml.merges", GgufArray::of(Strings{""})), true},
         VocabularyDefect{"BosOutside", "expected less than 6, got 6 (key tokenizer.ggml.bos_token_id)",
                          with_key("ggml.bos_token_id", 6U)},
+        VocabularyDefect{
+            "SuppressedOutside",
+            "token outside the vocabulary: expected less than 6, got 6 (key tokenizer.ggml.suppress_tokens)",
+            with_key("ggml.suppress_tokens", GgufArray::of(std::vector<std::int32_t>{2, 6}))},
+        VocabularyDefect{"SuppressedNegative", "expected less than 6, got -1",
+                         with_key("ggml.suppress_tokens", GgufArray::of(std::vector<std::int32_t>{-1}))},
         VocabularyDefect{"EosMax", "outside the vocabulary", with_key("ggml.eos_token_id", UINT32_MAX)},
         VocabularyDefect{"DefaultOutside",
                          "default token outside the vocabulary: expected less than 1, got 1",

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "tests/engine/demo.h"
+#include "tests/engine/tiny_model.h"
 
 namespace cria::test {
 namespace {
@@ -100,6 +101,23 @@ TEST(Chat, IgnoresEndOfGenerationIfTold) {
   const GenerateResult result = session.chat({{"user", "hello"}}, options, out.sink());
   EXPECT_EQ(result.reason, StopReason::Length);
   EXPECT_EQ(result.tokens.size(), 30U);
+}
+
+TEST(Chat, SuppressedTokensAreNeverDrawn) {
+  TinyModel tiny;
+  const auto first = [&](const GenerateOptions& options) {
+    const auto model = tiny.load();
+    Session session(*model, {});
+    Text out;
+    return session.generate(std::vector<TokenId>{7}, options, out.sink()).tokens.at(0);
+  };
+  GenerateOptions options = greedy(1);
+  options.ignore_eos = true;
+  const TokenId usual = first(options);
+  tiny.keys.emplace_back("tokenizer.ggml.suppress_tokens", GgufArray::of(std::vector<std::int32_t>{usual}));
+  EXPECT_NE(first(options), usual);
+  options.sampler.logit_bias = {{usual, 100.0F}};
+  EXPECT_NE(first(options), usual);
 }
 
 TEST(Chat, StopsAtLengthAndAtZero) {
