@@ -131,7 +131,8 @@ void Weights::ignore(const std::string& prefix, const std::string& note) {
     ignored_.insert(tensor.name);
     any = true;
   }
-  if (any && std::find(notes_.begin(), notes_.end(), note) == notes_.end()) notes_.push_back(note);
+  if (any && !note.empty() && std::find(notes_.begin(), notes_.end(), note) == notes_.end())
+    notes_.push_back(note);
 }
 
 std::vector<std::string> Weights::finish() const {

@@ -69,7 +69,7 @@ class Weights {
   /// A tensor's shape, without checking and using it; nothing if it is missing.
   [[nodiscard]] std::optional<Shape> shape_of(const std::string& name) const;
 
-  /// Tensors whose names begin so have no use here, and that is right: one note.
+  /// Tensors whose names begin so have no use here, and that is right: one note, or none if it is empty.
   void ignore(const std::string& prefix, const std::string& note);
 
   /// Warnings about what nobody asked for. Throws Error for tensors which show that the model is another one

@@ -19,11 +19,21 @@ std::uint32_t largest_divisor(std::uint32_t n, std::uint32_t most) {
 
 }  // namespace
 
+// Whether keys and values are halves of attn_kv_b. Some files have them alone beside it, heads and rows in one
+// dimension.
+bool ModelBuilder::latent_halves(const char* alone) {
+  if (!has(alone)) return true;
+  const auto shape = weights.shape_of(prefix() + alone + ".weight");
+  if (!has("attn_kv_b") || !shape || shape->size() > 2) return false;
+  weights.ignore(prefix() + alone, "");
+  return true;
+}
+
 // out of a head: [k_b·(the first n values of q), the rotated rest of q]
 void ModelBuilder::absorbed_keys(ValueId q, ValueId out, std::uint32_t n, std::uint32_t rank,
                                  std::uint32_t rot, std::uint32_t dim_v) {
   const std::uint32_t heads = config.n_heads[layer];
-  const bool merged = !has("attn_k_b");
+  const bool merged = latent_halves("attn_k_b");
   const Matrix all = merged ? matrix("attn_kv_b", rank, std::uint64_t{heads} * (n + dim_v))
                             : stacked_matrix("attn_k_b", n, rank, heads);
   Node& node = graph.add(Op::HeadProducts, "attn_k_b", q, out);
@@ -37,7 +47,7 @@ void ModelBuilder::absorbed_keys(ValueId q, ValueId out, std::uint32_t n, std::u
 void ModelBuilder::expanded_values(ValueId in, ValueId out, std::uint32_t n, std::uint32_t rank,
                                    std::uint32_t dim_v) {
   const std::uint32_t heads = config.n_heads[layer];
-  const bool merged = !has("attn_v_b");
+  const bool merged = latent_halves("attn_v_b");
   const Matrix all = merged ? matrix("attn_kv_b", rank, std::uint64_t{heads} * (n + dim_v))
                             : stacked_matrix("attn_v_b", rank, dim_v, heads);
   Node& node = graph.add(Op::HeadProducts, "attn_v_b", in, out);

@@ -158,6 +158,7 @@ class ModelBuilder {
                                       bool bias);
   std::uint64_t expert_width();
   void expect_usual_router(const Experts& e) const;
+  bool latent_halves(const char* alone);
   void absorbed_keys(ValueId q, ValueId out, std::uint32_t n, std::uint32_t rank, std::uint32_t rot,
                      std::uint32_t dim_v);
   void expanded_values(ValueId in, ValueId out, std::uint32_t n, std::uint32_t rank, std::uint32_t dim_v);

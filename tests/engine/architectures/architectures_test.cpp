@@ -208,6 +208,22 @@ TEST(Experts, GroupsWithoutABiasCountAsTheirBest) {
   EXPECT_NE(logits_with(keys), want);
 }
 
+// As ik_llama.cpp converts: the halves stand beside the whole once more, of two dimensions.
+TEST(LatentAttention, HalvesBesideTheWhole) {
+  TinyArchitecture tiny(architecture_case("deepseek2"));
+  const auto want = tiny.load();
+  for (int layer = 0; layer < 4; ++layer) {
+    const std::string name = "blk." + std::to_string(layer) + ".attn_";
+    tiny.tensors.push_back({name + "k_b.weight", {32, 32 * 4}});
+    tiny.tensors.push_back({name + "v_b.weight", {32, 16 * 4}});
+  }
+  const auto got = tiny.load();
+  EXPECT_EQ(got->graph().to_string(), want->graph().to_string());
+  EXPECT_EQ(got->warnings(), want->warnings());
+  std::erase_if(tiny.tensors, [](const auto& tensor) { return tensor.name == "blk.1.attn_kv_b.weight"; });
+  EXPECT_NE(error_of([&] { (void)tiny.load(); }).find("(tensor blk.1.attn_k_b.weight)"), std::string::npos);
+}
+
 // Products of each head, of a few tokens at a time: more pieces of work than the threads are given at once.
 TEST(LatentAttention, ManyHeadsOfManyTokens) {
   constexpr std::size_t kSequences = 32, kTokens = 64;
