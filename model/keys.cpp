@@ -153,11 +153,17 @@ std::vector<bool> Keys::flags_per_layer(std::string_view suffix) const {
   read_.emplace(suffix);
   const GgufValue* const value = file_.find(key(suffix));
   if (value == nullptr || value->type != GgufType::Array) return {};
-  const auto flags = file_.find_bools(key(suffix));
-  if (flags->size() != n_layers_)
+  std::vector<bool> flags;
+  if (value->element == GgufType::Bool) {
+    flags = *file_.find_bools(key(suffix));
+  } else {
+    const auto numbers = *file_.find_ints(key(suffix));
+    for (const std::int64_t number : numbers) flags.push_back(number != 0);
+  }
+  if (flags.size() != n_layers_)
     fail(suffix, "wrong length of an array: expected one value per layer, " + std::to_string(n_layers_) +
-                     ", got " + std::to_string(flags->size()));
-  return *flags;
+                     ", got " + std::to_string(flags.size()));
+  return flags;
 }
 
 void Keys::expect(std::string_view suffix, double value, double other) const {

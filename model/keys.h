@@ -37,7 +37,7 @@ class Keys {
   std::vector<std::uint32_t> per_layer(std::string_view suffix, std::uint64_t low, std::uint64_t high) const;
   /// A finite number for all layers, or an array with one per layer. whole: the key is given in full.
   std::vector<float> numbers_per_layer(const std::string& whole) const;
-  /// Booleans, one per layer; empty if the key is missing or no array.
+  /// Booleans, or integers that are 0 or not, one per layer; empty if the key is missing or no array.
   std::vector<bool> flags_per_layer(std::string_view suffix) const;
 
   /// Throws Error if the file has this key with another value than these two, and nobody has asked for it.

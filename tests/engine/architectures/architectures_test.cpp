@@ -281,6 +281,26 @@ TEST(Windows, None) {
   }
 }
 
+TEST(Windows, NumbersAsFlags) {
+  for (const std::string arch : {"gemma3", "gemma4"}) {
+    TinyArchitecture tiny(
+        {"w",
+         arch,
+         {{"attention.sliding_window", 8U}, {"attention.sliding_window_pattern", flags({1, 0, 0, 1})}},
+         {},
+         0});
+    GgufData& pattern = tiny.keys[arch + ".attention.sliding_window_pattern"];
+    const std::string want = tiny.load()->graph().to_string();
+    pattern = GgufArray::of(std::vector<std::int32_t>{1, 0, 0, 1});
+    EXPECT_EQ(tiny.load()->graph().to_string(), want);
+    pattern = GgufArray::of(std::vector<std::uint32_t>{1, 0, 0});
+    EXPECT_NE(error_of([&] { (void)tiny.load(); }).find("expected one value per layer, 4, got 3"),
+              std::string::npos);
+    pattern = GgufArray::of(std::vector<float>{1, 0, 0, 1});
+    EXPECT_THROW((void)tiny.load(), Error);
+  }
+}
+
 // MobileLLM is a Llama 4 without chunks: all layers are rotated, and no query grows with its position.
 TEST(Windows, NoChunks) {
   TinyArchitecture tiny({"w", "llama4", {}, {}, 0});
