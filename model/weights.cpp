@@ -124,15 +124,18 @@ std::optional<Weights::Shape> Weights::shape_of(const std::string& name) const {
   return tensor == nullptr ? std::nullopt : std::optional(tensor->shape);
 }
 
-void Weights::ignore(const std::string& prefix, const std::string& note) {
+void Weights::ignore(const std::string& prefix, const std::string& why) {
   bool any = false;
   for (const TensorView& tensor : file_.tensors()) {
     if (!tensor.name.starts_with(prefix)) continue;
     ignored_.insert(tensor.name);
     any = true;
   }
-  if (any && !note.empty() && std::find(notes_.begin(), notes_.end(), note) == notes_.end())
-    notes_.push_back(note);
+  if (any && !why.empty()) note(why);
+}
+
+void Weights::note(const std::string& text) {
+  if (std::find(notes_.begin(), notes_.end(), text) == notes_.end()) notes_.push_back(text);
 }
 
 std::vector<std::string> Weights::finish() const {

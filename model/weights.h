@@ -70,7 +70,10 @@ class Weights {
   [[nodiscard]] std::optional<Shape> shape_of(const std::string& name) const;
 
   /// Tensors whose names begin so have no use here, and that is right: one note, or none if it is empty.
-  void ignore(const std::string& prefix, const std::string& note);
+  void ignore(const std::string& prefix, const std::string& why);
+
+  /// A warning, of which one is enough.
+  void note(const std::string& text);
 
   /// Warnings about what nobody asked for. Throws Error for tensors which show that the model is another one
   /// than its metadata say: biases, and layers that there should not be.

@@ -136,7 +136,12 @@ RopeSpec ModelBuilder::rope_spec() {
   RopeSpec spec = RopeSpec::of(config);
   const std::uint64_t pairs = config.n_rot / 2;
   if (weights.has("rope_freqs.weight")) spec.divisors = weights.factors("rope_freqs.weight", pairs);
-  if (weights.has("rope_factors_long.weight") || spec.scaling == RopeScaling::LongRope) {
+  const bool factors = weights.has("rope_factors_long.weight");
+  if (spec.scaling == RopeScaling::LongRope && !factors && !weights.has("rope_factors_short.weight")) {
+    weights.note("rope.scaling.type is longrope, but there are no factors: nothing is scaled");
+    spec.scaling = RopeScaling::None;
+  }
+  if (factors || spec.scaling == RopeScaling::LongRope) {
     spec.scaling = RopeScaling::LongRope;
     spec.magnitude = config.rope_attn_factor;
     spec.divisors = weights.factors("rope_factors_short.weight", pairs);

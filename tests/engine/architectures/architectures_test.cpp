@@ -224,6 +224,18 @@ TEST(LatentAttention, HalvesBesideTheWhole) {
   EXPECT_NE(error_of([&] { (void)tiny.load(); }).find("(tensor blk.1.attn_k_b.weight)"), std::string::npos);
 }
 
+// Converters write the type for classes whose factors they do not know.
+TEST(Architecture, LongropeWithoutFactors) {
+  TinyArchitecture tiny({"x", "llama", {}, {}, 0});
+  const auto want = tiny.load();
+  tiny.keys["llama.rope.scaling.type"] = std::string("longrope");
+  const auto got = tiny.load();
+  EXPECT_EQ(got->graph().to_string(), want->graph().to_string());
+  EXPECT_EQ(got->warnings().size(), want->warnings().size() + 1);
+  tiny.tensors.push_back({"rope_factors_short.weight", {8}});
+  EXPECT_NE(error_of([&] { (void)tiny.load(); }).find("missing tensor"), std::string::npos);
+}
+
 // Products of each head, of a few tokens at a time: more pieces of work than the threads are given at once.
 TEST(LatentAttention, ManyHeadsOfManyTokens) {
   constexpr std::size_t kSequences = 32, kTokens = 64;
