@@ -19,10 +19,14 @@ void build_deepseek2(ModelBuilder& m) {
   // Files of GLM 4.7 Flash may not say what their router does.
   const bool flash = m.config.n_layers == 47 || m.config.n_layers == 48;
   const Experts experts = m.experts_by_keys(flash ? Gating::Sigmoid : Gating::Softmax);
+  // Mistral Large 3: queries grow with the position.
+  Temperature temperature{.scale = m.keys.number_or("attention.temperature_scale", 0)};
+  if (temperature.scale != 0)
+    temperature.length = m.keys.get("attention.temperature_length", 1, limits::kContext);
   m.embed();
   m.layers(
       [&](std::uint32_t) {
-        m.latent_attention(m.norm("attn_norm"), scale, rope);
+        m.latent_attention(m.norm("attn_norm"), scale, rope, temperature);
         const ValueId g = m.norm("ffn_norm");
         m.has_experts() ? m.experts(g, experts) : m.feed_forward(g, {});
       },

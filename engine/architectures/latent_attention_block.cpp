@@ -56,7 +56,8 @@ void ModelBuilder::expanded_values(ValueId in, ValueId out, std::uint32_t n, std
   node.products = {heads, rank, dim_v, false, 0};
 }
 
-void ModelBuilder::latent_attention(ValueId in, float scale, const RopeSpec& rope) {
+void ModelBuilder::latent_attention(ValueId in, float scale, const RopeSpec& rope,
+                                    const Temperature& temperature) {
   const std::uint32_t heads = config.n_heads[layer], rot = config.n_rot, n_embd = config.n_embd;
   const std::uint32_t rank = keys.get("attention.kv_lora_rank", 1, limits::kEmbedding);
   const std::uint32_t dim_k =
@@ -94,6 +95,7 @@ void ModelBuilder::latent_attention(ValueId in, float scale, const RopeSpec& rop
   node.heads.rope = graph.rope(rope);
   node.heads.rope_begin = rank;
   node.heads.style = architecture_.rope;
+  node.heads.temperature = temperature;
   node.cache = graph.cache({1, entry, rank, 0, true});
   const std::uint32_t cache = node.cache;
 

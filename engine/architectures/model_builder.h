@@ -126,7 +126,7 @@ class ModelBuilder {
   /// attn_q, attn_k, attn_v (or attn_qkv), attention, attn_output. Returns the cache.
   std::uint32_t attention(ValueId in, const Attention& a);
   /// Latent attention of DeepSeek, always with compressed keys.
-  void latent_attention(ValueId in, float scale, const RopeSpec& rope);
+  void latent_attention(ValueId in, float scale, const RopeSpec& rope, const Temperature& temperature);
   /// ffn_gate, ffn_up, ffn_down.
   void feed_forward(ValueId in, const FeedForward& f);
   /// The same into a value of its own, not yet added to x. suffix: "_shexp" for the shared expert.

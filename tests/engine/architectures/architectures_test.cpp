@@ -208,6 +208,19 @@ TEST(Experts, GroupsWithoutABiasCountAsTheirBest) {
   EXPECT_NE(logits_with(keys), want);
 }
 
+// Within the first steps the factor is 1; then it is that of queries made larger.
+TEST(LatentAttention, QueriesMayGrow) {
+  TinyArchitecture tiny(architecture_case("deepseek2_split"));
+  const auto run = [&] { return architecture_logits(*tiny.load(), {.n_ctx = 64, .threads = 1}, 24); };
+  const std::vector<float> want = run();
+  tiny.keys["deepseek2.attention.temperature_scale"] = 0.5F;
+  EXPECT_NE(error_of([&] { (void)tiny.load(); }).find("temperature_length"), std::string::npos);
+  tiny.keys["deepseek2.attention.temperature_length"] = 16U;
+  const std::vector<float> got = run();
+  const auto same = std::ranges::mismatch(got, want).in1 - got.begin();
+  EXPECT_EQ(same / TinyArchitecture::kVocabulary, 16) << "the first position that differs";
+}
+
 // As ik_llama.cpp converts: the halves stand beside the whole once more, of two dimensions.
 TEST(LatentAttention, HalvesBesideTheWhole) {
   TinyArchitecture tiny(architecture_case("deepseek2"));
