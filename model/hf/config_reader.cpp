@@ -177,6 +177,17 @@ class ConfigReader {
       fail("rope_scaling", "a factor of a rotation in part is not supported: expected 1");
   }
 
+  /// YaRN's magnitude where both its scales are said, the usual one where not.
+  std::optional<double> magnitude_of_scales(const Json& from) const {
+    double magnitudes[2];
+    for (const int i : {0, 1}) {
+      const char* const key = i == 0 ? "mscale" : "mscale_all_dim";
+      if (!from.contains(key) || from[key].is_null() || from[key] == 0) return std::nullopt;
+      magnitudes[i] = 1 + 0.1 * positive(from, key) * std::log(std::max(1.0, out_.rope_scaling.factor));
+    }
+    return magnitudes[0] / magnitudes[1];
+  }
+
   void rope_scaling(const Json& from) {
     HfRopeScaling& to = out_.rope_scaling;
     const std::string kind = text(from, "rope_type").value_or(text(from, "type").value_or("default"));
@@ -205,6 +216,7 @@ class ConfigReader {
         return from.contains(key) && !from[key].is_null() ? std::optional(positive(from, key)) : std::nullopt;
       };
       to.attention_factor = optional("attention_factor");
+      if (!to.attention_factor && !out_.model_class->mscale) to.attention_factor = magnitude_of_scales(from);
       to.beta_fast = optional("beta_fast");
       to.beta_slow = optional("beta_slow");
       return;

@@ -90,6 +90,15 @@ TEST(HfConfig, RopeScaling) {
   EXPECT_EQ(read_config(json).rope_scaling.factor, 4);
   json["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", 2}, {"original_max_position_embeddings", 32}};
   EXPECT_EQ(read_config(json).rope_scaling.original_context, 32U);
+  json["rope_scaling"]["mscale"] = 2.0;
+  EXPECT_FALSE(read_config(json).rope_scaling.attention_factor) << "one scale alone says nothing";
+  json["rope_scaling"]["mscale_all_dim"] = 2.0;
+  EXPECT_EQ(read_config(json).rope_scaling.attention_factor, 1);
+  json["rope_scaling"]["mscale_all_dim"] = 0.5;
+  EXPECT_NEAR(*read_config(json).rope_scaling.attention_factor,
+              (1 + 0.2 * std::log(2)) / (1 + 0.05 * std::log(2)), 1e-15);
+  json["rope_scaling"]["attention_factor"] = 3.0;
+  EXPECT_EQ(read_config(json).rope_scaling.attention_factor, 3);
   json["rope_scaling"] = {{"rope_type", "dynamic"}, {"factor", 2}};
   EXPECT_EQ(read_config(json).warnings.size(), 1U);
   json["rope_scaling"] = {{"rope_type", "longrope"}};
