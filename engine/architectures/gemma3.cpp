@@ -46,7 +46,7 @@ void build_gemma3(ModelBuilder& m) {
 void hf_gemma3(HfForms& forms) {
   forms.push_back(
       {gemma3_class(), join({kGemmaEnds, kGemmaBothSides, kHeadNorms, kHfAttention, kHfMlp}), [](HfKeys& k) {
-         k.copy_windows(6);
+         k.copy_windows_if_any(6, true);
          expect_gemma_scale(k, 62);
          copy_rope_bases(k);
          if (!k.exporting()) k.only("attn_logit_softcapping", 0.0);

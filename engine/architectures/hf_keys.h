@@ -49,6 +49,8 @@ class HfKeys {
   /// attention.sliding_window if there is one (or `usual`), and which layers have it if that is not all but the
   /// last of every `period`, or always.
   void copy_windows(std::uint32_t period, std::uint32_t usual = 0, bool always = false);
+  /// The same, but where no layer has one nothing is copied; say_none: 0 says so.
+  void copy_windows_if_any(std::uint32_t period, bool say_none);
   // Gemma 4's: layers with a window have sizes of their own.
   void copy_windowed_head_size();  ///< "head_dim"
   /// Layers without a window have "num_global_key_value_heads" where "attention_k_eq_v": their values are their keys.

@@ -1,4 +1,5 @@
 // Keys that say one thing together: experts, windows, latent attention.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "engine/architectures/hf_keys.h"
@@ -105,6 +106,13 @@ void HfKeys::copy_windows(std::uint32_t period, std::uint32_t usual, bool always
     if (!always && layers[i] == (i % period < period - 1)) continue;
     return set("attention.sliding_window_pattern", GgufArray::of(layers));
   }
+}
+
+// Other readers know a window's length, but not always which layers have it.
+void HfKeys::copy_windows_if_any(std::uint32_t period, bool say_none) {
+  const bool any = exporting() || (has("sliding_window") && std::ranges::count(windowed(period), true) != 0);
+  if (any) return copy_windows(period);
+  if (say_none) set("attention.sliding_window", 0U);
 }
 
 void HfKeys::say_windows(std::uint32_t period, std::uint32_t usual) {

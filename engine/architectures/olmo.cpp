@@ -59,7 +59,7 @@ void hf_olmo2(HfForms& forms) {
   forms.push_back({{.name = "Olmo2ForCausalLM", .model_type = "olmo2", .usual_eps = 1e-5F}, tensors});
   forms.push_back({{.name = "Olmo3ForCausalLM", .model_type = "olmo3", .usual_eps = 1e-5F},
                    tensors,
-                   [](HfKeys& k) { k.copy_windows(4); }});
+                   [](HfKeys& k) { k.copy_windows_if_any(4, false); }});
 }
 
 void hf_olmoe(HfForms& forms) {

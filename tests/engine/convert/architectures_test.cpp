@@ -466,6 +466,22 @@ TEST(ConvertArchitectures, LayersThatAllAttend) {
   EXPECT_NE(error_with("num_local_experts", 8).find("num_local_experts"), std::string::npos);
 }
 
+// Whatever the length of a window, if no layer has one.
+TEST(ConvertArchitectures, NoWindows) {
+  for (const std::string name : {"gemma3", "olmo3"}) {
+    HfModel hf(hf_case(name));
+    for (const char* key : {"sliding_window_pattern", "rope_scaling"}) hf.config.erase(key);
+    hf.config["layer_types"] = std::vector<std::string>(4, "full_attention");
+    hf.convert(DType::F32);
+    const auto model = Model::load(hf.output());
+    EXPECT_EQ(model->graph().to_string().find("window"), std::string::npos) << name;
+    const std::string prefix = model->config().arch + ".attention.sliding_window";
+    EXPECT_EQ(model->file().find(prefix + "_pattern"), nullptr);
+    EXPECT_EQ(model->file().find_uint(prefix),
+              name == "gemma3" ? std::optional(std::uint64_t{0}) : std::nullopt);
+  }
+}
+
 // There is one key in GGUF.
 TEST(ConvertArchitectures, MagnitudesOfShortAndLongContexts) {
   HfModel hf(hf_case("phimoe"));
