@@ -50,6 +50,14 @@ bool is_grouped(HfKeys& k) {
   return method == kGrouped;
 }
 
+// Convert: what copy_routed_experts() takes for granted.
+void expect_scores(const HfKeys& k, const std::string& function) {
+  constexpr const char* kKey = "scoring_func";
+  if (k.exporting()) return;
+  if (const std::string got = k.text_or(kKey, function); got != function)
+    k.fail(kKey, "not supported here: expected " + function + ", got '" + got + "'");
+}
+
 }  // namespace
 
 void hf_deepseek2(HfForms& forms) {
@@ -69,6 +77,7 @@ void hf_deepseek2(HfForms& forms) {
               [](HfKeys& k) {
                 k.leave_out_prediction();
                 k.copy_latent_attention();
+                expect_scores(k, "softmax");
                 k.copy_routed_experts(1, is_grouped(k));
               }};
   forms.push_back(form);
@@ -79,6 +88,8 @@ void hf_deepseek2(HfForms& forms) {
     k.leave_out_prediction();
     k.copy_latent_attention();
     if (k.exporting()) k.say("topk_method", "noaux_tc");
+    k.only("rope_interleave", true);
+    expect_scores(k, "sigmoid");
     k.copy_routed_experts(2);
   };
   forms.push_back(form);

@@ -466,6 +466,23 @@ TEST(ConvertArchitectures, LayersThatAllAttend) {
   EXPECT_NE(error_with("num_local_experts", 8).find("num_local_experts"), std::string::npos);
 }
 
+TEST(ConvertArchitectures, OtherRoutersAndRotations) {
+  const auto error_with = [](const char* name, const char* key, const nlohmann::json& value) {
+    HfModel hf(hf_case(name));
+    hf.config[key] = value;
+    return error_of([&] { hf.convert(DType::F32); });
+  };
+  EXPECT_EQ(error_with("deepseek_v2", "scoring_func", "softmax"), "");
+  EXPECT_NE(error_with("deepseek_v2", "scoring_func", "sigmoid").find("(key scoring_func)"),
+            std::string::npos);
+  EXPECT_EQ(error_with("deepseek_v3", "scoring_func", "sigmoid"), "");
+  EXPECT_NE(error_with("deepseek_v3", "scoring_func", "softmax").find("expected sigmoid, got 'softmax'"),
+            std::string::npos);
+  EXPECT_EQ(error_with("deepseek_v3", "rope_interleave", true), "");
+  EXPECT_NE(error_with("deepseek_v3", "rope_interleave", false).find("(key rope_interleave)"),
+            std::string::npos);
+}
+
 // Whatever the length of a window, if no layer has one.
 TEST(ConvertArchitectures, NoWindows) {
   for (const std::string name : {"gemma3", "olmo3"}) {
