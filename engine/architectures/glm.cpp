@@ -37,23 +37,29 @@ void hf_glm4(HfForms& forms) {
       {"blk.#.post_attention_norm", "model.layers.#.post_self_attn_layernorm"},
       {"blk.#.ffn_norm", "model.layers.#.post_attention_layernorm"},
       {"blk.#.post_ffw_norm", "model.layers.#.post_mlp_layernorm"}};
-  forms.push_back(
-      {{.name = "Glm4ForCausalLM", .model_type = "glm4", .partial_rotation = true, .usual_eps = 1e-5F},
-       join({kHfEnds, kNorms, kHfAttention, kHfFusedMlp}),
-       [](HfKeys& k) { k.leave_out_prediction(); }});
+  forms.push_back({{.name = "Glm4ForCausalLM",
+                    .model_type = "glm4",
+                    .partial_rotation = true,
+                    .usual_part = 0.5,
+                    .usual_eps = 1e-5F},
+                   join({kHfEnds, kNorms, kHfAttention, kHfFusedMlp}),
+                   [](HfKeys& k) { k.leave_out_prediction(); }});
 }
 
 void hf_glm4moe(HfForms& forms) {
   static constexpr HfTensor kNorms[] = {
       {"blk.#.attn_norm", "model.layers.#.input_layernorm"},
       {"blk.#.post_attention_norm", "model.layers.#.post_attention_layernorm"}};
-  HfForm form{
-      {.name = "Glm4MoeForCausalLM", .model_type = "glm4_moe", .partial_rotation = true, .usual_eps = 1e-5F},
-      join({kHfEnds, kNorms, kHfAttention, kHfQkNorms, kHfMlp, kHfExperts, kHfSharedExperts}),
-      [](HfKeys& k) {
-        k.leave_out_prediction();
-        k.copy_routed_experts(2);
-      }};
+  HfForm form{{.name = "Glm4MoeForCausalLM",
+               .model_type = "glm4_moe",
+               .partial_rotation = true,
+               .usual_part = 0.5,
+               .usual_eps = 1e-5F},
+              join({kHfEnds, kNorms, kHfAttention, kHfQkNorms, kHfMlp, kHfExperts, kHfSharedExperts}),
+              [](HfKeys& k) {
+                k.leave_out_prediction();
+                k.copy_routed_experts(2);
+              }};
   form.predicting_layers = true;
   forms.push_back(form);
 }

@@ -29,6 +29,7 @@ void hf_nemotron(HfForms& forms) {
                     .model_type = "nemotron",
                     .mlp_bias = true,
                     .partial_rotation = true,
+                    .usual_part = 0.5,
                     .eps = "norm_eps",
                     .usual_eps = 1e-5F,
                     .activations = "relu2"},

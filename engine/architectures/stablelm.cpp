@@ -22,6 +22,7 @@ void hf_stablelm(HfForms& forms) {
   forms.push_back({{.name = "StableLmForCausalLM",
                     .model_type = "stablelm",
                     .partial_rotation = true,
+                    .usual_part = 0.25,
                     .eps = "layer_norm_eps",
                     .usual_eps = 1e-5F},
                    join({kHfEnds, kHfNorms, kHfAttention, kHeads, kHfMlp}),

@@ -32,6 +32,7 @@ struct HfClass {
   bool tied = false;                 ///< what it means that there is no "tie_word_embeddings"
   bool mlp_bias = false;             ///< biases in the feed-forward part, as "mlp_bias" says
   bool partial_rotation = false;     ///< heads may be rotated in part
+  double usual_part = 1;             ///< which part, where there is no "partial_rotary_factor"
   HfLongRope longrope = HfLongRope::None;
   bool latent = false;          ///< latent attention: sizes of heads are keys of its own
   bool mscale = false;          ///< "mscale_all_dim" is a key of its own in GGUF

@@ -124,7 +124,9 @@ class ConfigReader {
   void rotated_part(const Json* joined) {
     const char* const key = "partial_rotary_factor";
     const bool inside = joined != nullptr && joined->is_object() && joined->contains(key);
-    const double part = inside ? positive(*joined, key) : has(key) ? positive(json_, key) : 1;
+    const double part = inside     ? positive(*joined, key)
+                        : has(key) ? positive(json_, key)
+                                   : out_.model_class->usual_part;
     if (part != 1 && !out_.model_class->partial_rotation)
       fail(key, "heads that are rotated in part are not supported: expected 1");
     if (part > 1) fail(key, "out of range: expected at most 1");

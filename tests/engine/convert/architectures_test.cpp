@@ -483,6 +483,16 @@ TEST(ConvertArchitectures, OtherRoutersAndRotations) {
             std::string::npos);
 }
 
+TEST(ConvertArchitectures, HowMuchIsRotatedUnlessItIsSaid) {
+  for (const auto& [name, rotated] :
+       std::map<std::string, std::uint64_t>{{"glm4", 8}, {"glm4moe", 8}, {"nemotron", 8}, {"stablelm", 4}}) {
+    HfModel hf(hf_case(name));
+    hf.config.erase("partial_rotary_factor");
+    hf.convert(DType::F32);
+    EXPECT_EQ(GgufFile::open(hf.output()).find_uint(name + ".rope.dimension_count"), rotated) << name;
+  }
+}
+
 // Whatever the length of a window, if no layer has one.
 TEST(ConvertArchitectures, NoWindows) {
   for (const std::string name : {"gemma3", "olmo3"}) {
