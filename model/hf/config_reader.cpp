@@ -115,9 +115,13 @@ class ConfigReader {
     for (const char* type : {"full_attention", "sliding_attention"})
       if (!joined->contains(type) || !(*joined)[type].is_object())
         fail(key, std::string(type) + ": expected an object");
-    const std::string kind = text((*joined)["sliding_attention"], "rope_type").value_or("default");
+    const Json& windowed = (*joined)["sliding_attention"];
+    const std::string kind = text(windowed, "rope_type").value_or("default");
     if (kind != "default")
       fail(key, "scaling in layers with a window is not supported: expected default, got '" + kind + "'");
+    if (const char* const part = "partial_rotary_factor";
+        windowed.contains(part) && !windowed[part].is_null() && positive(windowed, part) != 1)
+      fail(key, "heads that are rotated in part in layers with a window are not supported: expected 1");
     return &(*joined)["full_attention"];
   }
 

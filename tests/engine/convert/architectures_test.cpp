@@ -317,7 +317,8 @@ TEST(ConvertArchitectures, RotationsOfEachTypeOfLayers) {
   };
   for (const nlohmann::json& bad :
        {nlohmann::json(7), nlohmann::json{{"rope_type", "linear"}, {"factor", 2.0}},
-        nlohmann::json{{"rope_theta", "x"}}, nlohmann::json{{"rope_theta", -1.0}}})
+        nlohmann::json{{"rope_theta", "x"}}, nlohmann::json{{"rope_theta", -1.0}},
+        nlohmann::json{{"rope_theta", 10000.0}, {"partial_rotary_factor", 0.5}}})
     EXPECT_NE(error_with("sliding_attention", bad).find("(key rope_parameters)"), std::string::npos) << bad;
   EXPECT_NE(error_with("full_attention", nullptr).find("full_attention: expected an object"),
             std::string::npos);
