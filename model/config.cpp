@@ -112,6 +112,16 @@ class ConfigReader {
     if (!keys_.has(factor)) return;  // nothing to scale by
     config_.rope_scaling = type == "linear" ? RopeScaling::Linear : RopeScaling::Yarn;
     config_.rope_factor = keys_.positive(factor);
+    if (type == "yarn") unread_magnitude();
+  }
+
+  // Some converters write the magnitude as a whole; the program that reads their files goes by the other keys.
+  void unread_magnitude() {
+    constexpr std::string_view suffix = "rope.scaling.yarn_attn_factor";
+    const auto said = file_.find_float(keys_.architecture() + "." + std::string(suffix));
+    if (!said || std::abs(*said - (1 + 0.1 * std::log(config_.rope_factor))) < 1e-3) return;
+    config_.warnings.push_back(std::string(suffix) + " of " + number_text(static_cast<float>(*said)) +
+                               " is not used");
   }
 
   // Rows of the embedding count; ids beyond the token list are harmless, tokens beyond the rows are not.

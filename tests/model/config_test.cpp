@@ -84,6 +84,18 @@ TEST(Config, ReadsRopeScaling) {
   EXPECT_EQ(LlamaConfig::from_gguf(without_factor.open()).rope_scaling, RopeScaling::None);
 }
 
+// As a whole, 1 + 0.1 ln 8 here, it is what is computed; another one is that of nobody who reads such files.
+TEST(Config, WarnsOfAnotherMagnitude) {
+  TinyModel yarn;
+  yarn.key("rope.scaling.type") = std::string("yarn");
+  yarn.key("rope.scaling.factor") = 8.0F;
+  yarn.key("rope.scaling.yarn_attn_factor") = 1.2079442F;
+  EXPECT_TRUE(LlamaConfig::from_gguf(yarn.open()).warnings.empty());
+  yarn.key("rope.scaling.yarn_attn_factor") = 1.0F;
+  EXPECT_EQ(LlamaConfig::from_gguf(yarn.open()).warnings,
+            std::vector<std::string>{"rope.scaling.yarn_attn_factor of 1 is not used"});
+}
+
 TEST(Config, Warns) {
   TinyModel model;
   model.keys["general.file_type"] = std::string("Q4_0");
