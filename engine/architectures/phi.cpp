@@ -8,19 +8,25 @@ namespace {
 
 constexpr std::string_view kWindow = "attention.sliding_window";
 
+// Files of before August 2024 lack the key: Phi 3 mini and medium for contexts of 4k, whose makers said 2047.
+std::uint32_t usual_window(std::uint32_t layers, std::uint32_t context) {
+  return (layers == 32 || layers == 40) && context == 4096 ? 2047 : 0;
+}
+
 // Other readers take a file without the key for one of Phi 3, or refuse it; 0 is none, as llama.cpp writes it for
 // Phi 4.
-void copy_window(HfKeys& k) {
+void copy_window(HfKeys& k, std::uint32_t usual = 0) {
   constexpr std::string_view kKey = "sliding_window";
-  k.copy_uint_or(kWindow, kKey, 0, limits::kContext);
-  if (k.exporting() && k.gguf().get_or(kWindow, 0, 0, limits::kContext) == 0) k.say(kKey, nullptr);
+  if (!k.exporting()) return k.copy_uint_or(kWindow, kKey, 0, limits::kContext);
+  const std::uint32_t window = k.gguf().get_or(kWindow, usual, 0, limits::kContext);
+  k.say(kKey, window == 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(window));
 }
 
 }  // namespace
 
 void build_phi3(ModelBuilder& m) {
   Attention attention;
-  attention.window = m.window_if_any();
+  attention.window = m.window_if_any(usual_window(m.config.n_layers, m.config.n_ctx_train));
   m.embed();
   m.layers([&](std::uint32_t) {
     m.attention(m.norm("attn_norm"), attention);
@@ -51,7 +57,7 @@ void hf_phi3(HfForms& forms) {
                     .longrope = HfLongRope::Factors,
                     .usual_eps = 1e-5F},
                    join({kHfEnds, kHfNorms, kFused, kHfFusedMlp}),
-                   copy_window});
+                   [](HfKeys& k) { copy_window(k, usual_window(k.config.n_layers, k.config.n_ctx)); }});
 }
 
 void hf_phimoe(HfForms& forms) {

@@ -306,6 +306,20 @@ TEST(Windows, None) {
   }
 }
 
+// Old files of Phi 3 for short contexts lack the key.
+TEST(Windows, OfPhi3) {
+  TinyArchitecture tiny({"w", "phi3", {{"block_count", 32U}, {"context_length", 4096U}}, {}, 0});
+  const auto windows = [&](const std::string& length) {
+    return tiny.load()->graph().to_string().find("window " + length) != std::string::npos;
+  };
+  EXPECT_TRUE(windows("2047"));
+  tiny.keys["phi3.context_length"] = 8192U;
+  EXPECT_FALSE(windows(""));
+  tiny.keys["phi3.context_length"] = 4096U;
+  tiny.keys["phi3.attention.sliding_window"] = 0U;
+  EXPECT_FALSE(windows(""));
+}
+
 TEST(Windows, NumbersAsFlags) {
   for (const std::string arch : {"gemma3", "gemma4"}) {
     TinyArchitecture tiny(
