@@ -30,12 +30,16 @@ void copy_rope_bases(HfKeys& k) {
 void build_gemma3(ModelBuilder& m) {
   // The key is required; 0 says that no layer has a window.
   const std::uint32_t window = m.keys.get("attention.sliding_window", 0, limits::kContext);
-  const std::uint32_t rope = m.window_rope(10000, false);
+  // Files of Ollama's converter have other names for the bases.
+  RopeSpec whole = m.rope_spec();
+  if (!m.keys.has("rope.freq_base")) whole.base = m.keys.positive_or("rope.global.freq_base", whole.base);
+  const std::uint32_t rope = m.window_rope(m.keys.positive_or("rope.local.freq_base", 10000), false),
+                      full = m.graph.rope(whole);
   const std::vector<bool> windowed = window != 0 ? m.windowed(6) : std::vector<bool>(m.config.n_layers);
   const float scale = gemma_attention_scale(m, 62);
   m.embed(gemma_embedding_scale(m));
   m.layers([&](std::uint32_t i) {
-    gemma_layer(m, {.rope = windowed[i] ? rope : kNoIndex,
+    gemma_layer(m, {.rope = windowed[i] ? rope : full,
                     .window = windowed[i] ? window : 0,
                     .scale = scale,
                     .qk_norm = QkNorm::PerHead});

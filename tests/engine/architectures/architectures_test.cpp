@@ -499,6 +499,18 @@ TEST(Architecture, LayersThatPredictAreNotRun) {
   }
 }
 
+TEST(Architecture, Gemma3AsOllamaNamesIt) {
+  TinyArchitecture tiny(architecture_case("gemma3"));
+  tiny.keys["gemma3.rope.freq_base"] = 1e6F;
+  tiny.keys["gemma3.rope.freq_base_swa"] = 20000.0F;
+  const std::string want = tiny.load()->graph().to_string();
+  for (const char* key : {"gemma3.rope.freq_base", "gemma3.rope.freq_base_swa"}) tiny.keys.erase(key);
+  EXPECT_NE(tiny.load()->graph().to_string(), want);
+  tiny.keys["gemma3.rope.global.freq_base"] = 1e6F;
+  tiny.keys["gemma3.rope.local.freq_base"] = 20000.0F;
+  EXPECT_EQ(tiny.load()->graph().to_string(), want);
+}
+
 // With biases in the feed-forward part the models are others.
 TEST(Architecture, GraniteMayHaveBiases) {
   for (const char* name : {"granite", "minicpm"}) {
