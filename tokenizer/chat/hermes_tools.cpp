@@ -37,6 +37,7 @@ std::string called_tools(const ToolJson& calls) {
     if (!function.is_object() || !function.contains("name") || !function["name"].is_string())
       throw Error("", R"(a call of a tool: expected {"function": {"name": …, "arguments": …}})");
     ToolJson arguments = function.value("arguments", ToolJson::object());
+    if (arguments.is_null()) arguments = ToolJson::object();
     if (arguments.is_string()) arguments = parsed_arguments(arguments.get_ref<const std::string&>());
     const ToolJson said = {{"name", function["name"]}, {"arguments", std::move(arguments)}};
     text += "\n<tool_call>\n" + said.dump() + "\n</tool_call>";

@@ -43,22 +43,43 @@ void rename_reasoning(Dict& message) {
   if (thought != nullptr && silent) message.set("thinking", *thought);
 }
 
-/// The object that a call's arguments are in JSON. Nothing where they are no text, or not one that values of
-/// templates can hold, a message and its list around them.
-std::optional<Value> object_in(const Value* arguments) {
+/// The object that a text is in JSON. Nothing where it is none, or not one that values of templates can hold,
+/// a message and its list around it.
+std::optional<Value> object_in(const Text& text) {
   constexpr int kMostDepth = List::kDeepest - 8;
-  if (arguments == nullptr || arguments->text() == nullptr) return std::nullopt;
   try {
-    Value object = jinja::parse_json(arguments->text()->bytes(), jinja::LargeIntegers::Refuse);
+    Value object = jinja::parse_json(text.bytes(), jinja::LargeIntegers::Refuse);
     if (object.dict() != nullptr && object.extent().depth < kMostDepth) return object;
   } catch (const jinja::Failure&) {
   }
   return std::nullopt;
 }
 
-/// Calls whose arguments are texts with a JSON object in them, as OpenAI has them, with these objects: most
-/// templates print them as JSON. Whether there were any.
-bool unpack_arguments(Dict& message) {
+/// Whether a call has none: clients leave them out, or write an empty text, where a tool takes none.
+bool no_arguments(const Value* arguments) {
+  if (arguments == nullptr || arguments->is_none()) return true;
+  return arguments->text() != nullptr &&
+         arguments->text()->bytes().find_first_not_of(" \t\r\n") == std::string::npos;
+}
+
+/// Arguments as an object, where they are none: most templates print them as JSON, or go through them.
+std::optional<Value> as_object(const Value* arguments) {
+  if (no_arguments(arguments)) return Dict();
+  return arguments->text() == nullptr ? std::nullopt : object_in(*arguments->text());
+}
+
+std::optional<Value> as_text(const Value* arguments) {
+  return no_arguments(arguments) ? std::optional<Value>(Text("{}", false)) : std::nullopt;
+}
+
+/// Instead of a text that is no object: the arguments of an answer that was cut off, say.
+std::optional<Value> as_no_arguments(const Value* arguments) {
+  return arguments->text() == nullptr ? std::nullopt : std::optional<Value>(Dict());
+}
+
+/// Changes the arguments of each call where `change` has other ones. Whether there were any.
+template <std::optional<Value> (*change)(const Value* arguments)>
+bool change_arguments(Dict& message) {
   const Value* const calls = message.find(std::string_view("tool_calls"));
   if (calls == nullptr || calls->list() == nullptr) return false;
   std::vector<Value> out = calls->list()->items;
@@ -68,16 +89,16 @@ bool unpack_arguments(Dict& message) {
         call.dict() == nullptr ? nullptr : call.dict()->find(std::string_view("function"));
     const Dict* const called = inner == nullptr ? call.dict() : inner->dict();
     if (called == nullptr) continue;
-    const auto object = object_in(called->find(std::string_view("arguments")));
-    if (!object) continue;
+    const auto other = change(called->find(std::string_view("arguments")));
+    if (!other) continue;
     Dict function = *called;
-    function.set("arguments", *object);
+    function.set("arguments", *other);
     if (inner == nullptr) {
       call = std::move(function);
     } else {
-      Dict changed = *call.dict();
-      changed.set("function", std::move(function));
-      call = std::move(changed);
+      Dict outer = *call.dict();
+      outer.set("function", std::move(function));
+      call = std::move(outer);
     }
     any = true;
   }
@@ -154,13 +175,21 @@ MessageForms message_forms(const std::vector<ChatMessage>& messages, std::string
   std::vector<Value> as_sent;
   for (const ChatMessage& message : messages) as_sent.push_back(message_value(message, asks));
   MessageForms forms;
-  const auto add = [&forms](std::vector<Value> form) {
-    if (auto unpacked = changed(form, unpack_arguments)) forms.push_back(std::move(*unpacked));
-    forms.push_back(std::move(form));  // for one that joins the arguments to a text
+  std::vector<Value> objects;
+  const auto add = [&](std::vector<Value> form) {
+    objects = form;
+    if (auto unpacked = changed(form, change_arguments<as_object>)) {
+      objects = std::move(*unpacked);
+      forms.push_back(objects);
+    }
+    auto texts = changed(form, change_arguments<as_text>);  // for one that joins the arguments to a text
+    forms.push_back(texts ? std::move(*texts) : std::move(form));
   };
   auto filled = changed(as_sent, fill_content);
   if (!filled || asks.no_content) add(std::move(as_sent));
   if (filled) add(std::move(*filled));
+  if (auto emptied = changed(objects, change_arguments<as_no_arguments>))
+    forms.push_back(std::move(*emptied));
   return forms;
 }
 

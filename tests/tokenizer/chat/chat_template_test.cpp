@@ -318,7 +318,41 @@ TEST(ChatTemplate, ArgumentsThatCannotBeValuesStayAsSent) {
   EXPECT_EQ(is_text(level), "True");
 }
 
-// The template of gpt-oss looks through all later messages for every call of a tool.
+/// What a template prints of a call whose members, beside its name, these are.
+std::string shown_call(const std::string& source, const std::string& members) {
+  const ChatTemplate chat =
+      ChatTemplate::parse("{% set f = messages[0].tool_calls[0].function %}" + source, "test", {});
+  const std::string json = R"({"content": "", "tool_calls": [{"function": {"name": "now")" + members + "}}]}";
+  return chat.render({json_message("assistant", json.c_str())}, {}).bytes();
+}
+
+// Clients write an empty text for them, or nothing.
+TEST(ChatTemplate, CallsWithoutArgumentsHaveAnEmptyObject) {
+  for (const char* const members :
+       {"", R"(, "arguments": "")", R"(, "arguments": " \n")", R"(, "arguments": null)",
+        R"(, "arguments": "{}")", R"(, "arguments": {})"}) {
+    EXPECT_EQ(shown_call("{% for k, v in f.arguments.items() %}{{ k }}{% endfor %}[{{ f.arguments|tojson }}]",
+                         members),
+              "[{}]")
+        << members;
+  }
+  for (const char* const members : {"", R"(, "arguments": "")", R"(, "arguments": null)"})
+    EXPECT_EQ(shown_call("{{ 'call: ' + f.arguments }}", members), "call: {}") << members;
+  for (const char* const members : {"", R"(, "arguments": "")", R"(, "arguments": null)"}) {
+    const std::string json = R"({"tool_calls": [{"function": {"name": "now")" + std::string(members) + "}}]}";
+    EXPECT_EQ(bracketed().render({json_message("assistant", json.c_str())}, {}).bytes(),
+              "[assistant:<tool_call>\n{\"name\":\"now\",\"arguments\":{}}\n</tool_call>]")
+        << members;
+  }
+}
+
+// An answer that was cut off: the conversation can go on.
+TEST(ChatTemplate, ArgumentsThatAreNoJsonAreLeftOutWhereTheTemplateCannotTakeThem) {
+  const std::string cut = R"(, "arguments": "{\"city\": \"Ro")";
+  EXPECT_EQ(shown_call("{% for k, v in f.arguments.items() %}{{ k }}{% endfor %}{{ f.name }}", cut), "now");
+  EXPECT_EQ(shown_call("{{ f.arguments }}", cut), R"({"city": "Ro)");
+}
+
 // As clients send a call back that they got: without a content.
 TEST(ChatTemplate, CallsWithoutAContent) {
   const std::string call = R"("tool_calls": [{"function": {"name": "f", "arguments": "{\"a\": 1}"}}])";
@@ -340,6 +374,7 @@ TEST(ChatTemplate, CallsWithoutAContent) {
   EXPECT_EQ(render(asks, "\"content\": \"a\", "), "text");
 }
 
+// The template of gpt-oss looks through all later messages for every call of a tool.
 TEST(ChatTemplate, LongConversationsOfTemplatesThatLookAhead) {
   const ChatTemplate chat = ChatTemplate::parse(
       "{% for m in messages %}{% if m.tool_calls %}{% for later in messages[loop.index:] %}"
