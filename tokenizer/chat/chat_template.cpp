@@ -94,14 +94,14 @@ AnswerFormat ChatTemplate::answer_format(const std::string& variables) const {
   format.tools = tools_among(variables);
   if (format.tools.empty())
     format.calls = CallForm::None;
-  else if (!names("tools"))
+  else if (!template_->reads("tools"))
     format.calls = CallForm::Hermes;
   return format;
 }
 
 Text ChatTemplate::render(const std::vector<ChatMessage>& messages, const RenderOptions& options) const {
-  const std::string tools = names("tools") ? "" : tools_among(options.variables);
-  if (tools.empty() && (names("tool_calls") || !has_tool_calls(messages)))
+  const std::string tools = template_->reads("tools") ? "" : tools_among(options.variables);
+  if (tools.empty() && (template_->reads_member("tool_calls") || !has_tool_calls(messages)))
     return render_messages(messages, options);
   const auto with_tools_told_by = [&](const char* role) {
     return render_messages(with_tools_as_text(messages, tools, role), options);

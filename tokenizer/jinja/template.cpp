@@ -26,7 +26,7 @@ std::string place(std::string_view source, std::size_t at) {
 
 struct Template::Parsed {
   std::string name, source;
-  Body body;
+  Tree tree;
 };
 
 Template Template::parse(std::string_view source, std::string name) {
@@ -38,7 +38,7 @@ Template Template::parse(std::string_view source, std::string name) {
   parsed->name = std::move(name);
   parsed->source = normalized(source);
   try {
-    parsed->body = jinja::parse(parsed->source);
+    parsed->tree = jinja::parse(parsed->source);
   } catch (const SyntaxError& error) {
     throw Error(parsed->name, error.what(), place(parsed->source, error.at));
   }
@@ -52,10 +52,18 @@ Text Template::render(const Dict& variables, const std::tm& now, const Limits& l
   Context context{budget, now};
   Interpreter interpreter(context, variables);
   try {
-    return interpreter.render(parsed_->body);
+    return interpreter.render(parsed_->tree.body);
   } catch (const Failure& failure) {
     throw Error(parsed_->name, failure.what(), place(parsed_->source, interpreter.at()));
   }
+}
+
+bool Template::reads(std::string_view variable) const {
+  return std::ranges::count(parsed_->tree.variables, variable) != 0;
+}
+
+bool Template::reads_member(std::string_view name) const {
+  return std::ranges::count(parsed_->tree.members, name) != 0;
 }
 
 }  // namespace cria::jinja

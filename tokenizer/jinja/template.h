@@ -25,6 +25,10 @@ class Template {
   /// variables: by name (texts). Throws Error with line and column where Jinja2 would raise, or where a limit
   /// is met.
   [[nodiscard]] Text render(const Dict& variables, const std::tm& now, const Limits& limits = {}) const;
+  /// Whether a variable of this name is read somewhere.
+  [[nodiscard]] bool reads(std::string_view variable) const;
+  /// Whether a member of this name may be: as an attribute, or by a text.
+  [[nodiscard]] bool reads_member(std::string_view name) const;
 
  private:
   struct Parsed;

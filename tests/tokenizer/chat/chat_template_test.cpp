@@ -269,6 +269,26 @@ TEST(ChatTemplate, ToolsAsTextForTemplatesThatRefuseMessages) {
   }
 }
 
+// The word alone says nothing: Phi-4-mini's template looks at a member of the system message.
+TEST(ChatTemplate, ToolsAsTextForTemplatesThatOnlyHaveTheWord) {
+  RenderOptions options;
+  options.variables = R"({"tools": [{"name": "look"}]})";
+  for (const char* const words : {"{# tools and tool_calls #}", "{% set x = 'tools and tool_calls' %}",
+                                  "{% if 'tools' in messages[0] and messages[0]['tools'] is not none %}{{ "
+                                  "messages[0].tools }}{% endif %}"}) {
+    const ChatTemplate chat = bracketed(words);
+    EXPECT_EQ(chat.render({{"user", "Hi"}}, options).bytes(),
+              std::string("[system:") + kToolsTold + "][user:Hi]")
+        << words;
+    EXPECT_EQ(chat.answer_format(options.variables).calls, CallForm::Hermes) << words;
+    const ChatMessage call = json_message("assistant", R"({"tool_calls": [{"function": {"name": "f"}}]})");
+    EXPECT_NE(chat.render({call}, {}).bytes().find("<tool_call>"), std::string::npos) << words;
+  }
+  for (const char* const reads : {"{% if tools %}T{% endif %}", "{% if tools is defined %}T{% endif %}",
+                                  "{{ 'T' if x is defined or tools|length }}"})
+    EXPECT_EQ(bracketed(reads).render({{"user", "Hi"}}, options).bytes(), "T[user:Hi]") << reads;
+}
+
 TEST(ChatTemplate, BadCallsOfToolsAreErrors) {
   for (const char* const calls :
        {R"([{"function": {"name": 5}}])", R"([{"function": "x"}])", R"([{}])", R"([5])"}) {

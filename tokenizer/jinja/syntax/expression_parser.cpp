@@ -213,6 +213,7 @@ ExprPtr ExpressionParser::primary() {
     case TokenKind::String: {
       std::string text;
       while (tokens_.is(TokenKind::String)) text += tokens_.take().text;
+      members_.push_back(text);
       return make(at, Literal{Text(std::move(text), true)});
     }
     case TokenKind::Integer:
@@ -307,7 +308,8 @@ ExprPtr ExpressionParser::subscript(ExprPtr object) {
   const std::size_t at = tokens_.at();
   if (tokens_.skip_op(".")) {
     if (tokens_.is(TokenKind::Integer)) return make(at, Subscript{std::move(object), number()});
-    return make(at, Attribute{std::move(object), tokens_.expect_name()});
+    members_.push_back(tokens_.expect_name());
+    return make(at, Attribute{std::move(object), members_.back()});
   }
   tokens_.take();
   ExprPtr out = subscripted(std::move(object));

@@ -26,6 +26,8 @@ class ExpressionParser {
 
   /// Every variable that was read so far.
   [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
+  /// Every attribute, and every text that may be a key, so far.
+  [[nodiscard]] const std::vector<std::string>& members() const { return members_; }
 
  private:
   class Nesting;
@@ -52,7 +54,7 @@ class ExpressionParser {
   [[nodiscard]] bool at_tuple_end() const;
 
   TokenStream& tokens_;
-  std::vector<std::string> names_;
+  std::vector<std::string> names_, members_;
   int nesting_ = 0;
 };
 

@@ -14,7 +14,10 @@ class Parser {
  public:
   explicit Parser(std::string_view source) : tokens_(tokenize(source)), expressions_(tokens_) {}
 
-  Body all() { return statements({}); }
+  Tree all() {
+    Body body = statements({});
+    return {std::move(body), expressions_.names(), expressions_.members()};
+  }
 
  private:
   using Ends = std::initializer_list<std::string_view>;
@@ -219,6 +222,6 @@ class Parser {
 
 }  // namespace
 
-Body parse(std::string_view source) { return Parser(source).all(); }
+Tree parse(std::string_view source) { return Parser(source).all(); }
 
 }  // namespace cria::jinja
