@@ -14,7 +14,7 @@ namespace {
 
 using CallJson = nlohmann::ordered_json;
 
-/// Without the line breaks next to the markers.
+/// Without the line breaks next to the markers, which Qwen3-Coder writes there; for others they are the value's own.
 std::string_view without_breaks(std::string_view text) {
   if (text.starts_with('\n')) text.remove_prefix(1);
   if (text.ends_with('\n')) text.remove_suffix(1);
@@ -150,7 +150,8 @@ std::vector<ToolCall> gemma_call(std::string_view text) {
   return {{"", std::string(name), std::move(*arguments)}};
 }
 
-std::vector<ToolCall> coder_call(std::string_view text, OfferedTools& tools) {
+/// layout: line breaks next to the markers are none of the values.
+std::vector<ToolCall> coder_call(std::string_view text, OfferedTools& tools, bool layout) {
   const auto name = cut_at(text, ">");
   if (!name || without_spaces(*name).empty()) return {};
   BareArguments arguments(without_spaces(*name), tools);
@@ -158,7 +159,7 @@ std::vector<ToolCall> coder_call(std::string_view text, OfferedTools& tools) {
     const auto key = cut_at(text, ">");
     const auto value = cut_at(text, "</parameter>");
     if (!key || !value) return {};
-    arguments.add(without_spaces(*key), without_breaks(*value));
+    arguments.add(without_spaces(*key), layout ? without_breaks(*value) : *value);
   }
   return {arguments.call()};
 }
@@ -172,7 +173,7 @@ std::vector<ToolCall> glm_call(std::string_view text, OfferedTools& tools) {
     const auto space = cut_at(text, "<arg_value>");
     const auto value = cut_at(text, "</arg_value>");
     if (!key || !space || !value) return {};
-    arguments.add(without_spaces(*key), without_breaks(*value));
+    arguments.add(without_spaces(*key), *value);
   }
   return {arguments.call()};
 }
@@ -184,7 +185,7 @@ std::vector<ToolCall> parse_calls(CallForm form, std::string_view text, OfferedT
   switch (form) {
     case CallForm::Coder:
     case CallForm::Seed:
-      return coder_call(text, tools);
+      return coder_call(text, tools, form == CallForm::Coder);
     case CallForm::Glm:
       return glm_call(text, tools);
     case CallForm::DeepSeek:

@@ -188,6 +188,13 @@ TEST(CallScanner, FormsWithBareValues) {
            "</function>\n</seed:tool_call>",
            kTools),
       called("", "f", R"({"zip": "00123", "n": 5})"));
+  const std::string file = "\nprint(1)\n", escaped = R"({"zip": "\nprint(1)\n"})";
+  EXPECT_EQ(scan(CallForm::Glm,
+                 "<tool_call>f<arg_key>zip</arg_key><arg_value>" + file + "</arg_value></tool_call>"),
+            called("", "f", escaped))
+      << "line breaks are the value's own";
+  EXPECT_EQ(scan(CallForm::Seed, "<function=f><parameter=zip>" + file + "</parameter></function>"),
+            called("", "f", escaped));
   for (const CallForm form : {CallForm::Coder, CallForm::Seed})
     EXPECT_EQ(scan(form,
                    "<function=f><parameter=code>x = '</function>'</parameter>\n<parameter=b></func</function>"
