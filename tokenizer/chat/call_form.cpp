@@ -8,7 +8,16 @@ namespace {
 // As the models' makers document them.
 constexpr CallFormFacts kForms[] = {
     {CallForm::Channels, "gpt-oss", "", "", {"<|channel|>", "functions."}},
-    {CallForm::Glm, "glm", "<tool_call>", "</tool_call>", {"<tool_call>", "<arg_key>"}},
+    {CallForm::Glm,
+     "glm",
+     "<tool_call>",
+     "</tool_call>",
+     {"<tool_call>", "<arg_key>"},
+     "",
+     "",
+     false,
+     "<arg_value>",
+     "</arg_value>"},
     // Around each call stand <tool_call> and </tool_call>, which the models forget at times.
     {CallForm::Coder,
      "qwen3-coder",

@@ -203,6 +203,10 @@ TEST(CallScanner, FormsWithBareValues) {
                      {{"f", R"({"code": "x = '</function>'", "b": "</func</function><parameter="})"},
                       {"g", "{}"}}}))
         << "a marker inside of an argument is text";
+  EXPECT_EQ(
+      scan(CallForm::Glm,
+           "<tool_call>f<arg_key>zip</arg_key><arg_value>s = '</tool_call>'</arg_value></tool_call> Done."),
+      (Heard{"Done.", {{"f", R"({"zip": "s = '</tool_call>'"})"}}}));
   EXPECT_EQ(scan(CallForm::Glm, "<tool_call>now</tool_call>"), called("", "now", "{}"));
   EXPECT_EQ(scan(CallForm::Coder, "<tool_call><function=f><parameter=a>1").calls.size(), 0U)
       << "it is cut off";
