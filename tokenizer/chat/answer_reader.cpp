@@ -2,7 +2,18 @@
 
 #include <utility>
 
+#include "tokenizer/chat/text_ends.h"
+
 namespace cria {
+namespace {
+
+std::string_view tool_of(std::string_view receiver) {
+  constexpr std::string_view kTools = "functions.";
+  if (receiver.starts_with(kTools)) receiver.remove_prefix(kTools.size());
+  return receiver;
+}
+
+}  // namespace
 
 AnswerReader::AnswerReader(const Tokenizer& tokenizer, const AnswerFormat& format, bool opened)
     : tokenizer_(tokenizer),
@@ -24,6 +35,7 @@ void AnswerReader::push(TokenId token, const Sink& sink) {
     splitter_.push(control, split);
   else
     splitter_.push_control(control, split);
+  if (message_.name.empty()) message_.name = tool_of(splitter_.receiver());  // its text may be empty
 }
 
 void AnswerReader::finish(const Sink& sink, bool cut) {
@@ -32,6 +44,7 @@ void AnswerReader::finish(const Sink& sink, bool cut) {
   };
   splitter_.push(decoder_.finish(), split);
   splitter_.finish(split);
+  if (cut && without_spaces(message_.arguments).empty()) message_ = {};
   end_message(sink);
   scanner_.finish(scanner_sink(sink), cut);
 }
@@ -50,10 +63,9 @@ void AnswerReader::take(AnswerPart part, std::string_view text, std::string_view
       scanner_.push(text, scanner_sink(sink));
       break;
     case AnswerPart::Call: {
-      constexpr std::string_view kTools = "functions.";
-      if (receiver.starts_with(kTools)) receiver.remove_prefix(kTools.size());
-      if (message_.name != receiver) end_message(sink);
-      message_.name = receiver;
+      const std::string_view tool = tool_of(receiver);
+      if (message_.name != tool) end_message(sink);
+      message_.name = tool;
       message_.arguments += text;
       break;
     }
@@ -62,7 +74,8 @@ void AnswerReader::take(AnswerPart part, std::string_view text, std::string_view
 
 void AnswerReader::end_message(const Sink& sink) {
   if (message_.name.empty()) return;
-  const ToolCall call = std::exchange(message_, {});
+  ToolCall call = std::exchange(message_, {});
+  if (without_spaces(call.arguments).empty()) call.arguments = "{}";
   sink.call(call);
 }
 

@@ -25,6 +25,8 @@ class AnswerSplitter {
   void push_control(std::string_view marker, const Sink& sink);
   /// What is still held back, at the end of the answer.
   void finish(const Sink& sink);
+  /// Of the message to a tool that has begun, perhaps without a text so far; else "".
+  [[nodiscard]] const std::string& receiver() const { return receiver_; }
   /// Whether what comes next is thinking, as far as can be told.
   [[nodiscard]] bool thinking() const {
     return state_ == State::Thinking || (state_ == State::Text && part_ == AnswerPart::Thinking);

@@ -24,7 +24,7 @@ void PrintTo(const ReadAnswer& read, std::ostream* out) {
 
 /// The text's control tokens, and a token for each of its other bytes.
 ReadAnswer read(const std::string& chat_template, const std::vector<std::string>& markers,
-                std::string_view text) {
+                std::string_view text, bool cut = false) {
   BytePairs pairs;
   std::map<std::string, TokenId> ids = {{"<|end|>", 1}};
   for (const std::string& marker : markers) ids[marker] = pairs.add(marker, TokenType::Control);
@@ -42,7 +42,7 @@ ReadAnswer read(const std::string& chat_template, const std::vector<std::string>
     reader.push(marker == ids.end() ? BytePairs::byte(text[0]) : marker->second, sink);
     text.remove_prefix(marker == ids.end() ? 1 : marker->first.size());
   }
-  reader.finish(sink);
+  reader.finish(sink, cut);
   return out;
 }
 
@@ -67,6 +67,19 @@ TEST(AnswerReader, Channels) {
                  "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>commentary "
                  "to=functions.f <|constrain|>json<|message|>{\"a\": 1}<|call|>"),
             (ReadAnswer{"hm", "", {{"f", "{\"a\": 1}"}}}));
+}
+
+TEST(AnswerReader, CallsInChannelsWithoutArguments) {
+  const auto heard = [](const std::string& body, bool cut = false) {
+    return read("<|channel|>analysis functions.",
+                {"<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|call|>"},
+                "<|channel|>commentary to=functions.now<|constrain|>json<|message|>" + body, cut);
+  };
+  for (const char* const body : {"<|call|>", " \n<|call|>", "", "<|end|>", "{}<|call|>"})
+    EXPECT_EQ(heard(body), (ReadAnswer{"", "", {{"now", "{}"}}})) << body;
+  EXPECT_EQ(heard("<|end|><|start|>assistant<|channel|>final<|message|>Done."),
+            (ReadAnswer{"", "Done.", {{"now", "{}"}}}));
+  EXPECT_EQ(heard("", true), ReadAnswer()) << "its arguments were still to come";
 }
 
 TEST(AnswerReader, HalfACharacterStaysBeforeTheMarker) {
