@@ -56,6 +56,16 @@ TEST(JinjaStatement, Variables) {
       {"{% set a, b = 1, 2 %}{{ a }}{{ b }}", "12"},
       {"{% set z %}hello {{ x }}{% endset %}[{{ z }}]", "[hello 5]"},
       {"{% set z | upper %}hello {{ x }}{% endset %}[{{ z }}]", "[HELLO 5]"},
+      {"{% for i in [1,2] %}{% set z %}{% if i == 1 %}{% continue %}{% endif %}{{ i }}{% endset %}[{{ z "
+       "}}]{% endfor %}",
+       "[2]"},
+      {"{% for i in [1,2] %}{% set z %}{% if i == 2 %}{% break %}{% endif %}{{ i }}{% endset %}[{{ z }}]{% "
+       "endfor %}",
+       "[1]"},
+      {"{% for i in [1,2] %}{% filter upper %}a{% if i == 1 %}{% continue %}{% endif %}b{% endfilter %}c{% "
+       "endfor %}",
+       "ABc"},
+      {"{% set z = 'a' %}{% generation %}{% set z = 'b' %}{{ z }}{% endgeneration %}{{ z }}", "ba"},
       {R"(line1
   {% set a = 1 %}   
 line2)",

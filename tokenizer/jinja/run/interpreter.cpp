@@ -155,7 +155,7 @@ Interpreter::Flow Interpreter::run(const SetBlock& block) {
   Capture capture(*this);
   {
     const InnerScope inner(*this, scope_);
-    run(block.body);
+    if (const Flow flow = run(block.body); flow != Flow::Normal) return flow;  // the loop's turn is over
   }
   Text text = capture.take();
   assign(block.target,
@@ -180,15 +180,14 @@ Interpreter::Flow Interpreter::run(const CallBlock& block) {
 
 Interpreter::Flow Interpreter::run(const FilterBlock& block) {
   Capture capture(*this);
-  Flow flow = Flow::Normal;
   {
     const InnerScope inner(*this, scope_);
-    flow = run(block.body);
+    if (const Flow flow = run(block.body); flow != Flow::Normal) return flow;
   }
   const Value filtered = filter_text(*block.filter, capture.take());
   out_ = capture.outer();
   emit(context_.text(filtered));
-  return flow;
+  return Flow::Normal;
 }
 
 Interpreter::Flow Interpreter::run(const With& block) {
@@ -199,7 +198,10 @@ Interpreter::Flow Interpreter::run(const With& block) {
   return run(block.body);
 }
 
-Interpreter::Flow Interpreter::run(const Group& group) { return run(group.body); }
+Interpreter::Flow Interpreter::run(const Group& group) {
+  const InnerScope inner(*this, scope_);
+  return run(group.body);
+}
 
 void Interpreter::assign(const Target& target, const Value& value) {
   if (!target.field.empty()) {
