@@ -34,6 +34,10 @@ class TokenizerJsonReader {
     else
       fail("pre_tokenizer",
            "unknown kind of vocabulary: expected a byte-level one, or one with tokens for bytes");
+    additions();
+  }
+
+  void additions() {
     added_tokens();
     post_processor();
   }
@@ -209,6 +213,10 @@ class TokenizerJsonReader {
 void read_tokenizer_json(const Json& json, const std::string& file, const TokenizerJsonOptions& options,
                          VocabularyBuilder& to) {
   TokenizerJsonReader(json, file, to).read(options);
+}
+
+void read_added_tokens(const Json& json, const std::string& file, VocabularyBuilder& to) {
+  TokenizerJsonReader(json, file, to).additions();
 }
 
 }  // namespace cria

@@ -21,6 +21,9 @@ struct TokenizerJsonOptions {
 void read_tokenizer_json(const nlohmann::json& json, const std::string& file,
                          const TokenizerJsonOptions& options, VocabularyBuilder& to);
 
+/// What a tokenizer.json says beside a tokenizer.model: tokens that were added, and whether BOS and EOS are put around a text.
+void read_added_tokens(const nlohmann::json& json, const std::string& file, VocabularyBuilder& to);
+
 /// A tokenizer.json that says the same of a vocabulary whose model is "gpt2".
 nlohmann::json tokenizer_json(const Vocabulary& vocabulary);
 

@@ -50,19 +50,23 @@ class HfVocabularyReader {
 
  private:
   VocabularyBuilder tokens() {
-    const std::string model = path("tokenizer.model"), byte_pairs = path("tokenizer.json");
-    if (fs::exists(model)) {
-      VocabularyBuilder builder(options_.tokens, model);
-      const Mapping file(model, MapMode::Mmap, "a SentencePiece model");
-      if (file.bytes().size() > kModelBytes) throw Error(model, "too large for a tokenizer");
-      read_sentencepiece_model(file.bytes(), model, builder);
-      return builder;
-    }
+    const std::string byte_pairs = path("tokenizer.json");
+    if (fs::exists(path("tokenizer.model"))) return pieces(path("tokenizer.model"), byte_pairs);
     if (!fs::exists(byte_pairs))
       throw Error(directory_, "no tokenizer: expected tokenizer.model or tokenizer.json");
     VocabularyBuilder builder(options_.tokens, byte_pairs);
     read_tokenizer_json(read_json(byte_pairs, kTokenizerLimits), byte_pairs,
                         {options_.pre, options_.listed_merges}, builder);
+    return builder;
+  }
+
+  /// Transformers 5 writes what was added to a tokenizer.model into tokenizer.json only.
+  VocabularyBuilder pieces(const std::string& model, const std::string& json) {
+    VocabularyBuilder builder(options_.tokens, model);
+    const Mapping file(model, MapMode::Mmap, "a SentencePiece model");
+    if (file.bytes().size() > kModelBytes) throw Error(model, "too large for a tokenizer");
+    read_sentencepiece_model(file.bytes(), model, builder);
+    if (fs::exists(json)) read_added_tokens(read_json(json, kTokenizerLimits), json, builder);
     return builder;
   }
 
@@ -181,13 +185,17 @@ class HfVocabularyReader {
   }
 
   /// "bos_token": a text, or an object with its "content".
-  [[nodiscard]] std::optional<TokenId> named_token(const char* key) const {
+  [[nodiscard]] std::optional<TokenId> named_token(const char* key) {
+    std::string unknown;
     for (const Json* from : {&config_, &map_}) {
       const Json& value = member(*from, key);
       const Json& text = value.is_object() ? member(value, "content") : value;
       if (!text.is_string()) continue;
-      if (const auto id = builder_->find(text.get<std::string>())) return id;
+      unknown = text.get<std::string>();
+      if (const auto id = builder_->find(unknown)) return id;
     }
+    if (!unknown.empty())
+      vocabulary().warnings.push_back(std::string(key) + " is " + unknown + ", which is no token");
     return std::nullopt;
   }
 

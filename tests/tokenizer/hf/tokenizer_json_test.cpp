@@ -8,6 +8,7 @@
 #include "tests/model/temporary_directory.h"
 #include "tests/tokenizer/vocabularies.h"
 #include "tokenizer/bpe/pre_tokenizer.h"
+#include "tokenizer/hf/sentencepiece_model.h"
 #include "tokenizer/hf/vocabulary.h"
 
 namespace cria::testing {
@@ -212,6 +213,43 @@ TEST(HfVocabulary, ManyAddedTokens) {
   const HfVocabulary out = read_hf_vocabulary(directory.file(""), options);
   EXPECT_EQ(out.vocabulary().tokens.back(), "<custom_token_28999>");
   EXPECT_EQ(out.vocabulary().types.back(), TokenType::UserDefined);
+}
+
+/// A tokenizer.model: <unk>, <s>, </s>, the bytes, "a".
+std::string pieces_file() {
+  SmallVocabulary v;
+  v.add("a");
+  return sentencepiece_model(*v);
+}
+
+// As transformers 5 saves it: no added_tokens.json, no added_tokens_decoder, no add_bos_token.
+TEST(HfVocabulary, TokensThatWereAddedToATokenizerModelAreInTokenizerJson) {
+  const cria::test::TemporaryDirectory directory;
+  directory.write("tokenizer.model", pieces_file());
+  Json json = {
+      {"added_tokens",
+       {{{"id", 1}, {"content", "<s>"}, {"special", true}},
+        {{"id", 260}, {"content", "<|im_end|>"}, {"special", true}},
+        {{"id", 261}, {"content", "<tool>"}, {"special", false}}}},
+      {"post_processor",
+       {{"type", "TemplateProcessing"}, {"single", {{{"Sequence", {{"id", "A"}, {"type_id", 0}}}}}}}}};
+  directory.write("tokenizer.json", json.dump());
+  directory.write("tokenizer_config.json", R"({"eos_token": "<|im_end|>", "pad_token": "<|pad|>"})");
+  HfVocabularyOptions options;
+  options.tokens = 264;
+  const HfVocabulary out = read_hf_vocabulary(directory.file(""), options);
+  const Vocabulary& v = out.vocabulary();
+  EXPECT_EQ(v.model, "llama");
+  EXPECT_EQ(v.tokens[260], "<|im_end|>");
+  EXPECT_EQ(v.types[260], TokenType::Control);
+  EXPECT_EQ(v.types[261], TokenType::UserDefined);
+  EXPECT_EQ(v.eos, 260);
+  EXPECT_EQ(v.bos, 1);
+  EXPECT_FALSE(v.add_bos) << "the template puts none before a text";
+  EXPECT_EQ(v.warnings, std::vector<std::string>{"pad_token is <|pad|>, which is no token"});
+  json.erase("post_processor");
+  directory.write("tokenizer.json", json.dump());
+  EXPECT_TRUE(read_hf_vocabulary(directory.file(""), options).vocabulary().add_bos);
 }
 
 }  // namespace
