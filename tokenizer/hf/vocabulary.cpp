@@ -50,13 +50,25 @@ class HfVocabularyReader {
 
  private:
   VocabularyBuilder tokens() {
-    const std::string byte_pairs = path("tokenizer.json");
-    if (fs::exists(path("tokenizer.model"))) return pieces(path("tokenizer.model"), byte_pairs);
-    if (!fs::exists(byte_pairs))
-      throw Error(directory_, "no tokenizer: expected tokenizer.model or tokenizer.json");
-    VocabularyBuilder builder(options_.tokens, byte_pairs);
-    read_tokenizer_json(read_json(byte_pairs, kTokenizerLimits), byte_pairs,
-                        {options_.pre, options_.listed_merges}, builder);
+    const std::string model = path("tokenizer.model"), json = path("tokenizer.json");
+    if (!fs::exists(model)) return byte_pairs(json);
+    try {
+      return pieces(model, json);
+    } catch (const Error& error) {  // tiktoken's lists of ranks bear the same name
+      if (!fs::exists(json)) throw;
+      VocabularyBuilder builder = byte_pairs(json);
+      builder.vocabulary().warnings.push_back(std::string(error.what()) + "; tokenizer.json is taken");
+      return builder;
+    }
+  }
+
+  VocabularyBuilder byte_pairs(const std::string& json) {
+    if (!fs::exists(json))
+      throw Error(directory_, std::string("no tokenizer: expected tokenizer.model or tokenizer.json") +
+                                  (fs::exists(path("tekken.json")) ? ", got tekken.json" : ""));
+    VocabularyBuilder builder(options_.tokens, json);
+    read_tokenizer_json(read_json(json, kTokenizerLimits), json, {options_.pre, options_.listed_merges},
+                        builder);
     return builder;
   }
 

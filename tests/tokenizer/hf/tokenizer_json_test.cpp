@@ -252,5 +252,28 @@ TEST(HfVocabulary, TokensThatWereAddedToATokenizerModelAreInTokenizerJson) {
   EXPECT_TRUE(read_hf_vocabulary(directory.file(""), options).vocabulary().add_bos);
 }
 
+TEST(HfVocabulary, ATokenizerModelOfAnotherKindGivesWayToTokenizerJson) {
+  const cria::test::TemporaryDirectory directory;
+  directory.write("tokenizer.model", "IQ== 0\nIg== 1\n");  // as tiktoken writes them
+  directory.write("tekken.json", "{}");
+  HfVocabularyOptions options;
+  options.tokens = 8;
+  EXPECT_THROW((void)read_hf_vocabulary(directory.file(""), options), Error);
+  directory.write("tokenizer.json", llama3_json().dump());
+  const HfVocabulary out = read_hf_vocabulary(directory.file(""), options);
+  EXPECT_EQ(out.vocabulary().model, "gpt2");
+  ASSERT_EQ(out.vocabulary().warnings.size(), 1U);
+  EXPECT_NE(out.vocabulary().warnings[0].find("tokenizer.json is taken"), std::string::npos);
+
+  const cria::test::TemporaryDirectory mistral;
+  mistral.write("tekken.json", "{}");
+  try {
+    (void)read_hf_vocabulary(mistral.file(""), options);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("got tekken.json"), std::string::npos) << error.what();
+  }
+}
+
 }  // namespace
 }  // namespace cria::testing
