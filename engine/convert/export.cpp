@@ -204,7 +204,7 @@ struct Export::State {
       warnings.push_back(counted(names.size(), "tensor") + " without a use left out: " + names.front() +
                          (names.size() > 1 ? ", …" : ""));
     plan();
-    texts = hf_vocabulary_files(vocabulary);
+    texts = hf_vocabulary_files(vocabulary, named_templates(file));
     for (TextFile& text : texts)
       if (text.name == "generation_config.json") text.content = with_sampling(text.content, file);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "model/file/json.h"
@@ -167,8 +168,31 @@ class HfVocabularyReader {
     v.add_eos = v.add_eos && v.eos;
   }
 
+  std::string template_file(const std::string& file) const {
+    const Mapping bytes(file, MapMode::Mmap, "a chat template");
+    if (bytes.bytes().size() > kTemplateBytes) throw Error(file, "too large for a chat template");
+    std::string text(reinterpret_cast<const char*>(bytes.bytes().data()), bytes.bytes().size());
+    if (!is_utf8(text)) throw Error(file, "is not UTF-8");
+    return text;
+  }
+
+  /// The files of additional_chat_templates/, which come before templates of the same names elsewhere.
+  void additional_templates(NamedTemplates& named) const {
+    const fs::path folder = path("additional_chat_templates");
+    std::error_code error;
+    if (!fs::is_directory(folder, error)) return;
+    std::map<std::string, std::string> files;
+    for (const auto& entry : fs::directory_iterator(folder, error))
+      if (entry.path().extension() == ".jinja") files[entry.path().stem().string()] = entry.path().string();
+    for (const auto& [name, file] : files) {
+      if (!is_utf8(name)) throw Error(file, "the name of a chat template is not UTF-8");
+      std::erase_if(named, [&taken = name](const auto& other) { return other.first == taken; });
+      named.emplace_back(name, template_file(file));
+    }
+  }
+
   /// A file of its own comes first; else a text, or a list of named texts, in tokenizer_config.json.
-  void chat_templates(std::vector<std::pair<std::string, std::string>>& named) {
+  void chat_templates(NamedTemplates& named) {
     std::string& standard = vocabulary().chat_template;
     const Json& inside = member(config_, "chat_template");
     if (inside.is_string()) standard = inside.get<std::string>();
@@ -187,13 +211,8 @@ class HfVocabularyReader {
     const Json file = json("chat_template.json");
     if (const Json& text = member(file, "chat_template"); text.is_string())
       standard = text.get<std::string>();
-    const std::string own = path("chat_template.jinja");
-    if (fs::exists(own)) {
-      const Mapping bytes(own, MapMode::Mmap, "a chat template");
-      if (bytes.bytes().size() > kTemplateBytes) throw Error(own, "too large for a chat template");
-      standard.assign(reinterpret_cast<const char*>(bytes.bytes().data()), bytes.bytes().size());
-      if (!is_utf8(standard)) throw Error(own, "is not UTF-8");
-    }
+    if (const std::string own = path("chat_template.jinja"); fs::exists(own)) standard = template_file(own);
+    additional_templates(named);
   }
 
   /// "bos_token": a text, or an object with its "content".

@@ -1,5 +1,6 @@
 // The tokenizer files of a Hugging Face directory: tokenizer.model or tokenizer.json, tokenizer_config.json,
-// special_tokens_map.json, added_tokens.json, generation_config.json, chat_template.jinja.
+// special_tokens_map.json, added_tokens.json, generation_config.json, chat_template.jinja,
+// additional_chat_templates/.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +21,12 @@ struct HfVocabularyOptions {
   bool listed_merges = false;  ///< a tokenizer.json with tokens for bytes becomes a "gemma4" vocabulary
 };
 
+/// Further chat templates by name ("tool_use").
+using NamedTemplates = std::vector<std::pair<std::string, std::string>>;
+
 struct HfVocabulary {
   VocabularyBuilder builder;
-  std::vector<std::pair<std::string, std::string>>
-      templates;  ///< further chat templates by name ("tool_use")
+  NamedTemplates templates;
 
   [[nodiscard]] const Vocabulary& vocabulary() const { return builder.vocabulary(); }
 };
@@ -39,7 +42,9 @@ void set_vocabulary(GgufWriter& writer, const HfVocabulary& vocabulary);
 struct TextFile {
   std::string name, content;
 };
+/// Those that a GGUF file has.
+NamedTemplates named_templates(const GgufFile& file);
 /// The files that say the same of a GGUF file's vocabulary. Throws Error for kinds without such files.
-std::vector<TextFile> hf_vocabulary_files(const Vocabulary& vocabulary);
+std::vector<TextFile> hf_vocabulary_files(const Vocabulary& vocabulary, const NamedTemplates& templates = {});
 
 }  // namespace cria

@@ -28,7 +28,7 @@ Ordered special_tokens(const Vocabulary& v) {
   return json;
 }
 
-Ordered tokenizer_config(const Vocabulary& v) {
+Ordered tokenizer_config(const Vocabulary& v, const NamedTemplates& templates) {
   const bool pieces = v.model == "llama";
   Ordered json = {{"tokenizer_class", pieces ? "LlamaTokenizer" : "PreTrainedTokenizerFast"},
                   {"add_bos_token", v.add_bos},
@@ -48,7 +48,14 @@ Ordered tokenizer_config(const Vocabulary& v) {
                                    {"single_word", false},    {"special", type != TokenType::UserDefined}};
   }
   json["added_tokens_decoder"] = decoder;
-  if (!v.chat_template.empty()) json["chat_template"] = v.chat_template;
+  if (templates.empty()) {
+    if (!v.chat_template.empty()) json["chat_template"] = v.chat_template;
+    return json;
+  }
+  Ordered list = Ordered::array();
+  if (!v.chat_template.empty()) list.push_back({{"name", "default"}, {"template", v.chat_template}});
+  for (const auto& [name, text] : templates) list.push_back({{"name", name}, {"template", text}});
+  json["chat_template"] = std::move(list);
   return json;
 }
 
@@ -66,7 +73,17 @@ Ordered generation_config(const Vocabulary& v) {
 
 }  // namespace
 
-std::vector<TextFile> hf_vocabulary_files(const Vocabulary& v) {
+NamedTemplates named_templates(const GgufFile& file) {
+  NamedTemplates out;
+  for (const std::string_view name :
+       file.find_strings("tokenizer.chat_templates").value_or(std::vector<std::string_view>())) {
+    if (const auto text = file.find_string("tokenizer.chat_template." + std::string(name)))
+      out.emplace_back(name, *text);
+  }
+  return out;
+}
+
+std::vector<TextFile> hf_vocabulary_files(const Vocabulary& v, const NamedTemplates& templates) {
   std::vector<TextFile> files;
   if (v.model == "llama")
     files.push_back({"tokenizer.model", sentencepiece_model(v)});
@@ -75,7 +92,7 @@ std::vector<TextFile> hf_vocabulary_files(const Vocabulary& v) {
   else
     throw Error("", "kind of vocabulary that is not exported: expected llama or gpt2, got " + v.model,
                 "key tokenizer.ggml.model");
-  files.push_back({"tokenizer_config.json", dump(tokenizer_config(v))});
+  files.push_back({"tokenizer_config.json", dump(tokenizer_config(v, templates))});
   files.push_back({"special_tokens_map.json", dump(special_tokens(v))});
   files.push_back({"generation_config.json", dump(generation_config(v))});
   return files;

@@ -275,5 +275,28 @@ TEST(HfVocabulary, ATokenizerModelOfAnotherKindGivesWayToTokenizerJson) {
   }
 }
 
+TEST(HfVocabulary, NamedTemplatesComeBack) {
+  const cria::test::TemporaryDirectory directory;
+  directory.write("tokenizer.model", pieces_file());
+  directory.write("chat_template.jinja", "standard");
+  directory.write("tokenizer_config.json", R"({"chat_template": [{"name": "default", "template": "old"},
+    {"name": "rag", "template": "documents"}, {"name": "tool_use", "template": "old tools"}]})");
+  std::filesystem::create_directory(directory.file("additional_chat_templates"));
+  directory.write("additional_chat_templates/tool_use.jinja", "tools");
+  directory.write("additional_chat_templates/notes.txt", "none");
+  HfVocabularyOptions options;
+  options.tokens = 260;
+  const HfVocabulary out = read_hf_vocabulary(directory.file(""), options);
+  EXPECT_EQ(out.vocabulary().chat_template, "standard");
+  EXPECT_EQ(out.templates, (NamedTemplates{{"rag", "documents"}, {"tool_use", "tools"}}));
+
+  const cria::test::TemporaryDirectory exported;
+  for (const TextFile& file : hf_vocabulary_files(out.vocabulary(), out.templates))
+    exported.write(file.name, file.content);
+  const HfVocabulary again = read_hf_vocabulary(exported.file(""), options);
+  EXPECT_EQ(again.vocabulary().chat_template, "standard");
+  EXPECT_EQ(again.templates, out.templates);
+}
+
 }  // namespace
 }  // namespace cria::testing
