@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import asyncio
+import contextlib
 import ctypes
 import dataclasses
 import threading
@@ -94,11 +95,15 @@ class Stream(lib.Owner):
         self._to_piece = ctypes.byref(self._piece)
         self._answer_next = lib.function("answer_next")
         self._seconds = 1.0  # that the last piece was computed for
+        # Held from a call until what it returned has been read, which is the handle's: it is freed by nobody else meanwhile.
+        self._reading = threading.Lock()
+        self._closed = False
 
     def __iter__(self) -> Iterator[str]:
         # Of a small model a piece takes a quarter of a millisecond, and what Python touches for it has left the cache meanwhile: a
         # frame that stays, in which nothing is looked up twice or called without need, costs a third of what next() costs.
         piece, to_piece, answer_next, handle = self._piece, self._to_piece, self._answer_next, self._handle
+        reading = self._reading
         while True:
             if self._seconds > _NOTICED:
                 text = self._next()
@@ -108,17 +113,22 @@ class Stream(lib.Owner):
                 continue
             try:
                 start = _now()
-                status = answer_next(handle, to_piece)
+                with reading:
+                    status = answer_next(handle, to_piece)
+                    data = _string_at(piece.text, piece.text_size) if status == 0 and piece.part == 0 else None
                 self._seconds = _now() - start
             except KeyboardInterrupt:
                 self.cancel()
                 raise
-            if status == lib.END:
+            finally:
+                if self._closed:
+                    self._free_unread()
+            if data is not None:
+                yield data.decode(errors="replace")
+            elif status == lib.END:
                 return
-            if status < 0:
+            elif status < 0:
                 raise lib.error_of(status)
-            if piece.part == 0:
-                yield _string_at(piece.text, piece.text_size).decode(errors="replace")
 
     def __next__(self) -> str:
         piece = self._next()
@@ -137,12 +147,13 @@ class Stream(lib.Owner):
     def _pull(self) -> Optional[str]:
         piece = self._piece
         start = _now()
-        while (status := self._answer_next(self._handle, self._to_piece)) != lib.END:
-            if status < 0:
-                raise lib.error_of(status)
-            if piece.part == 0:
-                self._seconds = _now() - start
-                return _string_at(piece.text, piece.text_size).decode(errors="replace")
+        with self._read():
+            while (status := self._answer_next(self._handle, self._to_piece)) != lib.END:
+                if status < 0:
+                    raise lib.error_of(status)
+                if piece.part == 0:
+                    self._seconds = _now() - start
+                    return _string_at(piece.text, piece.text_size).decode(errors="replace")
         return None
 
     def __aiter__(self) -> Stream:
@@ -172,11 +183,39 @@ class Stream(lib.Owner):
         """Ends the answer, from any thread; what has been written is its result()."""
         lib.call("answer_cancel", self._handle)
 
+    def close(self) -> None:
+        """Ends the answer and frees it, also while another thread waits for it: that one gets what was written."""
+        self._closed = True
+        with contextlib.suppress(lib.Error):  # closed before
+            self.cancel()
+        self._free_unread()
+
     def result(self) -> Answer:
         """All of it, when it is written."""
+        return interruptible(self._result, self.cancel)
+
+    def _result(self) -> Answer:
         result = lib.Result()
-        interruptible(lambda: lib.call("answer_result", self._handle, ctypes.byref(result)), self.cancel)
-        return _answer(result)
+        with self._read():
+            lib.call("answer_result", self._handle, ctypes.byref(result))
+            return _answer(result)
+
+    @contextlib.contextmanager
+    def _read(self) -> Iterator[None]:
+        try:
+            with self._reading:
+                yield
+        finally:
+            if self._closed:
+                self._free_unread()
+
+    # Waits for nobody: who reads sees `_closed` afterwards, and comes here. (A signal's handler may close what its own thread reads.)
+    def _free_unread(self) -> None:
+        if self._reading.acquire(blocking=False):
+            try:
+                super().close()
+            finally:
+                self._reading.release()
 
 
 def _answer(r: lib.Result) -> Answer:

@@ -13,6 +13,7 @@ import threading
 import cria
 import numpy as np
 import pytest
+from cria import _library as lib
 from conftest import DEMO, FRANCE, SOURCE, program
 
 
@@ -295,6 +296,49 @@ def test_a_cancelled_task_ends_its_answer(model):
 
     begun = asyncio.Event()
     assert asyncio.run(main()).stop_reason == "cancelled"
+
+
+def test_an_answer_that_is_closed_while_it_is_read_is_freed_afterwards(model, monkeypatch):
+    def closes_behind(call, stream):
+        """call() as it is; then another thread closes the stream, before what it returned is read."""
+
+        def closing(*arguments):
+            status = call(*arguments)
+            thread = threading.Thread(target=stream.close)
+            thread.start()
+            thread.join()
+            assert stream._free.alive
+            return status
+
+        return closing
+
+    call = lib.call
+    stream = model.generate("The river", stream=True, temperature=0, max_tokens=5, logprobs=20)
+    closing = closes_behind(call, stream)
+    monkeypatch.setattr(lib, "call", lambda name, *rest: (closing if name == "answer_result" else call)(name, *rest))
+    answer = stream.result()
+    monkeypatch.undo()
+    assert answer.text == model.generate("The river", temperature=0, max_tokens=5).text and len(answer.logprobs) == 5
+    for first in (next, lambda stream: next(iter(stream))):  # the second: while pieces come fast
+        stream = model.generate("The river", stream=True, temperature=0, ignore_eos=True)
+        stream._answer_next, stream._seconds = closes_behind(stream._answer_next, stream), 0
+        assert answer.text.startswith(first(stream))
+        with pytest.raises(cria.Error, match="no such answer"):
+            stream.result()
+
+
+def test_a_stream_may_be_closed_when_its_task_is_cancelled(model):
+    async def leave():
+        with model.generate("The river", stream=True, ignore_eos=True, logprobs=20) as stream:
+            next(stream)
+            task = asyncio.ensure_future(stream.aresult())
+            await asyncio.sleep(0)  # it has begun
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    for _ in range(10):
+        asyncio.run(leave())
 
 
 def test_errors_are_of_one_class(model, tmp_path):
