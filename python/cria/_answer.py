@@ -56,9 +56,12 @@ def interruptible(compute: Callable[[], T], cancel: Callable[[], None]) -> T:
         return compute()
     done: List[T] = []
     failed: List[BaseException] = []
+    first = threading.Lock()  # who takes it: the thread, which then computes, or who gives up before it has begun
     over = threading.Event()
 
     def run() -> None:
+        if not first.acquire(blocking=False):
+            return
         try:
             done.append(compute())
         except BaseException as error:  # for the main thread
@@ -66,14 +69,15 @@ def interruptible(compute: Callable[[], T], cancel: Callable[[], None]) -> T:
         finally:
             over.set()
 
-    # No threading.Thread: in some versions of Python join() takes a thread for dead once a signal has come.
-    _thread.start_new_thread(run, ())
     try:
+        # No threading.Thread: in some versions of Python join() takes a thread for dead once a signal has come.
+        _thread.start_new_thread(run, ())
         over.wait()
     except BaseException:
-        cancel()
-        while not over.wait(0.05):  # once more where it had not yet begun to compute
+        if not first.acquire(blocking=False):
             cancel()
+            while not over.wait(0.05):  # once more where it had not yet begun to compute
+                cancel()
         raise
     if failed:
         raise failed[0]

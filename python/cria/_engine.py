@@ -221,8 +221,8 @@ class Engine(lib.Owner):
             to.tokens, to.n_tokens, to.first = pointer, n, first
         ends = np.cumsum([max(0, t.n_tokens - t.first) for t in c_texts])
         out = np.empty(ends[-1], dtype=_SCORE)
-        room = (out.ctypes.data, out.size, ctypes.byref(ctypes.c_size_t()))
-        self._compute("score_tokens", self._handle, c_texts, len(texts), scope, *room)
+        room = _room(out, ctypes.c_void_p)
+        self._compute("score_tokens", self._handle, c_texts, len(texts), scope, *room, kept=arrays)
         return [Scores(part["logprob"], part["likeliest"]) for part in np.split(out, ends[:-1])][: len(texts)]
 
     def perplexity(self, text: Union[str, bytes], *, window: int = 512, stride: int = 0, max_windows: int = 0) -> Perplexity:
@@ -247,17 +247,18 @@ class Engine(lib.Owner):
             to.sequence, to.tokens, to.n_tokens, to.first_wanted = sequence._handle, pointer, n, first
         wanted = sum(max(0, s.n_tokens - s.first_wanted) for s in c_slices)
         out = np.empty((wanted, self.model.n_vocab), dtype=np.float32)
-        self._compute("forward", c_slices, len(slices), *_room(out))
+        self._compute("forward", c_slices, len(slices), *_room(out), kept=arrays)
         return out
 
     def cancel(self) -> None:
         """Ends all that it computes now, from any thread."""
         lib.call("engine_cancel", self._handle)
 
-    def _compute(self, function: str, *arguments: Any) -> None:
-        interruptible(lambda: lib.call(function, *arguments), self.cancel)
+    # kept: what the pointers in structs lead to. After a second Ctrl-C the thread that computes may outlive its caller.
+    def _compute(self, function: str, *arguments: Any, kept: Any = None) -> None:
+        interruptible(lambda: (lib.call(function, *arguments), kept), self.cancel)
 
 
-def _room(array: npt.NDArray[np.float32]) -> Tuple[Any, int, Any]:
-    """An array as the library fills it: where it is, how large, and a place for a count."""
-    return array.ctypes.data_as(lib.Floats), array.size, ctypes.byref(ctypes.c_size_t())
+def _room(array: npt.NDArray[Any], pointer: Any = lib.Floats) -> Tuple[Any, int, Any]:
+    """An array as the library fills it: where it is (a pointer that keeps it), how large, and a place for a count."""
+    return array.ctypes.data_as(pointer), array.size, ctypes.byref(ctypes.c_size_t())

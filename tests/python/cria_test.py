@@ -9,11 +9,13 @@ import struct
 import subprocess
 import sys
 import threading
+import types
+import weakref
 
 import cria
 import numpy as np
 import pytest
-from cria import _library as lib
+from cria import _answer, _engine, _library as lib
 from conftest import DEMO, FRANCE, SOURCE, program
 
 
@@ -236,6 +238,68 @@ def test_ctrl_c_ends_a_pass_within_a_node():
     done = subprocess.run([sys.executable, "-c", CTRL_C, DEMO], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("0 0 0 0 0\n") and "Paris" in done.stdout
+
+
+def test_ctrl_c_between_two_lines_ends_the_computation(monkeypatch):
+    begin = _answer._thread.start_new_thread
+
+    def interrupted(*arguments):  # as when the signal is noticed behind the call
+        begin(*arguments)
+        assert begun.wait(60)
+        raise KeyboardInterrupt
+
+    def compute():
+        begun.set()
+        cancelled.wait(60)
+        ended.append(True)
+
+    begun, cancelled, ended = threading.Event(), threading.Event(), []
+    monkeypatch.setattr(_answer, "_thread", types.SimpleNamespace(start_new_thread=interrupted))
+    with pytest.raises(KeyboardInterrupt):
+        _answer.interruptible(compute, cancelled.set)
+    assert ended
+
+    def refused(*_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(_answer, "_thread", types.SimpleNamespace(start_new_thread=refused))
+    with pytest.raises(RuntimeError):
+        _answer.interruptible(compute, cancelled.set)
+
+
+def test_a_computation_keeps_its_memory(model, monkeypatch):
+    """Where Ctrl-C has come twice its thread may go on when nobody waits for it any more."""
+    made, left = [], []
+
+    def recorded(make):
+        def array(*arguments, **how):
+            made.append(weakref.ref(new := make(*arguments, **how)))
+            return new
+
+        return array
+
+    def interrupted(compute, cancel):
+        left.append(compute)
+        raise KeyboardInterrupt
+
+    engine, tokens = model.own_engine, np.array([1, 2], dtype=np.int64)
+    with engine.sequence() as sequence:
+        for compute in (
+            lambda: engine.score([(tokens, 1)]),
+            lambda: engine.forward([(sequence, tokens, 2)]),
+            lambda: engine.logits(tokens),
+            lambda: engine.embed(tokens),
+        ):
+            with monkeypatch.context() as patch:
+                patch.setattr(np, "empty", recorded(np.empty))
+                patch.setattr(np, "ascontiguousarray", recorded(np.ascontiguousarray))
+                patch.setattr(_engine, "interruptible", interrupted)
+                try:
+                    compute()
+                except KeyboardInterrupt:
+                    pass
+            assert [array() is not None for array in made] == [True, True]
+            made.clear()
 
 
 def test_ctrl_c_ends_a_stream():
