@@ -53,7 +53,7 @@ class Sequence(lib.Owner):
     def truncate(self, n: int) -> int:
         """Forgets what follows the first n tokens; how many are left."""
         left = ctypes.c_size_t()
-        lib.call("sequence_truncate", self._handle, n, ctypes.byref(left))
+        lib.call("sequence_truncate", self._handle, lib.whole("n", n, ctypes.c_size_t), ctypes.byref(left))
         return left.value
 
     def reuse(self, tokens: TokenIds) -> int:
@@ -134,13 +134,15 @@ class Engine(lib.Owner):
             n_stop=len(stops),
             ignore_eos=int(ignore_eos),
             speculation=speculation(speculate),
-            logprobs=int(logprobs is not None),
+            logprobs=int(logprobs is not None and logprobs is not False),
             top_logprobs=logprobs or 0,
             scope=scope,
         )
         if messages is not None:
             request.messages, request.n_messages = message_array(messages)
             request.variables = variables_text(variables, tools)
+        elif variables is not None or tools is not None:
+            raise ValueError("variables and tools go with messages")
         if isinstance(prompt, str):
             text = prompt.encode()
             request.text, request.text_size = text, len(text)
@@ -215,6 +217,7 @@ class Engine(lib.Owner):
     def score(self, texts: Many[Tuple[TokenIds, int]], scope: int = 0) -> List[Scores]:
         """How likely the tokens of texts are, each by those before it: (tokens, first that is scored, at least 1). As many at once as
         the engine has sequences to spare; what texts begin with in common is evaluated once."""
+        scope = lib.whole("scope", scope, ctypes.c_uint64)
         arrays = [token_array(tokens) for tokens, _ in texts]
         c_texts = (lib.Scored * max(1, len(texts)))()
         for to, (_, first), (_array, pointer, n) in zip(c_texts, texts, arrays):
@@ -236,7 +239,7 @@ class Engine(lib.Owner):
 
     def sequence(self, scope: int = 0) -> Sequence:
         """A new one, without tokens. scope: sequences of one scope share what they begin with."""
-        return Sequence(self, lib.created("sequence_create", self._handle, scope))
+        return Sequence(self, lib.created("sequence_create", self._handle, lib.whole("scope", scope, ctypes.c_uint64)))
 
     def forward(self, slices: Many[Tuple[Sequence, TokenIds, int]]) -> npt.NDArray[np.float32]:
         """Tokens of several sequences, evaluated together and appended to them: (sequence, tokens, first token whose logits are

@@ -78,7 +78,7 @@ class Sampler(lib.Owner):
             lib.call("sampler_set_steps", self._handle, lib.c_string(value))
         elif name == "logit_bias":
             for token, bias in value.items():
-                lib.call("sampler_set_bias", self._handle, token, bias)
+                lib.call("sampler_set_bias", self._handle, lib.whole(name, token, ctypes.c_int32), bias)
         elif name == "dry_breakers":
             lib.call("sampler_set_dry_breakers", self._handle, lib.texts(value), len(value))
         else:

@@ -41,6 +41,8 @@ def test_logits_are_those_of_the_program(model, tmp_path):
         fork = one.fork()
         both = model.own_engine.forward([(fork, tokens[4:], 0), (other, tokens, len(tokens) - 1)])
         assert both.tobytes() == np.concatenate([expected[4:], expected[-1:]]).tobytes()
+        with pytest.raises(ValueError, match="n: expected 0 to"):
+            one.truncate(-1)
         assert one.truncate(2) == 2 and list(fork.tokens) == list(tokens)
         assert one.reuse(tokens) == len(tokens)
         fork.close()
@@ -181,6 +183,7 @@ def test_an_answer_tells_of_itself(model):
     assert [t for t, _, _ in answer.logprobs] == list(answer.tokens)
     assert all(top[0] == (token, logprob) and len(top) == 2 for token, logprob, top in answer.logprobs)
     assert model.chat(FRANCE, temperature=0, stop=["Paris"]).stop == "Paris" == model.chat(FRANCE, temperature=0, stop="Paris").stop
+    assert model.generate("The river", max_tokens=1, logprobs=False).logprobs == []
     forced = model.generate("The river", logit_bias={int(answer.tokens[0]): float("-inf")}, temperature=0, max_tokens=1)
     assert forced.tokens[0] != answer.tokens[0]
 
@@ -432,6 +435,12 @@ def test_errors_are_of_one_class(model, tmp_path):
         (lambda: model.logits("x"), ValueError, "list of ids"),
         (lambda: model.embed("x", pooling="max"), ValueError, '"mean" or "last"'),
         (lambda: model.own_engine.batch("x"), TypeError, "expected a list"),
+        (lambda: model.chat(FRANCE, logit_bias={2**32 + 5: -100}), ValueError, "logit_bias: expected -2147483648 to"),
+        (lambda: model.own_engine.sequence(-1), ValueError, "scope: expected 0 to"),
+        (lambda: model.own_engine.score([([1, 2], 1)], scope=-1), ValueError, "scope: expected 0 to"),
+        (lambda: model.own_engine.stream(prompt="x", scope=-1), ValueError, "scope: expected 0 to"),
+        (lambda: model.generate("x", tools=[]), ValueError, "go with messages"),
+        (lambda: model.generate("x", variables={"enable_thinking": False}), ValueError, "go with messages"),
     ):
         with pytest.raises(error, match=text):
             wrong()
