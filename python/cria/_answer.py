@@ -51,7 +51,8 @@ class Answer:
 
 
 def interruptible(compute: Callable[[], T], cancel: Callable[[], None]) -> T:
-    """compute(), in a thread of its own where this is the main one: Ctrl-C is heard at once, and cancels."""
+    """compute(), in a thread of its own where this is the main one: Ctrl-C is heard at once, and cancels. What has been closed meanwhile
+    needs no cancelling."""
     if threading.current_thread() is not threading.main_thread():
         return compute()
     done: List[T] = []
@@ -75,9 +76,11 @@ def interruptible(compute: Callable[[], T], cancel: Callable[[], None]) -> T:
         over.wait()
     except BaseException:
         if not first.acquire(blocking=False):
-            cancel()
-            while not over.wait(0.05):  # once more where it had not yet begun to compute
-                cancel()
+            while True:  # once more where it had not yet begun to compute
+                with contextlib.suppress(lib.Error):
+                    cancel()
+                if over.wait(0.05):
+                    break
         raise
     if failed:
         raise failed[0]
@@ -89,8 +92,8 @@ def _text(address: Optional[int], size: int) -> str:
 
 
 class Stream(lib.Owner):
-    """The pieces of an answer as they are written: an iterator, also an asynchronous one. Closing it, or leaving a `with`, ends the
-    answer; so do Ctrl-C, and cancelling a task that waits for a piece."""
+    """The pieces of an answer as they are written: an iterator, also an asynchronous one. Closing it, or leaving a `with` (also `async with`),
+    ends the answer; so do Ctrl-C, and cancelling a task that waits for a piece."""
 
     def __init__(self, engine: lib.Owner, request: lib.Request) -> None:
         super().__init__("answer", lib.created("answer_begin", engine._handle, ctypes.byref(request)))
@@ -122,7 +125,7 @@ class Stream(lib.Owner):
                     data = _string_at(piece.text, piece.text_size) if status == 0 and piece.part == 0 else None
                 self._seconds = _now() - start
             except KeyboardInterrupt:
-                self.cancel()
+                self._cancel_if_open()
                 raise
             finally:
                 if self._closed:
@@ -145,7 +148,7 @@ class Stream(lib.Owner):
             # A thread for each piece would cost more than a small model takes for it.
             return interruptible(self._pull, self.cancel) if self._seconds > _NOTICED else self._pull()
         except KeyboardInterrupt:
-            self.cancel()
+            self._cancel_if_open()
             raise
 
     def _pull(self) -> Optional[str]:
@@ -176,11 +179,17 @@ class Stream(lib.Owner):
     async def aclose(self) -> None:
         self.close()
 
+    async def __aenter__(self) -> Stream:
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        self.close()
+
     async def _in_thread(self, compute: Callable[[], T]) -> T:
         try:
             return await asyncio.get_running_loop().run_in_executor(None, compute)
         except asyncio.CancelledError:
-            self.cancel()
+            self._cancel_if_open()
             raise
 
     def cancel(self) -> None:
@@ -190,9 +199,12 @@ class Stream(lib.Owner):
     def close(self) -> None:
         """Ends the answer and frees it, also while another thread waits for it: that one gets what was written."""
         self._closed = True
-        with contextlib.suppress(lib.Error):  # closed before
-            self.cancel()
+        self._cancel_if_open()
         self._free_unread()
+
+    def _cancel_if_open(self) -> None:
+        with contextlib.suppress(lib.Error):
+            self.cancel()
 
     def result(self) -> Answer:
         """All of it, when it is written."""

@@ -408,6 +408,47 @@ def test_a_stream_may_be_closed_when_its_task_is_cancelled(model):
         asyncio.run(leave())
 
 
+def test_streams_are_asynchronous_contexts(model):
+    async def first():
+        async with model.generate("The river", stream=True, ignore_eos=True) as endless:
+            async for piece in endless:
+                return endless, piece
+
+    endless, piece = asyncio.run(first())
+    assert piece
+    with pytest.raises(cria.Error, match="no such answer"):
+        endless.result()
+
+
+def test_what_interrupts_is_what_is_raised_though_all_is_closed(model, monkeypatch):
+    endless = model.generate("The river", stream=True, ignore_eos=True)
+
+    async def main():
+        task = asyncio.ensure_future(endless.aresult())
+        await asyncio.sleep(0)
+        endless.close()
+        task.cancel()
+        await task
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(main())
+
+    def interrupted(*arguments):
+        begin(*arguments)
+        assert begun.wait(60)
+        raise KeyboardInterrupt
+
+    def closed():
+        ends.set()
+        raise cria.Error("no such engine", "handle")
+
+    begin, begun, ends, ended = _answer._thread.start_new_thread, threading.Event(), threading.Event(), []
+    monkeypatch.setattr(_answer, "_thread", types.SimpleNamespace(start_new_thread=interrupted))
+    with pytest.raises(KeyboardInterrupt):
+        _answer.interruptible(lambda: (begun.set(), ends.wait(60), ended.append(True)), closed)
+    assert ended
+
+
 def test_errors_are_of_one_class(model, tmp_path):
     for fails, kind in (
         (lambda: cria.Model(tmp_path / "none.gguf"), "data"),
