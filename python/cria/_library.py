@@ -11,7 +11,7 @@ import pathlib
 import re
 import weakref
 from ctypes import POINTER, Structure, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_uint32, c_uint64
-from typing import Any, Callable, Optional, TypeVar
+from typing import Any, Callable, Dict, Optional, TypeVar
 
 STATUSES = {
     -1: "data",
@@ -24,7 +24,7 @@ STATUSES = {
     -8: "cancelled",
     -9: "internal",
 }
-OK, END, AGAIN, ERROR_ROOM = 0, 1, 2, -4
+OK, END, AGAIN, ERROR_HANDLE, ERROR_ROOM = 0, 1, 2, -3, -4
 
 
 class Error(Exception):
@@ -280,7 +280,7 @@ def _open() -> ctypes.CDLL:
 
 
 _library = _open()
-_functions = {name: getattr(_library, "cria_" + name) for name in _FUNCTIONS}
+_functions: Dict[str, Any] = {name: getattr(_library, "cria_" + name) for name in _FUNCTIONS}
 version: str = _library.cria_version().decode()
 
 
@@ -303,6 +303,8 @@ def function(name: str) -> Any:
 
 
 def error_of(status: int) -> Error:
+    if _process.forked:
+        return Error(_FORKED, "handle")
     return Error(_library.cria_last_error().decode(errors="replace"), STATUSES.get(status, "internal"))
 
 
@@ -327,7 +329,9 @@ class Owner:
 
     def __init__(self, kind: str, handle: Handle) -> None:
         self._handle = handle
-        self._free = weakref.finalize(self, _functions[kind + "_free"], handle)
+        self._free = weakref.finalize(self, _free_handle, kind, handle)
+        _process.owners.add(self)
+        _process.has_engines = _process.has_engines or kind == "engine"
 
     def close(self) -> None:
         """Frees it; every later call is an Error."""
@@ -338,6 +342,44 @@ class Owner:
 
     def __exit__(self, *_: Any) -> None:
         self.close()
+
+
+def _free_handle(kind: str, handle: Handle) -> None:
+    _functions[kind + "_free"](handle)
+
+
+_FORKED = (
+    "forked from a process that has had an engine, whose threads are not here: start processes by spawn "
+    '(multiprocessing.set_start_method("spawn")), or before the first engine'
+)
+
+
+class _Process:
+    """What a process that is forked has to know of the one it comes from."""
+
+    has_engines = False  # or has had some: the library's threads stay
+    forked = False  # from a process that has engines
+    owners: weakref.WeakSet[Owner] = weakref.WeakSet()
+
+
+_process = _Process()
+
+
+def _refuse(*_: Any) -> int:
+    return ERROR_HANDLE
+
+
+# A thread of the library that is not there would be waited for, when an engine is freed at the latest.
+def _after_fork() -> None:
+    if not _process.has_engines:
+        return
+    _process.forked = True
+    _functions.update(dict.fromkeys(_FUNCTIONS, _refuse))
+    for owner in _process.owners:  # whose functions may be known elsewhere
+        owner._handle.id = 0
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def created(function: str, *arguments: Any) -> Handle:

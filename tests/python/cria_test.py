@@ -449,6 +449,45 @@ def test_what_interrupts_is_what_is_raised_though_all_is_closed(model, monkeypat
     assert ended
 
 
+FORK = """
+import cria, os, signal, sys
+
+def child(compute):
+    if os.fork() != 0:
+        return os.waitstatus_to_exitcode(os.wait()[1])
+    signal.alarm(60)  # for one that hangs
+    try:
+        print(compute().text, flush=True)
+    except cria.Error as error:
+        print(error.kind, str(error)[:6], flush=True)
+    sys.exit()
+
+model = cria.Model(sys.argv[1], n_ctx=128, threads=2)
+greedy = dict(temperature=0, max_tokens=4)
+print(child(lambda: model.generate("The river", **greedy)), flush=True)
+print(model.generate("The river", **greedy), flush=True)
+stream = model.generate("The river", stream=True, ignore_eos=True, **greedy)
+pieces = iter(stream)
+print(next(pieces) != "", flush=True)
+for compute in (
+    lambda: model.generate("The river", **greedy),
+    lambda: cria.Model(sys.argv[1], n_ctx=128, threads=2).generate("The river", **greedy),
+    lambda: next(pieces),
+    lambda: stream.result(),
+    lambda: model.tokenize("x"),
+):
+    print(child(compute), flush=True)
+print(model.generate("The river", **greedy))
+"""
+
+
+def test_a_forked_process_has_no_engines(model):
+    text = model.generate("The river", temperature=0, max_tokens=4).text
+    done = subprocess.run([sys.executable, "-c", FORK, DEMO], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{text}\n0\n{text}\nTrue\n" + "handle forked\n0\n" * 5 + f"{text}\n"
+
+
 def test_errors_are_of_one_class(model, tmp_path):
     for fails, kind in (
         (lambda: cria.Model(tmp_path / "none.gguf"), "data"),
