@@ -14,7 +14,9 @@
  * - All functions may be called by any thread at any time. Calls that compute on one engine take turns, pass by pass, in the order in which they
  *   ask; answers of one engine are written together, so that threads that wait for answers of one engine share its passes over the weights.
  * - Pointers given are read during the call and not kept. Pointers received belong to the handle that they came from; each says how long
- *   they live, and only one thread at a time may use a handle from which it holds some.
+ *   they live, and only one thread at a time may use a handle from which it holds some. An answer that is freed while another thread is in
+ *   a call with it: what that call returns points to freed memory. Cancel it, and free it when the call has returned.
+ * - A process that is forked from one that has had an engine lacks its threads: it must not call the library (before exec).
  * - Structs begin with their size, which the caller sets (CRIA_STRUCT does); members that follow the size are 0 for the default. A
  *   library that is newer than the program, or older, uses the members that both know; one that is older refuses others that are not 0.
  * - Texts are UTF-8. Where there is a size beside a text it may hold any bytes; texts without a size end with '\0'.
