@@ -269,7 +269,8 @@ def _open() -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(name)
     except OSError as error:
-        raise ImportError(f"{error}; install libcria, or name its libcria.so in CRIA_LIBRARY") from error
+        how = "install libcria (after `cmake --install` run ldconfig), or name its libcria.so in CRIA_LIBRARY"
+        raise ImportError(f"{error}; {how}") from error
     for function, arguments in _FUNCTIONS.items():
         f = getattr(library, "cria_" + function)
         f.argtypes = arguments
