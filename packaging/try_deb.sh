@@ -42,6 +42,8 @@ inside sh -c 'apt-get install -y -q --no-install-recommends /packages/*.deb' >bu
 inside dpkg-query -W -f '${Package} ${Version} ${Status}, ${Installed-Size} KiB\n' '*cria*'
 inside sh -c 'ldconfig -p | grep libcria'
 inside cria --version
+inside grep -q 'License: CC-BY-SA-4.0' /usr/share/doc/cria/copyright
+inside sh -c '! grep CC-BY-SA /usr/share/doc/libcria0/copyright'
 inside sh -c 'test ! -e /etc/systemd/system/multi-user.target.wants/cria-serve.service' && echo "the service is not enabled"
 
 step "cria chat"
