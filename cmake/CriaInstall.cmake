@@ -77,7 +77,18 @@ install(FILES ${PROJECT_BINARY_DIR}/criaConfig.cmake ${PROJECT_BINARY_DIR}/criaC
 install(EXPORT criaTargets NAMESPACE cria:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/cria)
 
 # cria.pc: C++ and C, static; cria-c.pc: C, shared.
-file(RELATIVE_PATH CRIA_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)  # the package may be moved
+foreach(directory LIB INCLUDE)
+  set(CRIA_PC_${directory}DIR "\${prefix}/${CMAKE_INSTALL_${directory}DIR}")
+  if(IS_ABSOLUTE "${CMAKE_INSTALL_${directory}DIR}")
+    set(CRIA_PC_${directory}DIR "${CMAKE_INSTALL_${directory}DIR}")
+  endif()
+endforeach()
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+  set(CRIA_PC_PREFIX "${CMAKE_INSTALL_PREFIX}")
+else()  # the package may be moved
+  file(RELATIVE_PATH CRIA_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+  string(PREPEND CRIA_PC_PREFIX "\${pcfiledir}/")
+endif()
 foreach(package cria cria-c)
   configure_file(cmake/${package}.pc.in ${PROJECT_BINARY_DIR}/${package}.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${package}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
