@@ -3,7 +3,7 @@
 # Bits must not depend on the compiler's mood: no contraction of a*b+c into FMA, no fast-math anywhere.
 # The baseline is x86-64-v2; wider instruction sets live in kernels/ in translation units of their own.
 add_library(cria_flags INTERFACE)
-target_compile_options(cria_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Werror -ffp-contract=off)
+target_compile_options(cria_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow $<$<BOOL:${CRIA_WERROR}>:-Werror> -ffp-contract=off)
 # GCC 12 sees overlapping copies in "text" + std::string where there are none (GCC bug 105651).
 target_compile_options(cria_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
