@@ -10,7 +10,7 @@ task=fuzz
 seconds=${1:-60}
 [ $# -eq 0 ] || shift
 # shellcheck disable=SC2086
-need $CRIA_PACKAGES clang libclang-rt-14-dev llvm
+need $CRIA_PACKAGES clang libclang-rt-dev llvm
 cmake --preset fuzz >&2 </dev/null
 cmake --build build/fuzz --target cria_fuzz >&2 </dev/null
 
