@@ -39,7 +39,7 @@ class Constraint {
   /// JSON that satisfies a schema (JSON text of at most 256 KiB). Members come in the order of `properties`. Throws
   /// ConstraintError for what is not supported, and for contradictions that leave no value.
   static std::shared_ptr<const Constraint> json_schema(std::string_view schema);
-  /// A grammar in GBNF, with a rule `root`.
+  /// A grammar in GBNF (at most 256 KiB), with a rule `root`.
   static std::shared_ptr<const Constraint> gbnf(std::string_view grammar);
   /// A regular expression of ECMA 262 (at most 256 KiB) without look-around and back references; the whole text matches it.
   static std::shared_ptr<const Constraint> regex(std::string_view expression);
