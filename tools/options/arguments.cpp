@@ -6,6 +6,7 @@
 #include "tools/options/foreign_names.h"
 #include "tools/options/help.h"
 #include "tools/options/nearest.h"
+#include "tools/terminal/terminal.h"
 
 namespace cria::tools {
 namespace {
@@ -81,7 +82,9 @@ class Reader {
 
   /// False: the option that means the same is none of this subcommand.
   bool read_foreign(const ForeignName& foreign, const std::string& word, const std::string& value) {
-    if (!foreign.why.empty()) throw wrong(name_of(word) + " does not apply: " + std::string(foreign.why));
+    const bool on_terminal = is_terminal(stdin) && is_terminal(stdout);
+    if (!foreign.why.empty() && !(foreign.pipe_only && on_terminal))
+      throw wrong(name_of(word) + " does not apply: " + std::string(foreign.why));
     if (foreign.ours.empty()) {  // so it is anyway
       if (value.empty()) at_ += foreign.values;
       return true;

@@ -9,13 +9,15 @@ namespace {
 constexpr std::string_view kNoGpu = "cria computes on the CPU: there is no GPU to use";
 constexpr std::string_view kNoDownload = "cria does not download models; -m FILE names one that is here";
 constexpr std::string_view kOneWay = "attention is computed in one way only, whose result is exact";
-constexpr std::string_view kPhysicalBatch = "--batch alone says how many tokens are evaluated at once";
+constexpr std::string_view kPhysicalBatch = "--batch alone sets how many tokens are evaluated at once";
 constexpr std::string_view kNuma = "memory is placed by the system (see numactl)";
 constexpr std::string_view kKept = "a context shift keeps the system message and what begins a text";
 constexpr std::string_view kAffinity = "threads are placed by the system (see taskset)";
 
 constexpr std::string_view kOneAnswer = "cria run answers one message",
-                           kTalk = "cria chat is the conversation";
+                           kTalk = "cria chat is the conversation",
+                           kForgets =
+                               "from a pipe, cria chat forgets the oldest part when the context is full";
 
 constexpr ForeignName kNames[] = {
     // Where a command does otherwise; below, the others do so anyway.
@@ -23,9 +25,8 @@ constexpr ForeignName kNames[] = {
     {"--single-turn", "", kOneAnswer, 0, "chat"},
     {"-i", "", kTalk, 0, "run"},
     {"--interactive", "", kTalk, 0, "run"},
-    {"--log-disable", "", "2>/dev/null silences what stands on stderr", 0, "serve"},
-    {"--no-context-shift", "", "from a pipe the oldest part is forgotten; on a terminal it is so anyway", 0,
-     "chat"},
+    {"--log-disable", "", "2>/dev/null silences what is written to stderr", 0, "serve"},
+    {"--no-context-shift", "", kForgets, 0, "chat", true},
     {"--n-predict", "--max-tokens", {}},
     {"--predict", "--max-tokens", {}},
     {"--ctx-size", "--ctx", {}},
@@ -51,8 +52,8 @@ constexpr ForeignName kNames[] = {
     {"--split-max-size", "--max-size", {}},
     {"--split-max-tensors", "--max-tensors", {}},
     {"--in-file", "--merge", {}},
-    {"--keep-split", "", "the file is whole; cria split divides it again", 0},
-    {"--leave-output-tensor", "", "--output-type says which type the output matrix gets, F16 say", 0},
+    {"--keep-split", "", "the output is one file; cria split divides it again", 0},
+    {"--leave-output-tensor", "", "--output-type sets the type of the output matrix, for example F16", 0},
     {"--process-output", "", "", 0},
     {"--no-ppl", "", "", 0},
     {"--output-frequency", "", "the state is kept by --state", 1},

@@ -12,6 +12,7 @@ struct ForeignName {
   std::string_view why;   ///< where there is none: why it does not apply; "" where cria always does so
   unsigned values = 0;    ///< arguments that it takes, where there is none of ours
   std::string_view command = {};  ///< the only command that this is for; "": all that are not named
+  bool pipe_only = false;         ///< `why` is true of a pipe; on a terminal cria always does so
 };
 
 /// For a command of ours. Null where llama.cpp has no such option, or none that is known here. Underscores are

@@ -52,6 +52,14 @@ TEST_F(ChatTerminal, PromptsAnswersAndEndsWithCtrlD) {
   EXPECT_EQ(child.exit_code(), 0);
 }
 
+// From a pipe it is refused (Arguments.NamesOfLlamaCppThatAreSoForSomeCommands).
+TEST_F(ChatTerminal, NoContextShiftIsTheDefault) {
+  Child child = start({"--no-context-shift"});
+  ASSERT_TRUE(child.wait_for("> ")) << child.output();
+  child.send(kCtrlD);
+  EXPECT_EQ(child.exit_code(), 0);
+}
+
 TEST_F(ChatTerminal, ColoursEndWithThePrompt) {
   environment_[1] = "NO_COLOR=";
   Child child = start();
