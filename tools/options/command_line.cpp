@@ -8,6 +8,8 @@ OptionDescription describe_option(const CLI::Option& option) {
   for (const std::string& name : option.get_lnames()) out.names.push_back("--" + name);
   out.help = option.get_description();
   out.default_value = option.get_default_str();
+  if (out.default_value.starts_with('[') && out.default_value.ends_with(']'))  // of a list
+    out.default_value = out.default_value.substr(1, out.default_value.size() - 2);
   if (option.get_items_expected_max() == 0) return out;
   out.value = option.get_type_name();
   if (const std::size_t open = out.value.find('{'); open != std::string::npos) {  // "TEXT:{f16,f32}"

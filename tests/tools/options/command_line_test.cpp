@@ -34,6 +34,11 @@ TEST(CommandLine, EverySubcommandHasHelpWithAnExample) {
   }
 }
 
+TEST(CommandLine, HelpShowsDefaultsOfListsInOneBracket) {
+  const std::string help = cria({"plan", "--help"}).out;
+  EXPECT_NE(help.find(" [1,2,4,8,16,32]"), std::string::npos) << help;
+}
+
 TEST(CommandLine, WrongUsageIsOneLineAndExitCode2) {
   const std::vector<std::vector<std::string>> wrong = {
       {"run", "--no-such-option"},
