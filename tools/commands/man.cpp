@@ -40,6 +40,61 @@ std::string command_text(const CommandDescription& command) {
   return text;
 }
 
+using Entries = std::initializer_list<std::pair<const char*, const char*>>;
+
+std::string section(const std::string& heading, Entries entries) {
+  std::string text = ".SH " + heading + "\n";
+  for (const auto& [name, help] : entries)
+    text += std::string(".TP\n.B ") + troff(name) + "\n" + troff(help) + "\n";
+  return text;
+}
+
+constexpr Entries kVariables = {
+    {"CRIA_MODEL, CRIA_THREADS, ...",
+     "the value of an option that is not on the command line: CRIA_ and its long name in capitals (see cria "
+     "config)"},
+    {"CRIA_CONFIG",
+     "the configuration file (default: $XDG_CONFIG_HOME/cria/config.toml, else "
+     "~/.config/cria/config.toml)"},
+    {"CRIA_MODELS", "directories with models for cria list and -m, separated by colons"},
+    {"HF_HUB_CACHE, OLLAMA_MODELS", "Hugging Face's cache and ollama's store, if not in their usual places"},
+    {"CRIA_ISA", "the instruction set to use instead of the best (see cria inspect --cpu)"},
+    {"NO_COLOR", "no colours, if set"},
+    {"XDG_STATE_HOME", "directory of cria/history and cria/tuned.json (default: ~/.local/state)"},
+};
+
+constexpr Entries kFiles = {
+    {"~/.config/cria/config.toml", "values of options and presets; cria config shows its form"},
+    {"~/.local/state/cria/history", "the lines typed in cria chat"},
+    {"~/.local/state/cria/tuned.json", "the options that cria bench --tune --remember has found"},
+    {"/etc/cria/serve.env", "options of the systemd unit cria-serve: CRIA_MODEL=... and so on, one per line"},
+};
+
+constexpr const char* kSeveralMachines =
+    ".SH SEVERAL MACHINES\n.nf\nmpirun \\-n 4 \\-\\-hostfile hosts \\-\\-bind\\-to none cria run \\-m FILE "
+    "...\n.fi\n"
+    "Each process computes and loads its part of the model. The answer is byte for byte that of one "
+    "machine. The program and the model file have the same paths on every machine. See \\-\\-shares and "
+    "\\-\\-rank\\-timeout. Needs Open MPI or MPICH (the module cria_mpi.so; in Debian the package "
+    "cria\\-mpi).\n.PP\n"
+    "If a machine disappears from the network, Open MPI's mpirun itself ends only eight minutes later, "
+    "unless it has these options:\n.PP\n.nf\n"
+    "\\-\\-mca oob_tcp_keepalive_time 5\n\\-\\-mca oob_tcp_keepalive_intvl 2\n"
+    "\\-\\-mca oob_tcp_keepalive_probes 3\n.fi\n";
+
+constexpr Entries kExitCodes = {
+    {"0", "done"},
+    {"1", "bad data or a failed run"},
+    {"2", "wrong usage"},
+    {"129", "the terminal is gone"},
+    {"130", "stopped by Ctrl-C"},
+    {"141", "nobody reads stdout any more"},
+    {"143", "stopped by SIGTERM"},
+};
+
+constexpr const char* kSeeAlso =
+    ".SH SEE ALSO\nmpirun(1), numactl(8); README.md in the documentation of the package cria\n";
+
 std::string man_page(const CLI::App& app) {
   std::string text = ".TH CRIA 1 \"\" \"cria " CRIA_VERSION
                      "\"\n"
@@ -48,38 +103,8 @@ std::string man_page(const CLI::App& app) {
                      ".SH DESCRIPTION\n" +
                      troff(app.get_description()) + "\n" + troff(app.get_footer()) + "\n.SH SUBCOMMANDS\n";
   for (const CommandDescription& command : describe_commands(app)) text += command_text(command);
-  constexpr std::pair<const char*, const char*> kVariables[] = {
-      {"CRIA_MODEL, CRIA_THREADS, ...",
-       "the value of an option that is not typed: CRIA_ and its long name in capitals (see cria config)"},
-      {"CRIA_CONFIG",
-       "the configuration file (default: $XDG_CONFIG_HOME/cria/config.toml, else "
-       "~/.config/cria/config.toml)"},
-      {"CRIA_MODELS", "directories with models for cria list and -m, separated by colons"},
-      {"HF_HUB_CACHE, OLLAMA_MODELS",
-       "where Hugging Face and ollama keep theirs, if not where they usually do"},
-      {"CRIA_ISA", "the instruction set to use instead of the best (see cria inspect --cpu)"},
-      {"NO_COLOR", "no colours, if set"},
-      {"XDG_STATE_HOME",
-       "directory of cria/history, the lines typed in cria chat, and cria/tuned.json, what cria bench --tune "
-       "remembers (default: ~/.local/state)"},
-  };
-  text +=
-      ".SH SEVERAL MACHINES\n.nf\nmpirun \\-n 4 \\-\\-hostfile hosts \\-\\-bind\\-to none cria run \\-m FILE "
-      "...\n.fi\n"
-      "Each process computes and holds its part of the model; the answer has the bytes of one machine. "
-      "Program and "
-      "file lie under the same paths everywhere. See \\-\\-shares and \\-\\-rank\\-timeout. Needs Open MPI "
-      "or MPICH "
-      "(the module cria_mpi.so; in Debian the package cria\\-mpi).\n";
-  text += ".SH ENVIRONMENT\n";
-  for (const auto& [name, help] : kVariables)
-    text += std::string(".TP\n.B ") + name + "\n" + troff(help) + "\n";
-  text +=
-      ".SH EXIT STATUS\n0: done. 1: bad data or a failed run. 2: wrong usage. 129: the terminal is gone. "
-      "130: stopped by Ctrl\\-C. 143: "
-      "by SIGTERM. "
-      "141: nobody reads stdout any more.\n";
-  return text;
+  return text + kSeveralMachines + section("ENVIRONMENT", kVariables) + section("FILES", kFiles) +
+         section("EXIT STATUS", kExitCodes) + kSeeAlso;
 }
 
 }  // namespace
