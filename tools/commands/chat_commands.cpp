@@ -155,16 +155,16 @@ void show_help(ChatState& state, const std::string& argument);
 void end(ChatState& state, const std::string&) { state.ended = true; }
 
 constexpr ChatCommand kChatCommands[] = {
-    {"/help", "", "this list", show_help},
-    {"/retry", "", "answer the last message anew, in another way", retry},
-    {"/undo", "", "take the last message and its answer back", undo},
+    {"/help", "", "show this list", show_help},
+    {"/retry", "", "answer the last message again, differently", retry},
+    {"/undo", "", "remove the last message and its answer", undo},
     {"/reset", "", "forget the conversation; the system message stays",
      [](ChatState& state, const std::string&) {
        state.chat.reset();
        say("forgotten");
      }},
-    {"/compact", "", "forget the oldest messages, until half of the context is free", compact},
-    {"/shift", "", "from now on forget the oldest messages when the context is full",
+    {"/compact", "", "forget the oldest messages until half of the context is free", compact},
+    {"/shift", "", "from now on, forget the oldest messages when the context is full",
      [](ChatState& state, const std::string&) {
        state.chat.forget_when_full();
        say("the oldest messages are forgotten when the context is full");
@@ -174,10 +174,10 @@ constexpr ChatCommand kChatCommands[] = {
        state.chat.set_system(text);
        say(text.empty() ? "no system message" : "system message set");
      }},
-    {"/set", "NAME VALUE", "change how answers are drawn (/set temp 0.2); alone: show it", set_option},
+    {"/set", "NAME VALUE", "change a sampling option (/set temp 0.2); alone: show them", set_option},
     {"/save", "FILE", "write the conversation as JSON", save},
-    {"/load", "FILE", "go on with a conversation: JSON messages as OpenAI has them", load},
-    {"/stats", "", "speed of the last answer, context in use",
+    {"/load", "FILE", "continue a conversation: messages as JSON in OpenAI's form", load},
+    {"/stats", "", "show the speed of the last answer and the context in use",
      [](ChatState& state, const std::string&) { say(state.chat.stats()); }},
     {"/exit", "", "end (as do /quit, exit, quit and Ctrl-D)", end},
     {"/quit", "", "", end},

@@ -162,7 +162,7 @@ std::string ChatSession::full_text() const {
   const std::uint32_t trained = model_.config().n_ctx_train, n_ctx = session_.options().n_ctx;
   return "the context of " + counted(n_ctx, "token") +
          " is full: /compact forgets the oldest half, /shift does so from now on whenever it is full, "
-         "/reset begins anew" +
+         "/reset starts a new one" +
          (n_ctx < trained ? ", -c makes it larger (to " + std::to_string(trained) + ")" : "");
 }
 

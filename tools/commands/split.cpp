@@ -99,7 +99,8 @@ int merge(const SplitCommand& options) {
   const GgufFile file = open_input(options.input);
   if (options.loras.empty() && file.shard_count() == 1)
     throw file.error(
-        "nothing to merge: expected the first file of a split model, or adapters (--lora), got a whole one");
+        "nothing to merge: expected the first file of a split model, or adapters (--lora), got a model in "
+        "one file");
   if (!options.loras.empty()) {
     if (!merge_loras(file, options)) throw Interrupted();
   } else {
@@ -126,36 +127,37 @@ void add_split(CLI::App& app) {
       ->required();
   command
       ->add_option("--max-size", options->max_size,
-                   "bytes of a file at most: 2G, 500MB (powers of 1000), 300MiB (of 1024)")
+                   "largest size of a file: 2G, 500MB (powers of 1000), 300MiB (of 1024)")
       ->type_name("SIZE");
   command
       ->add_option("--max-tensors", options->max_tensors,
-                   "tensors of a file at most (default: 128 where no size is given)")
+                   "at most N tensors per file (default: 128 if no size is given)")
       ->type_name("N")
       ->check(range(1, 1 << 30));
-  command->add_flag("--dry-run", options->dry_run, "show the files, write nothing");
-  command->add_flag("--json", options->json, "an array of the files");
+  command->add_flag("--dry-run", options->dry_run, "show the files without writing them");
+  command->add_flag("--json", options->json, "print an array of the files");
   command->footer("Example:\n  cria split model.gguf model --max-size 2G");
   on_run(command, [options] { return split(*options); });
 }
 
 void add_merge(CLI::App& app) {
   CLI::App* command =
-      app.add_subcommand("merge", "Write a model of several files, or with adapters, as one file");
+      app.add_subcommand("merge", "Write a split model, or a model with adapters, as one file");
   auto options = std::make_shared<SplitCommand>();
-  command->add_option("IN", options->input, "the model, or the first of its files, NAME-00001-of-00003.gguf")
+  command
+      ->add_option("IN", options->input,
+                   "the model, or the first file of a split one, NAME-00001-of-00003.gguf")
       ->required();
   command->add_option("OUT", options->output, "the file to write")->required()->check(named_file());
   add_lora_option(*command, options->loras);
   command
-      ->add_option("--type", options->type,
-                   "type of the matrices that adapters change (default: as they are)")
+      ->add_option("--type", options->type, "type of the matrices that adapters change (default: unchanged)")
       ->check(CLI::IsMember({"f32", "f16", "bf16", "q8_0"}))
       ->needs("--lora");
   command->add_option("-t,--threads", options->threads, "threads (default: the physical cores)")
       ->type_name("N")
       ->check(range(1, 4096));
-  command->add_flag("--json", options->json, "an object with the file and its size");
+  command->add_flag("--json", options->json, "print an object with the file and its size");
   command->footer(
       "Examples:\n  cria merge model-00001-of-00003.gguf model.gguf\n"
       "  cria merge base.gguf --lora style.gguf:0.8 merged.gguf");

@@ -76,7 +76,7 @@ class Reader {
     const bool is_text =
         name.find_first_of(" \n") != std::string::npos && command_.get_option_no_throw("PROMPT") != nullptr;
     throw wrong("cria " + command_.get_name() + " has no option " + name +
-                (is_text ? " (a text that begins with a hyphen stands behind --)"
+                (is_text ? " (put -- before a text that begins with a hyphen)"
                          : suggestion(name, option_names(command_))));
   }
 

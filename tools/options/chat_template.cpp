@@ -47,27 +47,26 @@ TemplateJson read_tools(const std::string& path) {
 void add_template_option(CLI::App& command, std::string& wanted) {
   command
       .add_option("--chat-template", wanted,
-                  "Jinja2 file, or a built-in one by name: " + ChatTemplate::builtin_names() +
+                  "Jinja2 file, or the name of a built-in template: " + ChatTemplate::builtin_names() +
                       " (default: the model's own)")
       ->type_name("FILE");
 }
 
 std::vector<CLI::Option*> TemplateVariables::add_to(CLI::App& command) {
   CLI::Option* const yes = command.add_flag(
-      "--think", think, "the model thinks before it answers, where its template has a switch");
+      "--think", think, "let the model think before it answers, if its template has a switch for that");
   CLI::Option* const no = command.add_flag(
-      "--no-think", no_think, "the model answers without thinking, where its template has a switch");
+      "--no-think", no_think, "let the model answer without thinking, if its template has a switch for that");
   yes->excludes(no);
-  CLI::Option* const how_much =
-      command
-          .add_option("--reasoning-effort", effort,
-                      "how much it thinks: low, medium or high, where its template asks")
-          ->type_name("LEVEL")
-          ->check(CLI::IsMember({"low", "medium", "high"}));
+  CLI::Option* const how_much = command
+                                    .add_option("--reasoning-effort", effort,
+                                                "how much the model thinks, if its template has that setting")
+                                    ->type_name("LEVEL")
+                                    ->check(CLI::IsMember({"low", "medium", "high"}));
   CLI::Option* const more = command
                                 .add_option("--chat-template-kwargs", others,
-                                            "what else the chat template may ask for: a JSON object, "
-                                            "\"{\\\"enable_thinking\\\": false}\" say")
+                                            "further variables for the chat template: a JSON object, for "
+                                            "example '{\"enable_thinking\": false}'")
                                 ->type_name("JSON")
                                 ->check(CLI::Validator(object_error, "", "object"));
   return {yes, no, how_much, more};
@@ -75,8 +74,9 @@ std::vector<CLI::Option*> TemplateVariables::add_to(CLI::App& command) {
 
 CLI::Option* add_call_form_option(CLI::App& command, std::string& call_form) {
   return command
-      .add_option("--tool-format", call_form,
-                  "how the model writes calls: " + call_form_names() + " (default: what its template shows)")
+      .add_option(
+          "--tool-format", call_form,
+          "how the model writes tool calls: " + call_form_names() + " (default: as its template does)")
       ->type_name("NAME")
       ->check(CLI::Validator(
           [](const std::string& name) {
@@ -88,8 +88,8 @@ CLI::Option* add_call_form_option(CLI::App& command, std::string& call_form) {
 CLI::Option* TemplateVariables::add_offered_to(CLI::App& command) {
   return command
       .add_option("--tools", tools,
-                  "tools that the model may call: a JSON array of OpenAI's {\"type\": \"function\", …} (-: "
-                  "stdin)")
+                  "tools that the model may call: a JSON array in OpenAI's form, [{\"type\": \"function\", "
+                  "…}] (-: stdin)")
       ->type_name("FILE");
 }
 

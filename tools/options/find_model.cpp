@@ -75,7 +75,7 @@ std::string find_model(const std::string& named) {
   if (const char* environment = std::getenv("CRIA_MODEL"); environment != nullptr && *environment != '\0')
     return find_model(environment);
   if (const std::string demo = bundled_model(); !demo.empty()) return demo;
-  throw Error("", "no model: the bundled one is not beside the program; name one with -m FILE");
+  throw Error("", "no model: the bundled one is not next to the program; name one with -m FILE");
 }
 
 }  // namespace cria::tools

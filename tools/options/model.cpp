@@ -38,21 +38,20 @@ std::string check_pre_name(const std::string& name) {
 }  // namespace
 
 void add_pre_option(CLI::App& command, std::string& pre) {
-  command
-      .add_option("--pre", pre,
-                  "pre-tokenizer of a byte-pair vocabulary, where the file's is missing or wrong")
+  command.add_option("--pre", pre, "pre-tokenizer of a BPE vocabulary, if the file's is missing or wrong")
       ->type_name("NAME")
       ->check(check_pre_name);
 }
 
 void add_tuned_option(CLI::App& command) {
   command.add_flag_callback(
-      "--no-tuned", [] {}, "without what cria bench --tune --remember has found best for this model");
+      "--no-tuned", [] {}, "ignore the options that cria bench --tune --remember has found for this model");
 }
 
 void add_lora_option(CLI::App& command, std::vector<std::string>& loras) {
   command
-      .add_option("--lora", loras, "adapter (GGUF) that is added to the model, SCALE times; may be repeated")
+      .add_option("--lora", loras,
+                  "LoRA adapter (GGUF) to add to the model, multiplied by SCALE; may be repeated")
       ->type_name("FILE[:SCALE]")
       ->allow_extra_args(false);
 }
@@ -97,7 +96,8 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
       ->type_name("N")
       ->check(range(1, 1 << 20))
       ->capture_default_str();
-  command.add_option("-c,--ctx", session.n_ctx, "tokens of context (default: the model's, at most 4096)")
+  command
+      .add_option("-c,--ctx", session.n_ctx, "context size in tokens (default: the model's, at most 4096)")
       ->type_name("N")
       ->check(range(1, 1 << 30));
   command.add_option("--kv-type", options.kv_type, "type of the cached keys and values")
@@ -105,27 +105,27 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
       ->capture_default_str();
   add_override_options(command, options.overrides);
   command
-      .add_option(
-          "--shares", options.shares,
-          "several ranks (mpirun): how much of the work each gets, or auto: by the read rate of its memory, "
-          "measured now (default: all the same)")
+      .add_option("--shares", options.shares,
+                  "with several ranks (mpirun): the share of the work of each, or auto: by the read rate of "
+                  "its memory, measured at the start (default: equal shares)")
       ->type_name("N,N,...|auto");
   command
       .add_option("--rank-timeout", options.rank_timeout,
-                  "several ranks: seconds without an answer after which all are ended (default: 7)")
+                  "with several ranks: all end when one has not answered for this many seconds (default: 7)")
       ->type_name("SECONDS")
       ->check(range(0.1, 86400.0));
-  command.add_flag("--mlock", options.mlock, "keep the model in memory");
+  command.add_flag("--mlock", options.mlock, "lock the model in memory");
   command.add_flag("--no-mmap", options.no_mmap, "read the file into memory instead of mapping it");
   add_tuned_option(command);
-  command.add_flag("--profile", options.profile, "a table of the time per graph node on stderr at the end");
-  command.add_flag("-v,--verbose", options.verbose, "notes on model, memory and speed on stderr");
+  command.add_flag("--profile", options.profile,
+                   "print a table of the time per graph node to stderr at the end");
+  command.add_flag("-v,--verbose", options.verbose, "print notes on model, memory and speed to stderr");
 }
 
 void add_window_option(CLI::App& command, ModelOptions& options) {
   options.session.n_ctx = 512;
   command.remove_option(command.get_option("--ctx"));
-  command.add_option(kWindowNames, options.session.n_ctx, "tokens of a window")
+  command.add_option(kWindowNames, options.session.n_ctx, "tokens per window")
       ->type_name("N")
       ->check(range(1, 1 << 30))
       ->capture_default_str();
@@ -138,19 +138,20 @@ void add_speculation_options(CLI::App& command, ModelOptions& options, GenerateO
   command
       .add_option_function<std::string>(
           "--speculate", set,
-          "guess tokens and compute them ahead: auto (where that is faster), off, or lookup "
-          "(wherever the text repeats itself); answers do not depend on it")
+          "guess tokens and evaluate them ahead: auto (where that is faster), off, or lookup (wherever the "
+          "text repeats itself); never changes an answer")
       ->type_name("WAY")
       ->check(CLI::IsMember({"auto", "off", "lookup"}))
       ->default_str("auto");
   command
       .add_option("--draft", options.draft,
-                  "a smaller model with the same vocabulary that guesses; no answer depends on it")
+                  "a smaller model with the same vocabulary that guesses; never changes an answer")
       ->type_name("FILE");
 }
 
 void add_session_option(CLI::App& command, std::string& file, const std::string& help) {
-  command.add_option("--session", file, help + "; it is refused with another model")->type_name("FILE");
+  command.add_option("--session", file, help + "; the file works with the same model only")
+      ->type_name("FILE");
 }
 
 bool has_session_file(const std::string& file) {

@@ -56,7 +56,7 @@ void add_override_options(CLI::App& command, OverrideOptions& options) {
   };
   command
       .add_option(kOverride, options.keys,
-                  "a value of the model's metadata instead of the file's; may be given several times")
+                  "use this value instead of the one in the model's metadata; may be repeated")
       ->type_name("KEY=TYPE:VALUE")
       ->allow_extra_args(false)
       ->group(kMetadataGroup);
@@ -65,7 +65,7 @@ void add_override_options(CLI::App& command, OverrideOptions& options) {
                   "how positions are scaled (default: as the file says)")
       ->check(CLI::IsMember({"none", "linear", "yarn"}))
       ->group(kMetadataGroup);
-  positive("--rope-scale", options.rope_factor, "how many times the trained context");
+  positive("--rope-scale", options.rope_factor, "scale positions for a context N times the trained one");
   positive("--rope-freq-base", options.rope_base, "base of RoPE's frequencies");
   command
       .add_option_function<double>(
@@ -74,8 +74,8 @@ void add_override_options(CLI::App& command, OverrideOptions& options) {
       ->type_name("N")
       ->check(is_positive)
       ->group(kMetadataGroup);
-  positive("--yarn-orig-ctx", options.yarn_orig_ctx, "YaRN: tokens of the trained context");
-  positive("--yarn-attn-factor", options.yarn_attn_factor, "YaRN: factor of the magnitude");
+  positive("--yarn-orig-ctx", options.yarn_orig_ctx, "YaRN: size of the trained context, in tokens");
+  positive("--yarn-attn-factor", options.yarn_attn_factor, "YaRN: factor of the attention's magnitude");
   positive("--yarn-beta-fast", options.yarn_beta_fast,
            "YaRN: turns from which a dimension keeps its frequency");
   positive("--yarn-beta-slow", options.yarn_beta_slow, "YaRN: turns up to which a dimension is interpolated");

@@ -66,13 +66,14 @@ CLI::Option* add_number(CLI::App& command, const char* name, T& value, const cha
 
 /// Where the answer ends.
 void add_ends(CLI::App& command, GenerateOptions& generate) {
-  add_number(command, "-n,--max-tokens", generate.max_tokens, "tokens of an answer at most; -1: no limit")
+  add_number(command, "-n,--max-tokens", generate.max_tokens, "at most N tokens per answer; -1: no limit")
       ->check(range(-1, 1 << 30));
   command.add_option("--stop", generate.stop, "a text that ends the answer; may be repeated")
       ->type_name("TEXT")
       ->allow_extra_args(false)
       ->group(kGroup);
-  command.add_flag("--ignore-eos", generate.ignore_eos, "goes on where the model would end")->group(kGroup);
+  command.add_flag("--ignore-eos", generate.ignore_eos, "continue where the model would end its answer")
+      ->group(kGroup);
 }
 
 /// The option that says what the key general.sampling.KEY says.
@@ -95,31 +96,37 @@ void add_filters(CLI::App& command, SamplerOptions& s) {
   const CLI::Validator share = range(0.0, 1.0);
   add_number(command, "--temp", s.temperature, "temperature; 0: always the likeliest token")
       ->check(range(0.0, 1e6));
-  add_number(command, "--dynatemp-range", s.dynatemp_range,
-             "the temperature is this much lower where the model is sure, higher where it is not; 0: off")
+  add_number(
+      command, "--dynatemp-range", s.dynatemp_range,
+      "dynamic temperature: --temp minus this where the model is sure, plus this where it is not; 0: off")
       ->check(range(0.0, 1e6));
   add_number(command, "--dynatemp-exp", s.dynatemp_exponent,
-             "dynamic temperature: exponent of the entropy's share")
+             "dynamic temperature: exponent applied to the normalized entropy")
       ->check(range(0.0, 100.0));
-  add_number(command, "--top-k", s.top_k, "only the N likeliest; 0: off")->check(range(0, 1 << 30));
-  add_number(command, "--top-p", s.top_p, "only the likeliest that make up this share; 1: off")->check(share);
-  add_number(command, "--min-p", s.min_p, "only those at least this likely beside the likeliest; 0: off")
+  add_number(command, "--top-k", s.top_k, "only the N likeliest tokens; 0: off")->check(range(0, 1 << 30));
+  add_number(command, "--top-p", s.top_p,
+             "only the likeliest tokens that together have this probability; 1: off")
       ->check(share);
-  add_number(command, "--typical", s.typical_p, "only those of typical information, of this share; 1: off")
+  add_number(command, "--min-p", s.min_p,
+             "only tokens at least this fraction as likely as the likeliest; 0: off")
+      ->check(share);
+  add_number(
+      command, "--typical", s.typical_p,
+      "locally typical sampling: only the most typical tokens that together have this probability; 1: off")
       ->check(share);
   add_number(command, "--top-n-sigma", s.top_n_sigma,
-             "only logits within this many standard deviations of the largest; 0: off")
+             "only tokens whose logit is within this many standard deviations of the largest; 0: off")
       ->check(range(0.0, 1e6));
   add_number(command, "--xtc-probability", s.xtc_probability,
-             "how often all likely tokens but the last of them are excluded; 0: off")
+             "XTC: chance of excluding all likely tokens except the least likely of them; 0: off")
       ->check(share);
   add_number(command, "--xtc-threshold", s.xtc_threshold,
-             "the probability from which a token is likely; above 0.5: off")
+             "XTC: probability from which a token counts as likely; above 0.5: off")
       ->check(share);
   add_number(command, "--mirostat", s.mirostat,
-             "1 or 2: hold the surprise near a target, in place of the filters; 0: off")
+             "1 or 2: keep the surprise near a target, instead of the filters; 0: off")
       ->check(range(0, 2));
-  add_number(command, "--mirostat-ent", s.mirostat_tau, "mirostat: the surprise to aim at, in bits (tau)")
+  add_number(command, "--mirostat-ent", s.mirostat_tau, "mirostat: the target surprise, in bits (tau)")
       ->check(range(0.0, 100.0));
   add_number(command, "--mirostat-lr", s.mirostat_eta, "mirostat: learning rate (eta)")
       ->check(range(0.0, 100.0));
@@ -127,17 +134,20 @@ void add_filters(CLI::App& command, SamplerOptions& s) {
 
 /// What makes logits smaller or larger.
 void add_penalties(CLI::App& command, SamplerOptions& s, std::vector<std::string>& biases) {
-  add_number(command, "--repeat-penalty", s.repeat_penalty, "divides the logits of tokens seen; 1: off")
+  add_number(command, "--repeat-penalty", s.repeat_penalty,
+             "makes tokens that have occurred less likely: divides positive logits by this, multiplies "
+             "negative ones; 1: off")
       ->check(range(1e-3, 1e3));
-  add_number(command, "--repeat-last-n", s.repeat_last_n, "tokens that penalties look back at; -1: all")
+  add_number(command, "--repeat-last-n", s.repeat_last_n, "penalties consider the last N tokens; -1: all")
       ->check(range(-1, 1 << 30));
-  add_number(command, "--presence-penalty", s.presence_penalty, "taken from the logits of tokens seen")
+  add_number(command, "--presence-penalty", s.presence_penalty,
+             "subtracted from the logits of tokens that have occurred")
       ->check(range(-1e3, 1e3));
   add_number(command, "--frequency-penalty", s.frequency_penalty,
-             "taken from the logit of a token, once for each time it was seen")
+             "subtracted from the logit of a token, once for each time it has occurred")
       ->check(range(-1e3, 1e3));
   add_number(command, "--dry-multiplier", s.dry_multiplier,
-             "DRY: what a token that goes on with a repetition loses; 0: off")
+             "DRY: penalty on a token that continues a repetition; 0: off")
       ->check(range(0.0, 1e3));
   add_number(command, "--dry-base", s.dry_base,
              "DRY: the penalty grows by this factor with each further token of the repetition")
@@ -145,16 +155,17 @@ void add_penalties(CLI::App& command, SamplerOptions& s, std::vector<std::string
   add_number(command, "--dry-allowed-length", s.dry_allowed_length,
              "DRY: repetitions shorter than this cost nothing")
       ->check(range(0, 1 << 30));
-  add_number(command, "--dry-penalty-last-n", s.dry_last_n, "tokens that DRY looks back at; -1: all, 0: none")
+  add_number(command, "--dry-penalty-last-n", s.dry_last_n,
+             "DRY: considers the last N tokens; -1: all, 0: none")
       ->check(range(-1, 1 << 30));
   command
-      .add_option(
-          "--dry-sequence-breaker", s.dry_sequence_breakers,
-          "a text that ends repetitions, in place of newline : \" and *; may be repeated; none: no text")
+      .add_option("--dry-sequence-breaker", s.dry_sequence_breakers,
+                  "DRY: a text that ends repetitions, instead of newline, :, \" and *; may be repeated; "
+                  "none: no text")
       ->type_name("TEXT")
       ->allow_extra_args(false)
       ->group(kGroup);
-  command.add_option("--logit-bias", biases, "adds to the logit of a token; may be repeated")
+  command.add_option("--logit-bias", biases, "adds BIAS to the logit of token ID; may be repeated")
       ->type_name("ID+BIAS")
       ->allow_extra_args(false)
       ->group(kGroup);
@@ -192,10 +203,10 @@ void SamplingOptions::add_constraint_to(CLI::App& command) {
         ->group("Form of the answer");
   };
   CLI::Option* const schema =
-      add("--json-schema", "FILE|TEXT", "the answer is JSON that satisfies this schema",
+      add("--json-schema", "FILE|TEXT", "the answer is JSON that matches this schema",
           [](const std::string& text) { return Constraint::json_schema(schema_text(text)); });
   CLI::Option* const grammar =
-      add("--grammar", "FILE", "the answer is a text of this grammar (GBNF, with a rule root)",
+      add("--grammar", "FILE", "the answer follows this grammar (GBNF, with a rule root)",
           [](const std::string& path) { return Constraint::gbnf(read_file(path)); });
   CLI::Option* const regex =
       add("--regex", "RE", "the whole answer matches this regular expression (ECMA 262)",
@@ -211,14 +222,14 @@ void SamplingOptions::add_to(CLI::App& command) {
   command
       .add_option_function<std::string>(
           "--seed", [&s](const std::string& text) { s.seed = parse_seed(text); },
-          "the same seed gives the same answer; -1: a random one, which is shown (default: a random one)")
+          "the same seed gives the same answer; -1: a random seed, which is shown (default: a random one)")
       ->type_name("N")
       ->group(kGroup);
   add_filters(command, s);
   command
       .add_option_function<std::string>(
           "--samplers", [&s](const std::string& text) { s.steps = parse_steps(text); },
-          "the steps to take and their order, with semicolons between them (default: " +
+          "the sampling steps in their order, separated by semicolons (default: " +
               breakable(sampler_steps_text(s.steps)) + ")")
       ->type_name("ORDER")
       ->group(kGroup);

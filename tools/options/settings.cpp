@@ -171,7 +171,7 @@ std::string hint(std::string_view toml, std::string_view problem) {
   const bool in_value =
       std::ranges::any_of(kValues, [&](std::string_view kind) { return says(std::string(kind) + ": "); });
   const bool unexpected = says(": expected ") || says(": could not determine") || says(": encountered end");
-  return in_value && unexpected ? " (a text stands in quotes)" : "";
+  return in_value && unexpected ? " (put a text in quotes)" : "";
 }
 
 ConfigFile::Values preset_values(const std::string& name, const ConfigFile& file) {

@@ -14,7 +14,7 @@ std::string after(const std::string& text, std::string_view beginning) {
 std::string text_hint(const CLI::App* command) {
   const auto has = [command](const char* name) { return command->get_option_no_throw(name) != nullptr; };
   if (command == nullptr || !has("--prompt") || !has("--file")) return "";
-  return has("PROMPT") ? " (a text of several words stands in quotes)" : " (-p TEXT takes a text)";
+  return has("PROMPT") ? " (put a text of several words in quotes)" : " (-p TEXT takes a text)";
 }
 
 }  // namespace

@@ -42,11 +42,10 @@ TEST(Arguments, UnknownOptionsAreNamedWithTheNearest) {
   expect_usage_error({"perplexity", "--chunk", "3"}, {"did you mean --chunks?"});
   expect_usage_error({"dequant", "--wibbly"}, {"cria dequant has no option --wibbly"});
   EXPECT_EQ(cria({"dequant", "--wibbly"}).err.find("did you mean"), std::string::npos);
-  expect_usage_error({"run", "- one"},
-                     {"no option - one (a text that begins with a hyphen stands behind --)"});
+  expect_usage_error({"run", "- one"}, {"no option - one (put -- before a text that begins with a hyphen)"});
   EXPECT_EQ(cria({"run", "-n", "1", "--", "- one"}).code, 0);
-  EXPECT_EQ(cria({"tokenize", "- one"}).err.find("stands behind"), std::string::npos);
-  expect_usage_error({"run", "one", "two"}, {"too many: two (a text of several words stands in quotes)"});
+  EXPECT_EQ(cria({"tokenize", "- one"}).err.find("put --"), std::string::npos);
+  expect_usage_error({"run", "one", "two"}, {"too many: two (put a text of several words in quotes)"});
   expect_usage_error({"tokenize", "one"}, {"too many: one (-p TEXT takes a text)"});
   expect_usage_error({"list", "one", "two"}, {"too many: two (see cria list --help)"});
 }

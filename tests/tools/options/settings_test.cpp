@@ -92,7 +92,7 @@ TEST_F(Settings, TheFileIsToml) {
 }
 
 TEST_F(Settings, ATextWithoutQuotesIsToldOfThem) {
-  const std::string hint = " (a text stands in quotes)";
+  const std::string hint = " (put a text in quotes)";
   for (const std::string text : {"kv-type = q8_0", "kv-type = f16", "model = important.gguf", "system = no",
                                  "json = True", "model = 7b.gguf", "kv-type = f"}) {
     configure(text + "\n");
