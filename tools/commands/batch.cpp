@@ -265,39 +265,37 @@ int run_batch(const BatchOptions& options) {
 void add_batch(CLI::App& app) {
   CLI::App* command = app.add_subcommand("batch", "Answer the requests of a file, many at once");
   auto options = std::make_shared<BatchOptions>();
-  command->add_option("-i,--input", options->input, "requests, a JSON object on each line (-: stdin)")
+  command->add_option("-i,--input", options->input, "requests, one JSON object per line (-: stdin)")
       ->type_name("FILE")
       ->required();
   command
-      ->add_option(
-          "-o,--output", options->output,
-          "answers, a line for each request (-: stdout); where some are there already, only the others are "
-          "computed")
+      ->add_option("-o,--output", options->output,
+                   "answers, one line per request (-: stdout); requests that have their answer in the file "
+                   "already are not computed again")
       ->type_name("FILE")
       ->required();
   command->add_option("--parallel", options->parallel, "requests answered at once")
       ->type_name("N")
       ->check(range(1, 1024))
       ->capture_default_str();
-  command->add_flag("--unordered", options->unordered, "answers are written as they come, not in order");
-  command->add_flag("--raw", options->raw, "a prompt is a text that goes on: no chat template");
+  command->add_flag("--unordered", options->unordered, "write answers as they are completed, not in order");
+  command->add_flag("--raw", options->raw, "no chat template: the model continues the prompt as plain text");
   add_template_option(*command, options->chat_template);
   add_model_options(*command, options->model);
   options->sampling.add_to(*command);
   options->sampling.add_constraint_to(*command);
   add_speculation_options(*command, options->model, options->sampling.generate);
   command->footer(
-      "A request is OpenAI's ({\"custom_id\", \"url\", \"body\"}), or {\"prompt\"} or {\"messages\"} with "
-      "max_tokens,\n"
-      "temperature, seed and so on beside it; what it does not say, the options here say. Each answer is "
-      "that of\n"
-      "cria run, whatever is answered beside it. What prompts begin with in common is read once. A request "
-      "that\n"
-      "cannot be answered has its \"error\" among the answers, and a warning counts it; the exit code stays "
-      "0.\n\n"
+      "A request has OpenAI's form, {\"custom_id\", \"url\", \"body\"}, or is an object with \"prompt\" or "
+      "\"messages\", and max_tokens, temperature, seed and so on. Options given here apply where a request "
+      "leaves them out.\n"
+      "Each answer is the one that cria run gives, whatever else is being answered. Beginnings that prompts "
+      "have in common are read once.\n"
+      "A request that cannot be answered gets an \"error\" among the answers. A warning counts these; the "
+      "exit code stays 0.\n\n"
       "Examples:\n"
       "  cria batch -m model.gguf -i requests.jsonl -o answers.jsonl --temp 0\n"
-      "  cria batch -i requests.jsonl -o answers.jsonl --parallel 32 --unordered -n 200");
+      "  cria batch -i requests.jsonl -o answers.jsonl --parallel 32 --unordered");
   on_run(command, [options] { return run_batch(*options); });
 }
 

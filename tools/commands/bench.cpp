@@ -318,14 +318,13 @@ struct BenchDeclared {
 };
 
 void add_lengths(CLI::App& command, BenchOptions& options, BenchDeclared& declared) {
-  declared.prompt = command.add_option("-p,--prompt", options.prompt, "prompt lengths; 0: none");
+  declared.prompt = command.add_option("-p,--prompt", options.prompt, "prompt lengths in tokens; 0: none");
   declared.decode = command.add_option("-n,--decode", options.decode, "tokens to decode; 0: none");
   declared.depth = command.add_option("-d,--depth", options.depth, "tokens already in the KV cache");
   for (CLI::Option* length : {declared.prompt, declared.decode, declared.depth})
     length->type_name("N,...")->delimiter(',')->check(range(0, 1 << 24))->capture_default_str();
-  declared.repetitions =
-      command.add_option("-r,--repetitions", options.repetitions,
-                         "runs counted, after one that is not (--parallel: without that one)");
+  declared.repetitions = command.add_option("-r,--repetitions", options.repetitions,
+                                            "measured runs, after one warm-up run (none with --parallel)");
   declared.repetitions->capture_default_str()->type_name("N")->check(range(1, 1000));
 }
 
@@ -339,7 +338,7 @@ void add_engine_options(CLI::App& command, BenchOptions& options) {
       .add_option("--threads-prefill", options.threads_prefill, "threads for prompts (default: as --threads)")
       ->type_name("N")
       ->check(range(1, 4096));
-  command.add_option("-b,--batch", options.batch, "tokens per prefill chunk")
+  command.add_option("-b,--batch", options.batch, "prompt tokens evaluated at once")
       ->capture_default_str()
       ->type_name("N")
       ->check(range(1, 65536));
@@ -350,30 +349,33 @@ void add_engine_options(CLI::App& command, BenchOptions& options) {
 
 /// What is measured instead of prompts and decoding one after the other.
 void add_modes(CLI::App& command, BenchOptions& options, BenchDeclared& declared) {
-  declared.verify = command.add_option(
-      "--verify", options.verify,
-      "time of one pass of so many tokens, all with logits, beside what the machine allows: 1.25 "
-      "times the longer of reading the weights and of the products");
+  declared.verify =
+      command.add_option("--verify", options.verify,
+                         "time of one pass over N tokens with logits for each, compared with the machine's "
+                         "limit (1.25 times the slower of reading the weights and computing)");
   declared.verify->type_name("N,...")->delimiter(',')->check(range(1, 65536));
-  declared.parallel = command.add_option(
-      "--parallel", options.parallel,
-      "so many sequences at once: tokens/s of all prompts (-p) and of decoding (-n) together");
+  declared.parallel =
+      command.add_option("--parallel", options.parallel,
+                         "N sequences at once: total tokens/s of their prompts (-p) and of decoding (-n)");
   declared.parallel->type_name("N,...")->delimiter(',')->check(range(1, 1024));
-  command.add_flag("--shared-prompt", options.shared_prompt, "one prompt, read once for all sequences")
+  command
+      .add_flag("--shared-prompt", options.shared_prompt,
+                "all sequences have the same prompt, which is read once")
       ->needs(declared.parallel);
-  declared.speculate = command.add_option(
-      "--speculate-rates", options.speculate,
-      "decoding with guesses of which so many per cent are right, beside decoding without");
+  declared.speculate = command.add_option("--speculate-rates", options.speculate,
+                                          "speed of decoding where this percentage of guessed tokens is "
+                                          "right, compared with decoding without guesses");
   declared.speculate->type_name("PERCENT,...")->delimiter(',')->check(range(0, 100));
 }
 
 void add_tune(CLI::App& command, BenchOptions& options, BenchDeclared& declared) {
-  declared.tune = command.add_flag(
-      "--tune", options.tune,
-      "try threads, batches and huge pages, and say in one line which options are best for the model here");
+  declared.tune = command.add_flag("--tune", options.tune,
+                                   "try numbers of threads, batch sizes and huge pages, and print the best "
+                                   "options for this model on this machine in one line");
   command
       .add_flag("--remember", options.remember,
-                "run, chat, serve, bench and others use them for this model on this machine from now on")
+                "with --tune: run, chat, serve, bench and others use these options for this model on this "
+                "machine from now on")
       ->needs(declared.tune);
 }
 
@@ -413,9 +415,9 @@ void add_bench(CLI::App& app) {
   models->type_name("FILE");
   CLI::Option* const synthetic = command->add_option(
       "--synthetic", options->synthetic,
-      "models that do not exist: a real model's shape with random weights, like 1.1b:Q4_K");
+      "a model with random weights in the shape of a real one, such as 1.1b:Q4_K; may be repeated");
   synthetic->type_name("SHAPE:TYPE")->check(check_synthetic);
-  command->add_option("--write", options->write, "keep the (last) synthetic model's file here")
+  command->add_option("--write", options->write, "keep the file of the (last) synthetic model here")
       ->type_name("FILE")
       ->needs("--synthetic");
   add_lengths(*command, *options, declared);
@@ -423,7 +425,7 @@ void add_bench(CLI::App& app) {
   add_modes(*command, *options, declared);
   add_tuned_option(*command);
   command->add_flag("--roofline", options->roofline,
-                    "measure the machine's limits too, and say the share reached");
+                    "also measure the machine's limits, and show the share of them that is reached");
   command->add_flag("--no-mmap", options->no_mmap, "read the file into memory instead of mapping it");
   add_report_options(*command, options->format);
   add_tune(*command, *options, declared);

@@ -174,34 +174,31 @@ void add_chat(CLI::App& app) {
   CLI::App* command = app.add_subcommand("chat", "Talk with a model");
   auto options = std::make_shared<ChatArguments>();
   command->add_option("-s,--system", options->system, "system message")->type_name("TEXT");
-  command->add_flag("--no-template", options->no_template,
-                    "plain text instead of the model's chat template: it goes on where you end");
+  command->add_flag("--no-template", options->no_template, "no chat template: the model continues your text");
   add_template_option(*command, options->chat_template);
   command->get_option("--no-template")->excludes("--chat-template");
   options->variables.add_to(*command);
-  CLI::Option* const shown = command->add_flag("--show-thinking", options->show_thinking,
-                                               "show what the model thinks before it answers (default on a "
-                                               "terminal); it is no part of what it reads later, "
-                                               "unless its template says so");
-  command->add_flag("--hide-thinking", options->hide_thinking, "show the answers only (default in a pipe)")
+  CLI::Option* const shown =
+      command->add_flag("--show-thinking", options->show_thinking,
+                        "show what the model thinks before it answers (default on a terminal). Thinking is "
+                        "not sent back to the model later, unless its chat template wants it");
+  command->add_flag("--hide-thinking", options->hide_thinking, "show only the answers (default in a pipe)")
       ->excludes(shown);
   command->add_flag("--show-prompt", options->show_prompt,
-                    "the exact text and ids of every prompt on stderr");
-  add_session_option(
-      *command, options->session_file,
-      "go on with the conversation in this file, if it is there, and keep it there at the end");
+                    "print the exact text and token ids of every prompt to stderr");
+  add_session_option(*command, options->session_file,
+                     "continue the conversation in this file, if it exists, and save it there at the end");
   add_model_options(*command, options->model);
   command->add_flag("--context-shift", options->model.session.context_shift,
-                    "when the context is full, forget the oldest part and go on");
+                    "when the context is full, forget the oldest part and continue");
   options->sampling.add_to(*command);
   options->sampling.add_constraint_to(*command);
   add_speculation_options(*command, options->model, options->sampling.generate);
   command->footer(
-      "On a terminal: line editing and history, /help lists the commands, Ctrl-C stops an answer.\n"
-      "From a pipe: each line is a message, each answer ends with a newline; when the context is full the "
-      "oldest\n"
-      "part of the conversation is forgotten. Commands (/help), exit, quit and \"\"\" count as on a "
-      "terminal.\n"
+      "On a terminal: line editing and history; /help lists the commands; Ctrl-C stops an answer.\n"
+      "From a pipe: each line is a message, and each answer ends with a newline. When the context is full, "
+      "the oldest part of the conversation is forgotten. Commands (/help), exit, quit and \"\"\" work as on "
+      "a terminal.\n\n"
       "Examples:\n"
       "  cria chat\n"
       "  cria chat -m model.gguf -s \"You are a kind teacher.\" --temp 0\n"

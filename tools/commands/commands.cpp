@@ -11,7 +11,9 @@ void add_commands(CLI::App& app) {
   app.set_version_flag("-v,--version", version_text());
   app.require_subcommand(1);
   app.formatter(help_formatter());
-  app.footer("Try `cria chat`. `cria help COMMAND` tells more. Without -m the bundled demo model is used.");
+  app.footer(
+      "Try `cria chat`. `cria help COMMAND` shows the options of a command. Without -m, the bundled demo "
+      "model is used.");
   for (const auto add :
        {add_chat,     add_run,        add_batch, add_serve, add_tokenize, add_template, add_perplexity,
         add_quantize, add_imatrix,    add_split, add_merge, add_edit,     add_logits,   add_dequant,

@@ -213,8 +213,7 @@ std::string fish(const Commands& commands) {
 }  // namespace
 
 void add_completion(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("completion", "Print a script that completes the command line of a shell");
+  CLI::App* command = app.add_subcommand("completion", "Print a completion script for a shell");
   auto shell = std::make_shared<std::string>();
   command->add_option("SHELL", *shell, "bash, zsh or fish")
       ->required()

@@ -83,28 +83,34 @@ int run(const CLI::App& app, const ConfigOptions& options) {
 }  // namespace
 
 void add_config(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
-      "config", "Show what options are set to by the configuration file and the environment");
+  CLI::App* command =
+      app.add_subcommand("config", "Show which options the configuration file and the environment set");
   auto options = std::make_shared<ConfigOptions>();
-  command->add_option("COMMAND", options->command, "all options of this one, defaults too");
+  command->add_option("COMMAND", options->command,
+                      "show all options of this command, also those with their default");
   command->add_flag("--json", options->json, "an object: file, found, settings");
   command->footer(
-      "An option that is not typed gets its value from the preset that --preset names, else from the "
-      "environment (CRIA_TOP_K is --top-k), else from the configuration file: $CRIA_CONFIG, else "
-      "$XDG_CONFIG_HOME/cria/config.toml, else ~/.config/cria/config.toml. There a key is an option's long "
-      "name, for all commands that have it; "
-      "those "
-      "of a section [run] are for that command, those of [preset.NAME] a preset of sampling and system "
-      "message. Beside those, preset = \"NAME\" stands in [run] or [chat], not at the top. "
-      "What cria bench --tune --remember has found for a model counts least.\n"
-      "Example of a file:\n"
+      "An option gets its value from the first of these that has one:\n"
+      "1. the command line.\n"
+      "2. the preset that --preset names.\n"
+      "3. the environment: CRIA_TOP_K is --top-k.\n"
+      "4. the configuration file: $CRIA_CONFIG, else $XDG_CONFIG_HOME/cria/config.toml, else "
+      "~/.config/cria/config.toml.\n"
+      "5. what cria bench --tune --remember has found for the model.\n\n"
+      "A key of the configuration file is an option's long name. At the top it applies to all commands that "
+      "have the option, in a section [run] to cria run, and so on. A section [preset.NAME] is a preset: "
+      "sampling options and a system message. preset = \"NAME\" is allowed in sections of commands, not at "
+      "the top.\n\n"
+      "Example of a configuration file:\n"
       "  threads = 4\n"
       "  [chat]\n"
       "  preset = \"teacher\"\n"
       "  [preset.teacher]\n"
       "  system = \"You are a kind teacher.\"\n"
-      "  temp = 0.5\n"
-      "Examples:\n  cria config\n  CRIA_TEMP=0 cria config run");
+      "  temp = 0.5\n\n"
+      "Examples:\n"
+      "  cria config\n"
+      "  CRIA_TEMP=0 cria config run");
   on_run(command, [&app, options] { return run(app, *options); });
 }
 

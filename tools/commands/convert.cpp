@@ -92,7 +92,7 @@ int run(ConvertCommand command) {
 }  // namespace
 
 void add_convert(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("convert", "Make a GGUF file of a Hugging Face or MLX model");
+  CLI::App* command = app.add_subcommand("convert", "Convert a Hugging Face or MLX model to a GGUF file");
   auto options = std::make_shared<ConvertCommand>();
   command
       ->add_option("DIR", options->convert.directory,
@@ -104,10 +104,12 @@ void add_convert(CLI::App& app) {
       ->required();
   command
       ->add_option("--type", options->type,
-                   "type of matrices; auto: as they are, and MLX's in the nearest form of GGUF")
+                   "type of matrices; auto: unchanged, and MLX's packed ones in the nearest GGUF type")
       ->check(CLI::IsMember({"auto", "f32", "f16", "bf16", "q8_0"}))
       ->capture_default_str();
-  command->add_option("--name", options->convert.name, "general.name (default: the directory's)")
+  command
+      ->add_option("--name", options->convert.name,
+                   "the model's name, general.name (default: the directory's)")
       ->type_name("NAME");
   add_pre_option(*command, options->convert.pre);
   command->add_option("-t,--threads", options->threads, "threads (default: the physical cores)")
@@ -115,8 +117,8 @@ void add_convert(CLI::App& app) {
       ->check(range(1, 4096));
   command->add_flag("--dry-run", options->dry_run,
                     "show what would be written, tensor by tensor, and its size");
-  command->add_flag("--json", options->json, "an object with the file and its size on stdout");
-  command->add_flag("-v,--verbose", options->verbose, "a line on stderr for each tensor");
+  command->add_flag("--json", options->json, "print an object with the file and its size to stdout");
+  command->add_flag("-v,--verbose", options->verbose, "print a line for each tensor to stderr");
   std::string classes;
   for (const HfClass* one : hf_classes()) classes += (classes.empty() ? "" : ", ") + std::string(one->name);
   std::string wrappers;

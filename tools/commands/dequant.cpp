@@ -56,12 +56,13 @@ int run(const std::string& type_name, std::uint64_t columns) {
 
 void add_dequant(CLI::App& app) {
   CLI::App* command =
-      app.add_subcommand("dequant", "Raw blocks of a tensor type on stdin to raw float32 on stdout");
+      app.add_subcommand("dequant", "Convert raw blocks of a tensor type (stdin) to raw float32 (stdout)");
   auto type = std::make_shared<std::string>();
   auto columns = std::make_shared<std::uint64_t>(0);
   command->add_option("TYPE", *type, "tensor type: Q4_K, IQ2_XS, BF16, ...")->required();
   command
-      ->add_option("--columns", *columns, "values of a row; needed where rows begin with a header (IQ4_KS)")
+      ->add_option("--columns", *columns,
+                   "values per row; needed for types whose rows begin with a header (IQ4_KS)")
       ->type_name("N");
   command->footer(
       "Examples:\n  cria dequant Q4_K < blocks > values.f32\n  cria dequant IQ4_KS --columns 4096 < rows > "

@@ -87,33 +87,29 @@ int run(const EditCommand& options) {
 }  // namespace
 
 void add_edit(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("edit", "Write a model with other metadata, its tensors as they are");
+  CLI::App* command = app.add_subcommand("edit", "Write a model with changed metadata and the same tensors");
   auto options = std::make_shared<EditCommand>();
   command->add_option("IN", options->input, "the model (GGUF)")->required();
-  command->add_option("OUT", options->output, "the file to write; another one than IN")
-      ->required()
-      ->check(named_file());
+  command->add_option("OUT", options->output, "the file to write; not IN")->required()->check(named_file());
   command
       ->add_option("--set", options->set,
-                   "sets a key; TYPE: u8 i8 u16 i16 u32 i32 u64 i64 f32 f64 bool string, with [] behind it "
-                   "for an array, "
-                   "whose VALUE is JSON; may be repeated")
+                   "set a key; TYPE: u8 i8 u16 i16 u32 i32 u64 i64 f32 f64 bool string, or one of these with "
+                   "[] for an array, whose VALUE is JSON; may be repeated")
       ->type_name("KEY=TYPE:VALUE")
       ->allow_extra_args(false);
-  command->add_option("--remove", options->remove, "removes a key; may be repeated")
+  command->add_option("--remove", options->remove, "remove a key; may be repeated")
       ->type_name("KEY")
       ->allow_extra_args(false);
   command
       ->add_option("--template", options->template_file,
-                   "sets the chat template to that of a Jinja2 file (-: stdin)")
+                   "set the chat template to that of a Jinja2 file (-: stdin)")
       ->type_name("FILE");
-  command->add_flag("--json", options->json, "an object with the file and its size");
+  command->add_flag("--json", options->json, "print an object with the file and its size");
   command->footer(
       "Examples:\n"
       "  cria edit model.gguf new.gguf --set general.sampling.temp=f32:0.2\n"
       "  cria edit model.gguf new.gguf --set 'tokenizer.ggml.eot_token_id=u32:7' --remove general.url\n"
-      "  cria edit model.gguf new.gguf --set 'general.languages=string[]:[\"en\", \"fr\"]'\n"
+      "  cria edit old.gguf new.gguf --set 'general.languages=string[]:[\"en\", \"fr\"]'\n"
       "  cria edit model.gguf new.gguf --template chat.jinja");
   on_run(command, [options] { return run(*options); });
 }

@@ -73,32 +73,32 @@ int run(ExportCommand command) {
 }  // namespace
 
 void add_export(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("export", "Make the directory of a Hugging Face model of a GGUF file");
+  CLI::App* command = app.add_subcommand("export", "Convert a GGUF file to a Hugging Face model directory");
   auto options = std::make_shared<ExportCommand>();
   command->add_option("FILE", options->to.file, "GGUF file")->required();
-  command->add_option("-o,--output", options->to.directory, "the directory to write: a new one, or empty")
+  command->add_option("-o,--output", options->to.directory, "the directory to write: new or empty")
       ->type_name("DIR")
       ->required();
   command
-      ->add_option("--type", options->type,
-                   "type of matrices; auto: floats as they are, quantized ones as f16")
+      ->add_option("--type", options->type, "type of matrices; auto: floats unchanged, quantized ones as f16")
       ->check(CLI::IsMember({"auto", "f32", "f16", "bf16"}))
       ->capture_default_str();
   command
       ->add_option("--shard-size", options->shard_size,
-                   "bytes of weights in one file at most: 2G, 500MB (powers of 1000), 300MiB (of 1024)")
+                   "largest size of a file of weights: 2G, 500MB (powers of 1000), 300MiB (of 1024)")
       ->type_name("SIZE")
       ->capture_default_str();
   command->add_option("-t,--threads", options->threads, "threads (default: the physical cores)")
       ->type_name("N")
       ->check(range(1, 4096));
   command->add_flag("--json", options->json,
-                    "an object with the directory and the bytes of its weights on stdout");
-  command->add_flag("-v,--verbose", options->verbose, "a line on stderr for each tensor");
+                    "print an object with the directory and the bytes of its weights to stdout");
+  command->add_flag("-v,--verbose", options->verbose, "print a line for each tensor to stderr");
   command->footer(
-      "Rows of queries and keys are put back into Hugging Face's order; what was quantized is dequantized.\n"
-      "Example:\n  cria export model-Q4_K_M.gguf -o model-hf --type bf16");
+      "Rows of queries and keys are put back into Hugging Face's order. Quantized tensors are "
+      "dequantized.\n\n"
+      "Example:\n"
+      "  cria export model-Q4_K_M.gguf -o model-hf --type bf16");
   on_run(command, [options] { return run(*options); });
 }
 

@@ -20,9 +20,9 @@ std::string help_text(const CLI::App& app, const std::string& name) {
 }  // namespace
 
 void add_help(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("help", "Tell what a command does and takes");
+  CLI::App* command = app.add_subcommand("help", "Show what a command does and its options");
   auto name = std::make_shared<std::string>();
-  command->add_option("COMMAND", *name, "which (default: all of them, a line for each)");
+  command->add_option("COMMAND", *name, "the command (default: all, one line each)");
   command->footer("Example:\n  cria help run");
   on_run(command, [&app, name] {
     write_stdout(help_text(app, *name));
@@ -32,7 +32,7 @@ void add_help(CLI::App& app) {
 }
 
 void add_version(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("version", "Tell the program's version");
+  CLI::App* command = app.add_subcommand("version", "Print the program's version");
   command->footer("Example:\n  cria version");
   on_run(command, [] {
     write_stdout(version_text() + "\n");

@@ -114,29 +114,30 @@ int run(const ImatrixCommand& options) {
 
 void add_imatrix(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "imatrix", "Measure which columns of a model's matrices matter, for quantizing with care");
+      "imatrix", "Measure which columns of a model's matrices matter most, for quantizing");
   auto options = std::make_shared<ImatrixCommand>();
-  command->add_option("-f,--file", options->text, "a text like those the model will meet (-: stdin)")
+  command->add_option("-f,--file", options->text, "a text like those the model will be used for (-: stdin)")
       ->type_name("FILE");
   command
-      ->add_option("-o,--output", options->output,
-                   "the importance matrix: a GGUF file, or in the older form if the name ends in .dat")
+      ->add_option(
+          "-o,--output", options->output,
+          "the importance matrix to write: a GGUF file, or one in the older format if the name ends in .dat")
       ->type_name("FILE")
       ->check(named_file())
       ->required();
   add_model_options(*command, options->model);
   add_window_option(*command, options->model);
-  command->add_option("--chunks", options->windows.max_windows, "stop after so many windows (default: all)")
+  command->add_option("--chunks", options->windows.max_windows, "stop after N windows (default: all)")
       ->type_name("N")
       ->check(range(1, 1 << 30));
   command
       ->add_option("--state", options->state,
-                   "keep the state here; started again with the same arguments, go on")
+                   "save progress here; run again with the same arguments to continue")
       ->type_name("FILE");
   command
       ->add_option("--merge", options->merged,
-                   "add these importance matrices of the same model, of either form; without -f nothing is "
-                   "evaluated, which merges or converts files")
+                   "add these importance matrices of the same model, in either format; without -f only these "
+                   "are merged or converted")
       ->type_name("FILE");
   command->add_flag("--json", options->json,
                     "an object: entries, chunks, chunk_size, datasets, tokens_per_second");

@@ -456,17 +456,16 @@ void add_inspect(CLI::App& app) {
   CLI::Option* file = command->add_option("FILE", options->file, "GGUF file (default: as -m)");
   add_model_option(*command, options->model);
   command->get_option("--model")->excludes(file);
-  command->add_flag("--kv", options->kv, "the metadata alone");
+  command->add_flag("--kv", options->kv, "show only the metadata");
   command->add_flag("--tokenizer", options->vocabulary,
-                    "the tokenizer alone: its kind, special tokens, the tokens that end an answer");
+                    "show only the tokenizer: its kind, special tokens, the tokens that end an answer");
   command->add_flag("--template", options->chat_template,
-                    "the chat template alone, as it stands in the file");
-  command->add_flag("--tensors", options->tensors, "the tensors alone");
-  command->add_flag("--graph", options->graph, "the compute graph, node by node");
-  command->add_flag(
-      "--check", options->check,
-      "look at every value: NaN and infinity (exit code 1 if there are any), and statistics of each "
-      "tensor");
+                    "show only the chat template, as it is in the file");
+  command->add_flag("--tensors", options->tensors, "show only the tensors");
+  command->add_flag("--graph", options->graph, "show the compute graph, node by node");
+  command->add_flag("--check", options->check,
+                    "check every value for NaN and infinity (exit code 1 if there are any), and show "
+                    "statistics of each tensor");
   command
       ->add_option(
           "--diff", options->other,
@@ -475,10 +474,12 @@ void add_inspect(CLI::App& app) {
   for (const char* const part : {"--kv", "--tokenizer", "--template", "--tensors", "--graph", "--check"})
     command->get_option("--diff")->excludes(part);
   command->add_flag("--cpu", options->cpu,
-                    "this machine: processor, caches, memory, instruction sets ($CRIA_ISA forces one)");
-  command->add_flag("--measure", options->measure, "with --cpu: its read rate and peaks too (some seconds)")
+                    "show this machine: processor, caches, memory, instruction sets ($CRIA_ISA forces one)");
+  command
+      ->add_flag("--measure", options->measure,
+                 "with --cpu: also measure its read rate and peak arithmetic rates (takes some seconds)")
       ->needs("--cpu");
-  command->add_flag("--json", options->json, "everything as a JSON object, arrays in full");
+  command->add_flag("--json", options->json, "print everything as a JSON object, with complete arrays");
   command->footer(
       "Examples:\n"
       "  cria inspect model.gguf\n"

@@ -52,16 +52,18 @@ int run(const ListOptions& options) {
 }  // namespace
 
 void add_list(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("list", "Show the models that are on this machine");
+  CLI::App* command = app.add_subcommand("list", "List the models on this machine");
   auto options = std::make_shared<ListOptions>();
-  command->add_option("NAME", options->name, "only those that -m NAME would mean");
-  command->add_flag("--paths", options->paths, "their files too");
+  command->add_option("NAME", options->name, "only the models that -m NAME matches");
+  command->add_flag("--paths", options->paths, "also show their files");
   command->add_flag("--json", options->json, "an array of objects: name, place, bytes, path");
   command->footer(
-      "Looks into the directories of $CRIA_MODELS (separated by colons), the cache of Hugging Face and "
-      "ollama's store, and changes nothing there. -m takes these names, or a part that only one of them "
-      "has.\n"
-      "Examples:\n  CRIA_MODELS=~/models cria list\n  cria chat -m mistral");
+      "Looks into the directories of $CRIA_MODELS (separated by colons), Hugging Face's cache and ollama's "
+      "store, and changes nothing there. -m takes one of these names, or a part of a name that no other "
+      "has.\n\n"
+      "Examples:\n"
+      "  CRIA_MODELS=~/models cria list\n"
+      "  cria chat -m mistral");
   on_run(command, [options] { return run(*options); });
 }
 

@@ -60,7 +60,7 @@ void add_logits(CLI::App& app) {
   command->add_option("--tokens", options->tokens, "token ids, separated by commas")
       ->type_name("ID,ID,...")
       ->required();
-  command->add_option("-o,--output", options->output, "file for the raw little-endian values (-: stdout)")
+  command->add_option("-o,--output", options->output, "file for the raw values, little-endian (-: stdout)")
       ->type_name("FILE")
       ->required();
   add_model_options(*command, options->model);

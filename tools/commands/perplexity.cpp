@@ -210,18 +210,18 @@ int run(PerplexityCommand options) {
 
 void add_comparisons(CLI::App& command, PerplexityCommand& options) {
   CLI::Option* save = command.add_option("--save-logits", options.save_logits,
-                                         "write the model's log-probabilities down, for --compare");
+                                         "write the model's log-probabilities to this file, for --compare");
   CLI::Option* compare =
       command.add_option("--compare", options.compare,
-                         "measure the divergence from the model that --save-logits wrote this file with; "
-                         "text and windows are the file's");
+                         "compare with the model whose log-probabilities --save-logits wrote to this file: "
+                         "KL divergence; text and windows are those of the file");
   CLI::Option* base = command.add_option("--base", options.base,
-                                         "measure the divergence from this model (GGUF), evaluated beside");
+                                         "compare with this model (GGUF): KL divergence; both are evaluated");
   CLI::Option* state = command.add_option(
-      "--state", options.state, "keep the state here; started again with the same arguments, go on");
+      "--state", options.state, "save progress here; run again with the same arguments to continue");
   CLI::Option* choices = command.add_option("--choices", options.choices,
-                                            "multiple-choice questions instead of a text: JSON objects with "
-                                            "question, choices, answer, one per line");
+                                            "multiple-choice questions instead of a text: one JSON object "
+                                            "per line, with question, choices, answer");
   for (CLI::Option* option : {save, compare, base, state, choices}) option->type_name("FILE");
   save->excludes(compare)->excludes(base)->excludes(state);
   compare->excludes(base);
@@ -234,19 +234,18 @@ void add_comparisons(CLI::App& command, PerplexityCommand& options) {
 
 void add_perplexity(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "perplexity", "How well a model predicts a text, and how far quantizing has moved its predictions");
+      "perplexity", "Measure how well a model predicts a text, and how far it is from another model");
   auto options = std::make_shared<PerplexityCommand>();
-  command->add_option("-f,--file", options->text, "the text, taken as it is (-: stdin, the default)")
-      ->type_name("FILE");
+  command->add_option("-f,--file", options->text, "the text (-: stdin, the default)")->type_name("FILE");
   add_model_options(*command, options->model);
   add_window_option(*command, options->model);
   command
       ->add_option("--stride", options->stride,
-                   "windows begin so many tokens after one another, and score what none before them held "
-                   "(default: windows side by side that score their second half)")
+                   "start a window every N tokens; each scores only tokens that no earlier window contained "
+                   "(default: windows do not overlap, and each scores its second half)")
       ->type_name("N")
       ->check(range(1, 1 << 30));
-  command->add_option("--chunks", options->windows.max_windows, "stop after so many windows (default: all)")
+  command->add_option("--chunks", options->windows.max_windows, "stop after N windows (default: all)")
       ->type_name("N")
       ->check(range(1, 1 << 30));
   add_comparisons(*command, *options);
@@ -255,7 +254,7 @@ void add_perplexity(CLI::App& app) {
   command->footer(
       "Examples:\n"
       "  cria perplexity -m model.gguf -f wiki.test.raw\n"
-      "  cria perplexity -m model.gguf -f wiki.test.raw -c 1024 --stride 512 --chunks 100 --json\n"
+      "  cria perplexity -m model.gguf -f wiki.test.raw -c 1024 --stride 512 --json\n"
       "  cria perplexity -m model-Q4_K.gguf --base model-F16.gguf -f wiki.test.raw --state q4.state\n"
       "  cria perplexity -m model-F16.gguf -f wiki.test.raw --save-logits f16.logits\n"
       "  cria perplexity -m model-Q4_K.gguf --compare f16.logits\n"

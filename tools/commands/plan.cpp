@@ -100,27 +100,22 @@ void run_plan(PlanOptions options) {
 }
 
 constexpr const char* kFooter =
-    "Memory is that of the machine which has most: its rows of every matrix, its heads' keys and values, "
-    "what "
-    "it computes with. A token takes, for every node of the graph: its matrices' bytes (decoding) or "
-    "multiply-adds (prompts) at the machine's rate, the largest part of them where they are divided; where "
-    "outputs are gathered, the link's latency, three times for parts beyond 64 KiB, and the bytes of the "
-    "other "
-    "machines at the link's rate (long prompts are gathered in pieces, two under way at once: the bytes of "
-    "one hide the latency of the other); for every pass, twice the latency of a tree to all. Attention, what "
-    "is "
-    "not divided and putting gathered parts into place take what they take here; where the rates are given, "
-    "nothing is measured, and they count as nothing.\n\n"
+    "Memory is that of the machine that needs most: its part of the weights, the keys and values of its "
+    "heads, and work space. A token's time is the sum over the graph's nodes of computing the largest part "
+    "(reading weights in decoding, multiply-adds in prompts) and of sending results between the machines "
+    "(latency and bytes). With --read-rate and --gmacs nothing is measured, and attention and undivided work "
+    "are left out. engine/README.md of the source describes the model.\n\n"
     "Examples:\n"
     "  cria plan -m model.gguf --link 25gbe\n"
     "  cria plan --synthetic 70b:Q4_K --machines 4,8,16 --link 100gbe-ib\n"
     "  cria plan -m model.gguf --link 50,10 --read-rate 80 --gmacs 2000";
 
 void add_rates_and_output(CLI::App& command, const std::shared_ptr<PlanOptions>& options) {
-  CLI::Option* read = command.add_option("--read-rate", options->read_gbytes,
-                                         "GB/s of weights that a machine decodes (default: measured here)");
+  CLI::Option* read =
+      command.add_option("--read-rate", options->read_gbytes,
+                         "GB/s at which a machine reads weights in decoding (default: measured here)");
   CLI::Option* gmacs = command.add_option(
-      "--gmacs", options->gmacs, "GMAC/s of prompts that a machine multiplies (default: measured here)");
+      "--gmacs", options->gmacs, "GMAC/s that a machine reaches for prompts (default: measured here)");
   for (CLI::Option* option : {read, gmacs}) option->type_name("X")->check(range(1e-3, 1e6));
   read->needs(gmacs);
   gmacs->needs(read);
@@ -138,11 +133,11 @@ void add_plan(CLI::App& app) {
           ->type_name("FILE");
   command
       ->add_option("--synthetic", options->synthetic,
-                   "a model that does not exist: a real model's shape, like 70b:Q4_K")
+                   "a model with random weights in the shape of a real one, such as 70b:Q4_K")
       ->type_name("SHAPE:TYPE")
       ->excludes(model)
       ->check(check_synthetic);
-  command->add_option("--machines", options->machines, "numbers of machines, all alike")
+  command->add_option("--machines", options->machines, "numbers of machines; all are alike")
       ->type_name("N,...")
       ->delimiter(',')
       ->check(range(1, 1024))
@@ -150,7 +145,7 @@ void add_plan(CLI::App& app) {
   command
       ->add_option("--link", options->link,
                    "network between them: 1gbe (50 µs), 10gbe (25 µs), 25gbe (20 µs), 100gbe-ib (2 µs), or "
-                   "microseconds that a small message takes and Gbit/s")
+                   "the latency of a small message in µs and the rate in Gbit/s")
       ->type_name("NAME|LAT_US,GBPS")
       ->check(check_link)
       ->capture_default_str();
@@ -158,16 +153,16 @@ void add_plan(CLI::App& app) {
       ->add_option("-t,--threads", options->threads, "threads of each machine (default: the physical cores)")
       ->type_name("N")
       ->check(range(1, 1024));
-  command->add_option("-c,--ctx", options->context, "positions that the KV cache holds")
+  command->add_option("-c,--ctx", options->context, "context size in tokens")
       ->type_name("N")
       ->check(range(1, 1 << 24))
       ->capture_default_str();
   command
       ->add_option("-p,--prompt", options->prompt,
-                   "tokens of a prompt (default: 512, or what the cache holds)")
+                   "tokens of a prompt (default: 512, or --ctx if that is less)")
       ->type_name("N")
       ->check(range(1, 1 << 24));
-  command->add_option("-b,--batch", options->batch, "tokens per prefill chunk")
+  command->add_option("-b,--batch", options->batch, "prompt tokens evaluated at once")
       ->type_name("N")
       ->check(range(1, 4096))
       ->capture_default_str();

@@ -291,7 +291,7 @@ int run(QuantizeCommand command) {
 void add_type_options(CLI::App& command, QuantizeCommand& options) {
   command
       .add_option("--tensor-type", options.tensor_types,
-                  "give matrices in whose names the expression is found this type; the first that fits wins")
+                  "type for matrices whose name matches REGEX; the first match wins; may be repeated")
       ->type_name("REGEX=TYPE")
       ->expected(1)
       ->take_all()
@@ -307,34 +307,35 @@ void add_type_options(CLI::App& command, QuantizeCommand& options) {
 void add_quantize(CLI::App& app) {
   CLI::App* command = app.add_subcommand("quantize", "Write a model in fewer bits");
   auto options = std::make_shared<QuantizeCommand>();
-  command->add_option("IN", options->input, "the model (GGUF; the first of a split one), best in F16 or F32");
+  command->add_option("IN", options->input,
+                      "the model (GGUF; of a split model the first file), best in F16 or F32");
   command
       ->add_option("OUT", options->output,
-                   "the file to write; one that is there is replaced when it is done (default: beside IN, "
-                   "named after it and the type)")
+                   "the file to write; an existing one is replaced when the new one is complete (default: "
+                   "next to IN, named after it and the type)")
       ->check(named_file());
   command->add_option("TYPE", options->type, "the quantization: Q4_K_M, IQ3_XS, ... (see --mixes)");
   command
       ->add_option("--imatrix", options->imatrix,
-                   "importance matrix (made by cria imatrix): columns that matter more get more care")
+                   "importance matrix (made by cria imatrix): columns that matter more are kept more precise")
       ->type_name("FILE");
   add_type_options(*command, *options);
   command->add_flag("--allow-requantize", options->allow_requantize,
-                    "take a model that is quantized already, which loses more than starting from F16");
+                    "accept a model that is already quantized, which loses more than starting from F16");
   command->add_flag("--dry-run", options->dry_run, "show what would be written, and its exact size");
   command->add_flag("--mixes", options->mixes,
                     "show all quantizations and the rules that make them, and exit");
   command->add_option("-t,--threads", options->threads, "threads (default: physical cores)")
       ->type_name("N")
       ->check(range(1, 1024));
-  command->add_flag("-v,--verbose", options->verbose, "tell of every tensor its type, size and error");
+  command->add_flag("-v,--verbose", options->verbose, "print type, size and error of every tensor");
   command->add_flag("--json", options->json,
-                    "an object with what was written, tensor by tensor, with errors");
+                    "print an object with what was written, tensor by tensor, with errors");
   command->footer(
       "Examples:\n"
       "  cria quantize model-F16.gguf Q4_K_M\n"
-      "  cria quantize model-F16.gguf model-IQ2_M.gguf IQ2_M --imatrix model.imatrix.gguf\n"
-      "  cria quantize model-F16.gguf small.gguf Q4_K_S --tensor-type 'ffn_(up|gate)=IQ4_XS' --dry-run\n"
+      "  cria quantize model-F16.gguf small.gguf IQ2_M --imatrix imatrix.gguf\n"
+      "  cria quantize model-F16.gguf Q4_K_S --tensor-type 'ffn_(up|gate)=IQ4_XS'\n"
       "  cria quantize --mixes");
   on_run(command, [options] { return run(*options); });
 }

@@ -339,24 +339,26 @@ void add_prompt(CLI::App& command, const std::shared_ptr<RunOptions>& options) {
   command
       .add_option("--messages", options->messages,
                   "a conversation to answer: a JSON array of {\"role\", \"content\"}, or an object with "
-                  "\"messages\" and what else the template may ask for, \"tools\" say (-: stdin)")
+                  "\"messages\" and further variables for the template, such as \"tools\" (-: stdin)")
       ->type_name("FILE")
       ->excludes("--prompt")
       ->excludes("--file")
       ->excludes("PROMPT");
   command.add_flag("-e,--escape", options->escapes,
-                   "in prompt and system message of the command line, \\n is a newline, \\t a tab");
+                   "in the prompt and the system message on the command line, \\n"
+                   " means a newline, \\t a tab");
 }
 
 /// How the prompt is understood.
 void add_template_options(CLI::App& command, RunOptions& options) {
   CLI::Option* const raw = command.add_flag(
-      "--raw", options.raw, "the prompt is a text that goes on: no chat template, though the model has one");
+      "--raw", options.raw,
+      "no chat template, even if the model has one: the model continues the prompt as plain text");
   command
       .add_flag("--chat", options.chat,
-                "the prompt is a user's message, also where the model has no chat template of its own")
+                "the prompt is a user's message, even if the model has no chat template of its own")
       ->excludes(raw);
-  command.add_option("-s,--system", options.system, "system message, in place of that of --messages")
+  command.add_option("-s,--system", options.system, "system message, instead of the one in --messages")
       ->type_name("TEXT")
       ->excludes(raw);
   add_template_option(command, options.chat_template);
@@ -364,41 +366,42 @@ void add_template_options(CLI::App& command, RunOptions& options) {
   for (CLI::Option* const variable : options.variables.add_to(command)) raw->excludes(variable);
   for (CLI::Option* const tools : options.variables.add_tools_to(command)) raw->excludes(tools);
   command.add_flag("--show-thinking", options.show_thinking,
-                   "print what the model thinks too, before its answer");
+                   "also print what the model thinks before its answer");
 }
 
 }  // namespace
 
 void add_run(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("run", "Answer one prompt: the answer on stdout and nothing else");
+  CLI::App* command = app.add_subcommand("run", "Answer one prompt, with nothing but the answer on stdout");
   auto options = std::make_shared<RunOptions>();
   add_prompt(*command, options);
   add_template_options(*command, *options);
-  add_session_option(*command, options->session_file,
-                     "keep what was read and said in this file: a prompt that begins in the same way is read "
-                     "from where it differs");
-  CLI::Option* const json =
-      command->add_flag("--json", options->json, "a JSON object with text, tokens and speed at the end");
+  add_session_option(
+      *command, options->session_file,
+      "keep the state in this file: the next prompt that begins alike is read only from where it differs");
+  CLI::Option* const json = command->add_flag(
+      "--json", options->json, "print one JSON object at the end, with text, tokens and speed");
   CLI::Option* const stream =
       command
-          ->add_flag("--stream-json", options->stream_json,
-                     "a JSON object in a line for every piece of the answer, at the end that of --json")
+          ->add_flag(
+              "--stream-json", options->stream_json,
+              "print a JSON object per line for each piece of the answer, and that of --json at the end")
           ->excludes(json);
-  CLI::Option* const logprobs =
-      command
-          ->add_option("--logprobs", options->logprobs,
-                       "in the JSON: log-probabilities of the answer's tokens, and of the N likeliest")
-          ->type_name("N")
-          ->check(range(0, 1 << 20));
+  CLI::Option* const logprobs = command
+                                    ->add_option("--logprobs", options->logprobs,
+                                                 "in the JSON: log-probabilities of the answer's tokens, and "
+                                                 "of the N likeliest tokens at each place")
+                                    ->type_name("N")
+                                    ->check(range(0, 1 << 20));
   add_model_options(*command, options->model);
   command->add_flag("--context-shift", options->model.session.context_shift,
-                    "when the context is full, forget the oldest half and go on");
+                    "when the context is full, forget the oldest half and continue");
   CLI::Option* const choices =
       command
           ->add_option(
               "--choices-of", options->choices,
-              "so many answers, with SEED, SEED+1 and so on, each as its seed gives it alone: the prompt is "
-              "read once; a line of --- parts them, with --json they are an array")
+              "K answers, with seeds SEED, SEED+1, …, each the same as with its seed alone; the prompt is "
+              "read only once. Answers are separated by a line \"---\" (with --json: an array)")
           ->type_name("K")
           ->check(range(1, 1024));
   for (const char* const other : {"--context-shift", "--session", "--profile"}) choices->excludes(other);
@@ -415,7 +418,7 @@ void add_run(CLI::App& app) {
       "  cria run -m qwen3.gguf \"How many days has a leap year?\" --no-think\n"
       "  cria run -m qwen3.gguf \"Is it raining in Rome?\" --tools tools.json --json\n"
       "  cria run \"Tell me a story.\" --temp 1 --seed 1 --choices-of 4\n"
-      "  cria run --messages talk.json --json --logprobs 3\n"
+      "  cria run --messages chat.json --json --logprobs 3\n"
       "  (echo \"In one sentence:\"; cat notes.txt) | cria run");
   on_run(command, [options, logprobs] {
     const bool in_json = options->json || options->stream_json;

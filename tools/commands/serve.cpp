@@ -128,18 +128,18 @@ void add_seconds(CLI::App& command, const char* name, double& value, double leas
 
 void add_address_options(CLI::App& command, serve::ServerOptions& server) {
   command
-      .add_option(
-          "--host", server.host,
-          "address to listen on. Other machines can then reach the server: give it a key (--api-key-file)")
+      .add_option("--host", server.host,
+                  "address to listen on; if other machines can reach it, set a key (--api-key-file)")
       ->type_name("ADDR")
       ->capture_default_str();
-  command.add_option("--port", server.port, "port (0: one that is free)")
+  command.add_option("--port", server.port, "port (0: any free one)")
       ->type_name("N")
       ->check(range(0, 65535))
       ->capture_default_str();
   command
       .add_option("--public-url", server.access.public_url,
-                  "where a proxy shows the server, https://chat.example.org say: its pages may ask")
+                  "the server's address behind a proxy, such as https://chat.example.org; pages from there "
+                  "may call the API")
       ->type_name("URL")
       ->check(check_origin);
 }
@@ -151,43 +151,46 @@ void add_access_options(CLI::App& command, ServeCommand& options) {
   };
   command
       .add_option("--api-key", access.keys,
-                  "key that clients must send (better in a file, or as $CRIA_API_KEY); may be repeated")
+                  "key that clients must send (safer in a file, or as $CRIA_API_KEY); may be repeated")
       ->type_name("KEY")
       ->allow_extra_args(false)
       ->check(is_key);
-  command.add_option("--api-key-file", options.key_file, "file of such keys, one a line")->type_name("FILE");
+  command.add_option("--api-key-file", options.key_file, "file of such keys, one per line")
+      ->type_name("FILE");
   command
       .add_option("--cors-origin", access.cors_origins,
-                  "origin whose pages may use the server, * for all; may be repeated")
+                  "web origin whose pages may call the API, * for all; may be repeated")
       ->type_name("ORIGIN")
       ->allow_extra_args(false)
       ->check([](const std::string& text) { return text == "*" ? "" : check_origin(text); });
   command
-      .add_option("--allowed-host", access.allowed_hosts,
-                  "further name by which clients may call a server on a loopback address; may be repeated")
+      .add_option(
+          "--allowed-host", access.allowed_hosts,
+          "additional host name that clients may use for a server on a loopback address; may be repeated")
       ->type_name("HOST")
       ->allow_extra_args(false);
 }
 
 void add_limit_options(CLI::App& command, ServeCommand& options) {
   serve::ServerOptions& server = options.serve.server;
-  command.add_option("--max-body", server.max_body, "bytes that a request may have")
+  command.add_option("--max-body", server.max_body, "largest size of a request's body, in bytes")
       ->type_name("BYTES")
       ->check(range<std::uint64_t>(1, std::uint64_t{1} << 32))
       ->capture_default_str();
-  command.add_option("--max-connections", server.max_connections, "clients at once")
+  command.add_option("--max-connections", server.max_connections, "connections at once")
       ->type_name("N")
       ->check(range(1, 1 << 16))
       ->capture_default_str();
   add_seconds(command, "--read-timeout", options.read_timeout, 0.01,
-              "seconds in which a request has to arrive");
+              "seconds within which a request must have arrived completely");
   add_seconds(command, "--write-timeout", options.write_timeout, 0.01,
-              "seconds after which a client that takes nothing is given up");
+              "seconds after which a client that reads nothing is disconnected");
   add_seconds(command, "--keep-alive", options.keep_alive, 0.01,
               "seconds after which an idle connection is closed");
   add_seconds(command, "--request-timeout", options.request_timeout, 0,
-              "seconds that a request may wait, and then run (0: without end)");
-  add_seconds(command, "--grace", options.grace, 0, "seconds that running answers have at the end");
+              "seconds that a request may wait, and as many that it may then run (0: no limit)");
+  add_seconds(command, "--grace", options.grace, 0,
+              "seconds that running answers may go on after Ctrl-C or SIGTERM");
 }
 
 void add_slot_options(CLI::App& command, ServeCommand& options) {
@@ -196,14 +199,14 @@ void add_slot_options(CLI::App& command, ServeCommand& options) {
     command.add_option(name, value, what)->type_name("N")->check(range(least, most))->capture_default_str();
   };
   number("--slots", options.slots, 1, 1024, "requests answered at once, each with a context of -c tokens");
-  number("--queue", options.queue, 0, 1 << 20, "further requests that may wait");
-  number("--prefill-chunk", options.prefill_chunk, 1, 1 << 20,
-         "tokens of prompts that are read beside each token of those who write");
-  number("--cache-mib", options.cache_mib, 0, 1 << 20,
-         "MiB for keys and values of prompts that may come again");
+  number("--queue", options.queue, 0, 1 << 20, "requests that may wait for a slot; more are refused");
+  number(
+      "--prefill-chunk", options.prefill_chunk, 1, 1 << 20,
+      "prompt tokens read per step while other answers are being written; fewer: those are slowed down less");
+  number("--cache-mib", options.cache_mib, 0, 1 << 20, "MiB of memory for prompts kept for reuse");
   command
       .add_option("--cache-scope", options.cache_scope,
-                  "who shares what was read: those with the same key, or all")
+                  "which requests may reuse each other's prompts: those with the same API key, or all")
       ->check(CLI::IsMember({"key", "all"}))
       ->capture_default_str();
   command.add_option("--pooling", options.pooling, "embeddings: the mean of all tokens, or the last one")
@@ -214,30 +217,30 @@ void add_slot_options(CLI::App& command, ServeCommand& options) {
 }  // namespace
 
 void add_serve(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("serve", "Answer OpenAI's HTTP API, and a chat page in the browser");
+  CLI::App* command = app.add_subcommand("serve", "Serve OpenAI's HTTP API, and a chat page for the browser");
   auto options = std::make_shared<ServeCommand>();
   add_address_options(*command, options->serve.server);
-  command->add_option("--alias", options->alias, "the model's name for clients (default: its file's)")
+  command
+      ->add_option("--alias", options->alias, "the model's name for clients (default: the name of its file)")
       ->type_name("NAME");
-  command->add_flag("--strict-model", options->strict_model, "refuse requests for a model of another name");
+  command->add_flag("--strict-model", options->strict_model, "refuse requests that name another model");
   add_slot_options(*command, *options);
   add_template_option(*command, options->chat_template);
   add_call_form_option(*command, options->tool_format);
   add_access_options(*command, *options);
   add_limit_options(*command, *options);
-  command->add_flag("--no-web", options->no_web, "without the chat page");
-  command->add_flag("--log-json", options->serve.server.log.json, "log lines are JSON objects");
-  command->add_flag("--log-prompts", options->serve.server.log.texts, "the log has prompts and answers too");
+  command->add_flag("--no-web", options->no_web, "do not serve the chat page");
+  command->add_flag("--log-json", options->serve.server.log.json, "write log lines as JSON objects");
+  command->add_flag("--log-prompts", options->serve.server.log.texts,
+                    "write prompts and answers to the log, too");
   add_model_options(*command, options->model);
   command->remove_option(command->get_option("--profile"));
   add_speculation_options(*command, options->model, options->sampling.generate);
   options->sampling.add_to(*command);
   command->footer(
-      "Clients for OpenAI work unchanged: their base URL is http://127.0.0.1:8080/v1. A browser finds a chat "
-      "page at "
-      "http://127.0.0.1:8080. The sampling options are what a request does not say; the same request and "
-      "seed give "
-      "the same bytes, whatever else is being answered.\n\n"
+      "OpenAI's clients work unchanged, with the base URL http://127.0.0.1:8080/v1. The chat page is at "
+      "http://127.0.0.1:8080. The sampling options apply where a request leaves them out. The same request "
+      "and seed give the same bytes, whatever else is being answered.\n\n"
       "Examples:\n"
       "  cria serve\n"
       "  cria serve -m model.gguf --slots 8 -c 8192\n"

@@ -411,22 +411,22 @@ int run(SweepOptions options) {
 
 /// How much of the text is evaluated, and what is timed.
 void add_measuring_options(CLI::App& command, SweepOptions& options) {
-  command.add_option(kWindowNames, options.windows.window, "tokens of a window")
+  command.add_option(kWindowNames, options.windows.window, "tokens per window")
       ->type_name("N")
       ->check(range(3, 1 << 24))
       ->capture_default_str();
-  command.add_option("--chunks", options.windows.max_windows, "stop after so many windows; 0: all")
+  command.add_option("--chunks", options.windows.max_windows, "stop after N windows; 0: all")
       ->type_name("N")
       ->capture_default_str();
-  command.add_option("-p,--prompt", options.prompt, "tokens of the prompt that is timed")
-      ->type_name("N")
-      ->check(range(1, 1 << 20))
-      ->capture_default_str();
-  command.add_option("-n,--decode", options.decode, "tokens decoded that are timed")
+  command.add_option("-p,--prompt", options.prompt, "length of the timed prompt, in tokens")
       ->type_name("N")
       ->check(range(1, 1 << 20))
       ->capture_default_str();
-  command.add_option("-r,--repetitions", options.repetitions, "runs timed, after one that is not")
+  command.add_option("-n,--decode", options.decode, "number of timed tokens in decoding")
+      ->type_name("N")
+      ->check(range(1, 1 << 20))
+      ->capture_default_str();
+  command.add_option("-r,--repetitions", options.repetitions, "timed runs, after one warm-up run")
       ->type_name("N")
       ->check(range(1, 1000))
       ->capture_default_str();
@@ -438,7 +438,7 @@ void add_sweep(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("sweep", "Compare quantizations of a model: size, perplexity, divergence, speed");
   auto options = std::make_shared<SweepOptions>();
-  command->add_option("files", options->files, "quantizations that exist (GGUF)");
+  command->add_option("files", options->files, "existing quantizations of the model (GGUF)");
   command
       ->add_option("--types", options->types,
                    "quantizations to make of the model and measure (see cria quantize --mixes)")
@@ -446,27 +446,30 @@ void add_sweep(CLI::App& app) {
       ->delimiter(',');
   command->add_option("--imatrix", options->imatrix, "importance matrix for --types")->type_name("FILE");
   command->add_flag("--allow-requantize", options->allow_requantize,
-                    "make --types of a quantized model too, which costs quality");
+                    "accept a quantized model for --types, which costs quality");
   command->add_flag("--keep", options->keep,
-                    "leave in the directory what --types made (MODEL-TYPE.gguf, replaced where it is there), "
-                    "and the base's predictions (large)");
-  command->add_option("-f,--file", options->text, "the text (-: stdin)")->type_name("FILE")->required();
+                    "keep the models made by --types (MODEL-TYPE.gguf; existing ones are replaced) and the "
+                    "base model's predictions (large)");
+  command->add_option("-f,--file", options->text, "the text to measure with (-: stdin)")
+      ->type_name("FILE")
+      ->required();
   command
-      ->add_option(
-          "-o,--output", options->directory,
-          "directory for the table (sweep.md, .csv, .json), the plots (perplexity.svg, speed.svg) and "
-          "what is needed to go on after an interruption")
+      ->add_option("-o,--output", options->directory,
+                   "directory for the table (sweep.md, .csv, .json), the plots (perplexity.svg, speed.svg) "
+                   "and what is needed to continue after an interruption")
       ->type_name("DIR")
       ->required();
   add_model_options(*command, options->model);
-  command->get_option("--model")->description("the model compared with, mostly F16 (GGUF)")->required();
+  command->get_option("--model")
+      ->description("the base model to compare with, usually F16 (GGUF)")
+      ->required();
   command->remove_option(command->get_option("--ctx"));
   command->remove_option(command->get_option("--profile"));
   add_measuring_options(*command, *options);
-  command->add_flag("--json", options->json, "the table as JSON on stdout");
+  command->add_flag("--json", options->json, "print the table as JSON to stdout");
   command->footer(
       "Examples:\n"
-      "  cria sweep -m model-F16.gguf -f wiki.test.raw -o sweep --types Q8_0,Q6_K,Q4_K_M,IQ3_XS\n"
+      "  cria sweep -m model-F16.gguf -f wiki.test.raw -o sweep --types Q8_0,Q4_K_M\n"
       "  cria sweep -m model-F16.gguf -f wiki.test.raw -o sweep model-Q8_0.gguf model-Q4_K_M.gguf");
   on_run(command, [options] { return run(*options); });
 }

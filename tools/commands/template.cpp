@@ -63,37 +63,38 @@ int run(const TemplateOptions& options) {
 }  // namespace
 
 void add_template(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("template", "Print a conversation as the model would read it");
+  CLI::App* command = app.add_subcommand("template", "Print a conversation as the model reads it");
   auto options = std::make_shared<TemplateOptions>();
   add_model_option(*command, options->model);
   command
       ->add_option("--template", options->file,
-                   "Jinja2 file, or a built-in template by name, instead of a model's: " +
+                   "Jinja2 file, or the name of a built-in template, instead of a model's template: " +
                        ChatTemplate::builtin_names())
       ->type_name("FILE")
       ->excludes("--model");
   command
-      ->add_option(
-          "--messages", options->messages,
-          "the conversation: a JSON array of {\"role\", \"content\"}, or an object with \"messages\" and "
-          "what else the template may ask for, \"tools\" say (-: stdin)")
+      ->add_option("--messages", options->messages,
+                   "the conversation: a JSON array of {\"role\", \"content\"}, or an object with "
+                   "\"messages\" and further variables for the template, such as \"tools\" (-: stdin)")
       ->type_name("FILE")
       ->required();
   command->add_flag("--no-generation-prompt", options->no_generation_prompt,
-                    "end with the last message, not with the opening of an answer");
+                    "end after the last message, without the opening of an answer");
   options->variables.add_to(*command);
   options->variables.add_offered_to(*command);
-  command->add_option("--bos-token", options->bos, "what the template calls bos_token (default: the model's)")
+  command->add_option("--bos-token", options->bos, "value of the template's bos_token (default: the model's)")
       ->type_name("TEXT");
-  command->add_option("--eos-token", options->eos, "what the template calls eos_token (default: the model's)")
+  command->add_option("--eos-token", options->eos, "value of the template's eos_token (default: the model's)")
       ->type_name("TEXT");
-  command->add_option("--date", options->date, "YYYY-MM-DD for templates that tell the date (default: today)")
+  command
+      ->add_option("--date", options->date,
+                   "YYYY-MM-DD, for templates that contain the date (default: today)")
       ->type_name("DATE");
   command->footer(
-      "The text is printed exactly: no newline is added at its end.\n"
+      "The text is printed exactly: no newline is added at its end.\n\n"
       "Examples:\n"
-      "  cria template -m model.gguf --messages talk.json\n"
-      "  cria template --template template.jinja --messages talk.json --bos-token \"<s>\" --date 2026-11-20");
+      "  cria template -m model.gguf --messages chat.json\n"
+      "  cria template --template my.jinja --messages chat.json --bos-token \"<s>\"");
   on_run(command, [options] { return run(*options); });
 }
 

@@ -158,16 +158,15 @@ int run(const TokenizeOptions& options) {
 }  // namespace
 
 void add_tokenize(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("tokenize", "Text to token ids and back, its bytes taken as they are");
+  CLI::App* command = app.add_subcommand("tokenize", "Turn text into token ids and back, byte for byte");
   auto options = std::make_shared<TokenizeOptions>();
   add_model_option(*command, options->model);
   options->input.add_to(*command, "the text (with --decode: token ids)");
-  command->add_flag("--ids", options->ids, "the ids alone, separated by spaces, on one line");
-  command->add_flag("--decode", options->decode, "token ids (separated by spaces or commas) to text");
-  command->add_flag("--no-bos", options->no_bos, "no token for the beginning or the end of a text");
+  command->add_flag("--ids", options->ids, "print only the ids, on one line, separated by spaces");
+  command->add_flag("--decode", options->decode, "turn token ids (separated by spaces or commas) into text");
+  command->add_flag("--no-bos", options->no_bos, "do not add BOS or EOS");
   command->add_flag("--special", options->special,
-                    "names of control tokens in the text are these tokens, and are shown by --decode");
+                    "treat names of control tokens in the text as control tokens; with --decode: show them");
   add_pre_option(*command, options->pre);
   command->add_flag(
       "--json", options->json,
@@ -176,9 +175,8 @@ void add_tokenize(CLI::App& app) {
   command->get_option("--ids")->excludes("--json")->excludes("--decode");
   command->get_option("--no-bos")->excludes("--decode");
   command->footer(
-      "Without --ids or --json a line per token: its id, where its bytes begin in the text, the bytes.\n"
-      "What comes through a pipe is tokenized as it comes.\n"
-      "\n"
+      "Without --ids or --json, prints a line per token: its id, the offset of its bytes in the text, and "
+      "the bytes. Input from a pipe is tokenized as it arrives.\n\n"
       "Examples:\n"
       "  cria tokenize -p \"Hello world\"\n"
       "  cria tokenize --ids -f text.txt | cria tokenize --decode\n"
