@@ -193,12 +193,10 @@ void show_help(ChatState&, const std::string&) {
     usage.resize(kHelpColumn, ' ');
     say(usage + std::string(command.help), kHelpColumn);
   }
-  say("A line that ends in \\ goes on in the next; \"\"\" begins and ends a text of several lines. What is "
-      "pasted "
-      "is text, never a command.\n"
+  say("A line that ends in \\ continues in the next; \"\"\" begins and ends a text of several lines. Pasted "
+      "text is never a command.\n"
       "Ctrl-C stops an answer or clears the line, Ctrl-G opens the line in $EDITOR, Tab completes commands, "
-      "the "
-      "up arrow brings earlier messages back.");
+      "the up arrow brings back earlier messages.");
 }
 
 std::vector<std::string> files_that_begin(const std::string& typed) {
