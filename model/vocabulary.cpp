@@ -53,7 +53,7 @@ class VocabularyReader {
     out_.chat_template = file_.find_string("tokenizer.chat_template").value_or("");
     end_of_generation();
     suppressed();
-    strip_after();
+    stripping();
   }
 
  private:
@@ -241,21 +241,34 @@ class VocabularyReader {
   }
 
   /// No key says so: Phi-3's markers swallow the line ends that its chat template writes after them (rstrip
-  /// in its tokenizer_config.json), all but three.
-  void strip_after() {
+  /// in its tokenizer_config.json), all but three; those of Phi-4's chats and of its code white space on both sides.
+  void stripping() {
     std::string name(file_.find_string("general.name").value_or(""));
     std::transform(name.begin(), name.end(), name.begin(), [](char c) {
       return c == ' ' || c == '_' ? '-' : c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
     });
     const bool phi3 = file_.find_string("general.architecture") == "phi3" ||
                       name.find("phi-3") != std::string::npos || name.find("phi3") != std::string::npos;
-    if (!sentencepiece() || !phi3) return;
+    if (!phi3) return;
+    if (!sentencepiece()) return phi4_stripping();
     constexpr std::string_view kKeep[] = {"<unk>", "<s>", "<|endoftext|>"};
     for (std::size_t i = 0; i < out_.tokens.size(); ++i) {
       const bool marker = out_.types[i] == TokenType::Control || out_.types[i] == TokenType::UserDefined ||
                           out_.types[i] == TokenType::Unknown;
       if (marker && !contains(kKeep, out_.tokens[i])) out_.strip_after.push_back(static_cast<TokenId>(i));
     }
+  }
+
+  /// Phi-4-mini has the architecture, too, but other markers.
+  void phi4_stripping() {
+    constexpr std::string_view kChat[] = {"<|im_start|>", "<|im_sep|>", "<|im_end|>"};
+    constexpr std::string_view kCode[] = {"<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>"};
+    std::vector<TokenId> ids;
+    add_named(kChat, ids);
+    if (ids.size() != std::size(kChat)) return;
+    add_named(kCode, ids);
+    std::ranges::sort(ids);
+    out_.strip_before = out_.strip_after = std::move(ids);
   }
 
   void check_length(std::string_view key, std::size_t length) const {

@@ -29,9 +29,9 @@ struct Vocabulary {
   std::optional<TokenId> bos, eos, unk, sep, pad, eot, eom;
   /// eos, eot, eom and control tokens known by their text (<|im_end|>, <|eot_id|>, <end_of_turn>, …).
   std::vector<TokenId> end_of_generation;
-  std::vector<TokenId> suppressed;        ///< tokens that are never drawn
-  std::vector<TokenId> strip_after;       ///< tokens that swallow the white space after them, sorted
-  bool add_bos = false, add_eos = false;  ///< defaults by model where the file says nothing
+  std::vector<TokenId> suppressed;                 ///< tokens that are never drawn
+  std::vector<TokenId> strip_before, strip_after;  ///< tokens that swallow the white space there, sorted
+  bool add_bos = false, add_eos = false;           ///< defaults by model where the file says nothing
   bool add_space_prefix = true;
   bool remove_extra_whitespaces = false;
   std::string precompiled_charsmap;  ///< bytes of the SentencePiece normalizer, mostly empty

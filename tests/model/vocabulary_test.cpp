@@ -131,6 +131,23 @@ TEST(Vocabulary, Phi3MarkersSwallowWhiteSpace) {
   EXPECT_EQ(Vocabulary::from_gguf(file).strip_after, (std::vector<TokenId>{2, 5})) << "not <unk> and <s>";
 }
 
+TEST(Vocabulary, Phi4MarkersSwallowWhiteSpaceOnBothSides) {
+  TinyModel model = bpe();
+  model.keys["general.architecture"] = std::string("phi3");
+  Strings tokens{"a", "b", "<|fim_suffix|>", "<|endoftext|>", "<|im_start|>", "<|im_sep|>", "<|im_end|>"};
+  const auto read = [&] {
+    model.keys["tokenizer.ggml.tokens"] = GgufArray::of(tokens);
+    model.keys["tokenizer.ggml.token_type"] = GgufArray::of(std::vector<std::int32_t>{1, 1, 3, 3, 3, 3, 3});
+    const GgufFile file = model.open();
+    const Vocabulary vocabulary = Vocabulary::from_gguf(file);
+    EXPECT_EQ(vocabulary.strip_before, vocabulary.strip_after);
+    return vocabulary.strip_before;
+  };
+  EXPECT_EQ(read(), (std::vector<TokenId>{2, 4, 5, 6}));
+  tokens[5] = "<|user|>";
+  EXPECT_TRUE(read().empty()) << "another model of the architecture";
+}
+
 TEST(Vocabulary, BpeDefaults) {
   const GgufFile file = bpe().open();
   const Vocabulary vocabulary = Vocabulary::from_gguf(file);

@@ -92,5 +92,20 @@ TEST(Strip, SpecialTokensSwallowWhiteSpaceAfterThem) {
   EXPECT_EQ(tokenizer->encode("<s> a", false, true).size(), 3U) << "others do not";
 }
 
+TEST(Strip, SpecialTokensSwallowWhiteSpaceBeforeThem) {
+  BytePairs v;
+  const TokenId sep = v.add("<|sep|>", TokenType::Control);
+  v->strip_before = {sep};
+  const auto tokenizer = v.tokenizer();
+  std::vector<std::size_t> ends;
+  EXPECT_EQ(tokenizer->encode("a \xC2\xA0\n<|sep|> b<|sep|>", false, true, &ends),
+            (Ids{BytePairs::byte('a'), sep, BytePairs::byte(' '), BytePairs::byte('b'), sep}));
+  EXPECT_EQ(ends, (std::vector<std::size_t>{1, 12, 13, 14, 21}));
+  const TextPart parts[] = {{"a \n", false}, {" \n<|sep|> ", true}, {"\n", false}, {"<|sep|>", true}};
+  EXPECT_EQ(tokenizer->encode_parts(parts), (Ids{BytePairs::byte('a'), sep, sep}))
+      << "also in the parts before";
+  EXPECT_EQ(tokenizer->encode("a <|end|>", false, true).size(), 3U) << "others do not";
+}
+
 }  // namespace
 }  // namespace cria::testing

@@ -19,6 +19,16 @@ std::size_t white_space_at_start(std::string_view text) {
   return n;
 }
 
+std::string_view without_white_space_at_end(std::string_view text) {
+  std::size_t keep = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const Utf8Char c = first_char(text.substr(at));
+    at += c.bytes;
+    if (!c.valid || !is_white_space(c.code_point)) keep = at;
+  }
+  return text.substr(0, keep);
+}
+
 }  // namespace
 
 RunTokenizer::RunTokenizer(const Vocabulary& vocabulary) : vocabulary_(vocabulary), specials_({}) {
@@ -58,7 +68,12 @@ class RunTokenizer::Encoder {
         ++at;
         continue;
       }
-      close_run(text.substr(from, at - from), offset_ + from);
+      std::string_view before = text.substr(from, at - from);
+      if (special->strip_left) {
+        before = without_white_space_at_end(before);
+        if (before.empty()) run_.resize(without_white_space_at_end(run_).size());
+      }
+      close_run(before, offset_ + from);
       at += special->bytes;
       if (special->strip_right) {
         at += white_space_at_start(text.substr(at));

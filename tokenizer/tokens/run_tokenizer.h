@@ -64,9 +64,11 @@ class RunTokenizer : public Tokenizer {
     std::vector<SpecialTokens::Entry> entries;
     for (TokenId id = 0; id < static_cast<TokenId>(roles_.size()); ++id) {
       if (!is_special(role_of(id)) || text_of(id).empty()) continue;
-      const auto& stripping = vocabulary_.strip_after;
-      const bool strips = std::binary_search(stripping.begin(), stripping.end(), id);
-      entries.push_back({spelling(id), id, role_of(id) != TokenRole::UserDefined, strips});
+      const auto strips = [id](const std::vector<TokenId>& those) {
+        return std::binary_search(those.begin(), those.end(), id);
+      };
+      entries.push_back({spelling(id), id, role_of(id) != TokenRole::UserDefined,
+                         strips(vocabulary_.strip_before), strips(vocabulary_.strip_after)});
     }
     for (const SpecialTokens::Entry& entry : entries) note_special(entry.text);
     specials_ = SpecialTokens(std::move(entries));

@@ -44,7 +44,7 @@ std::optional<SpecialTokens::Match> SpecialTokens::match(std::string_view text, 
       return entry.text.size() != i + 1 || control || !entry.control;
     });
     if (usable != high && usable->text.size() == i + 1)
-      longest = Match{usable->id, i + 1, usable->strip_right};
+      longest = Match{usable->id, i + 1, usable->strip_left, usable->strip_right};
   }
   return longest;
 }

@@ -17,13 +17,13 @@ class SpecialTokens {
   struct Match {
     TokenId id;
     std::size_t bytes;
-    bool strip_right;
+    bool strip_left, strip_right;
   };
   struct Entry {
     std::string text;
     TokenId id;
-    bool control;              ///< never found in untrusted text
-    bool strip_right = false;  ///< swallows the white space after it
+    bool control;                                  ///< never found in untrusted text
+    bool strip_left = false, strip_right = false;  ///< swallows the white space before it, after it
   };
 
   explicit SpecialTokens(std::vector<Entry> entries);
