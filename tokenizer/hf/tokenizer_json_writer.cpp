@@ -1,4 +1,5 @@
 // tokenizer.json as it is written: the library's defaults are said, as its own files do.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "tokenizer/bpe/pre_tokenizer.h"
@@ -17,11 +18,14 @@ Json added_tokens(const Vocabulary& vocabulary) {
   Json list = Json::array();
   for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) {
     if (!is_added(vocabulary.types[id])) continue;
+    const auto strips = [id](const std::vector<TokenId>& those) {
+      return std::ranges::binary_search(those, static_cast<TokenId>(id));
+    };
     list.push_back({{"id", id},
                     {"content", vocabulary.tokens[id]},
                     {"single_word", false},
-                    {"lstrip", false},
-                    {"rstrip", false},
+                    {"lstrip", strips(vocabulary.strip_before)},
+                    {"rstrip", strips(vocabulary.strip_after)},
                     {"normalized", false},
                     {"special", vocabulary.types[id] != TokenType::UserDefined}});
   }

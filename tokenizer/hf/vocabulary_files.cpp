@@ -1,4 +1,5 @@
 // The tokenizer files of a directory as they are written.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "tokenizer/hf/sentencepiece_model.h"
@@ -43,8 +44,11 @@ Ordered tokenizer_config(const Vocabulary& v, const NamedTemplates& templates) {
   for (std::size_t id = 0; id < v.tokens.size(); ++id) {
     const TokenType type = v.types[id];
     if (type != TokenType::Control && type != TokenType::UserDefined && type != TokenType::Unknown) continue;
-    decoder[std::to_string(id)] = {{"content", v.tokens[id]}, {"lstrip", false},
-                                   {"normalized", false},     {"rstrip", false},
+    const auto strips = [id](const std::vector<TokenId>& those) {
+      return std::ranges::binary_search(those, static_cast<TokenId>(id));
+    };
+    decoder[std::to_string(id)] = {{"content", v.tokens[id]}, {"lstrip", strips(v.strip_before)},
+                                   {"normalized", false},     {"rstrip", strips(v.strip_after)},
                                    {"single_word", false},    {"special", type != TokenType::UserDefined}};
   }
   json["added_tokens_decoder"] = decoder;

@@ -154,7 +154,13 @@ TEST(TokenizerJson, ComesBackAsItWas) {
   pairs.add("[PAD262]", TokenType::Unused);
   pairs->bos = pairs->eos = 1;
   pairs->add_bos = pairs->add_eos = true;
+  pairs->strip_before = {1};
+  pairs->strip_after = {1, 258};
   const Json written = tokenizer_json(*pairs.operator->());
+  for (const Json& token : written["added_tokens"]) {
+    EXPECT_EQ(token["lstrip"], token["id"] == 1) << token;
+    EXPECT_EQ(token["rstrip"], token["id"] == 1 || token["id"] == 258) << token;
+  }
   ASSERT_FALSE(written["added_tokens"].empty());
   for (const Json& token : written["added_tokens"])
     EXPECT_EQ(written["model"]["vocab"][token["content"].get<std::string>()], token["id"])
