@@ -11,6 +11,8 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr const char* kAtSpaces = "Split at spaces";
+
 /// Reads the parts of one tokenizer.json.
 class TokenizerJsonReader {
  public:
@@ -24,6 +26,10 @@ class TokenizerJsonReader {
     if (kind != "BPE") fail("model.type", "unknown kind of vocabulary: expected BPE, got " + kind);
     collect_steps(member(json_, "pre_tokenizer"));
     collect_steps(member(json_, "normalizer"));
+    for (const char* const key : {"continuing_subword_prefix", "end_of_word_suffix"})
+      if (const auto affix = text(model, key).value_or(""); !affix.empty())
+        fail("model." + std::string(key),
+             "tokens with such a text are not known: expected none, got " + affix);
     const Json& vocabulary = member(model, "vocab");
     if (!vocabulary.is_object() || vocabulary.empty())
       fail("model.vocab", "missing: expected {\"TOKEN\": id}");
@@ -54,7 +60,7 @@ class TokenizerJsonReader {
     const std::string type = text(step, "type").value_or("");
     if (type == "ByteLevel") {
       byte_level_ = true;
-      space_prefix_ |= flag(step, "add_prefix_space", true);
+      first_space_ |= flag(step, "add_prefix_space", true);
       if (flag(step, "use_regex", true)) expressions_.insert(expressions_.end(), gpt2_words());
     } else if (type == "Split") {
       split(step);
@@ -65,9 +71,20 @@ class TokenizerJsonReader {
           text(step, "prepend_scheme").value_or("always") != "never" && flag(step, "add_prefix_space", true);
     } else if (type == "Prepend") {
       space_prefix_ = true;
-    } else if (type == "Punctuation" || type == "Whitespace" || type == "UnicodeScripts") {
+    } else if (type == "Replace") {
+      if (text(member(step, "pattern"), "String") != " " || text(step, "content") != "▁") fail_step(type);
+    } else if (type == "Punctuation" || type == "Whitespace" || type == "UnicodeScripts" ||
+               type == "WhitespaceSplit" || type == "BertPreTokenizer" || type == "CharDelimiterSplit") {
       expressions_.push_back(type);  // a name that no table has
+    } else if (!type.empty() && type != "Sequence" && !type.starts_with("NF")) {
+      fail_step(type);
     }
+  }
+
+  /// Normalization of Unicode (NFC, NFKC, …) is passed over by design, other changes of the text are not.
+  [[noreturn]] void fail_step(const std::string& type) const {
+    fail("normalizer",
+         R"(unknown change of the text: expected "Prepend", or "Replace" of " " by "▁", got )" + type);
   }
 
   static std::string gpt2_words() { return PreTokenizer::expressions("gpt-2").front(); }
@@ -75,6 +92,7 @@ class TokenizerJsonReader {
   void split(const Json& step) {
     const Json& pattern = member(step, "pattern");
     const std::string regex = text(pattern, "Regex").value_or("");
+    if (text(pattern, "String") == " ") return expressions_.emplace_back(kAtSpaces), void();
     const std::string behavior = text(step, "behavior").value_or("");
     // Removing what lies between the words is the same where the words cover the text, as all known ones do.
     const bool isolated = behavior == "Isolated" || (behavior == "Removed" && flag(step, "invert", false));
@@ -84,7 +102,10 @@ class TokenizerJsonReader {
   void read_byte_level(const Json& model, const Json& vocabulary, const std::string& pre) {
     Vocabulary& out = to_.vocabulary();
     out.model = "gpt2";
-    out.add_space_prefix = space_prefix_;
+    out.add_space_prefix = space_prefix_ || first_space_;
+    if (first_space_)
+      out.warnings.emplace_back(
+          "the space that add_prefix_space puts before a text's first word is left out");
     out.pre = pre.empty() ? PreTokenizer::name_of(expressions_, flag(model, "ignore_merges", false)) : pre;
     if (out.pre.empty()) {
       std::string got;
@@ -100,6 +121,10 @@ class TokenizerJsonReader {
   /// score of a token is its first merge's rank, negated; those that no merge makes come last.
   void read_byte_fallback(const Json& model, const Json& vocabulary, bool listed) {
     Vocabulary& out = to_.vocabulary();
+    for (const std::string& expression : expressions_)  // a normalizer has replaced the spaces
+      if (expression != kAtSpaces)
+        fail("pre_tokenizer",
+             "unknown way to cut words beside tokens for bytes: expected none, got " + expression);
     out.model = listed ? "gemma4" : "llama";
     out.pre = "default";
     out.add_space_prefix = space_prefix_;
@@ -204,7 +229,7 @@ class TokenizerJsonReader {
   const Json& json_;
   const std::string& file_;
   VocabularyBuilder& to_;
-  bool byte_level_ = false, space_prefix_ = false;
+  bool byte_level_ = false, space_prefix_ = false, first_space_ = false;
   std::vector<std::string> expressions_;
 };
 

@@ -199,6 +199,42 @@ TEST(TokenizerJson, NamesWhatIsWrong) {
             std::string::npos);
 }
 
+TEST(TokenizerJson, RefusesWhatWouldChangeTheText) {
+  const auto with = [](Json json, const char* key, const Json& value) {
+    json[Json::json_pointer(key)] = value;
+    return json_error_in(json);
+  };
+  const Json space = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "▁"}};
+  Json quotes = space;
+  quotes["pattern"]["String"] = "``";
+  for (const Json& passes : {Json(), Json{{"type", "NFC"}}, space,
+                             Json{{"type", "Sequence"}, {"normalizers", {{{"type", "Prepend"}}, space}}}})
+    EXPECT_EQ(with(llama3_json(), "/normalizer", passes), "");
+  for (const Json& refused : {Json{{"type", "Lowercase"}}, Json{{"type", "Strip"}}, quotes})
+    EXPECT_NE(with(llama3_json(), "/normalizer", refused).find("got " + refused["type"].get<std::string>()),
+              std::string::npos);
+  EXPECT_NE(with(llama3_json(), "/model/end_of_word_suffix", "</w>").find("expected none, got </w>"),
+            std::string::npos);
+  EXPECT_EQ(with(llama3_json(), "/model/end_of_word_suffix", ""), "");
+
+  Json bytes = llama3_json();
+  bytes["model"]["vocab"] = {{"<0x00>", 0}, {"a", 1}, {"b", 2}, {"ab", 3}};
+  bytes["model"]["merges"] = {"a b"};
+  const Json at_spaces = {
+      {"type", "Split"}, {"behavior", "MergedWithPrevious"}, {"pattern", {{"String", " "}}}};
+  EXPECT_EQ(with(bytes, "/pre_tokenizer", at_spaces), "") << "as Gemma has it";
+  EXPECT_EQ(with(bytes, "/pre_tokenizer", {{"type", "Metaspace"}}), "");
+  EXPECT_NE(with(bytes, "/pre_tokenizer", {{"type", "Digits"}}).find("expected none, got \\p{N}+"),
+            std::string::npos);
+}
+
+TEST(TokenizerJson, ASpaceBeforeTheFirstWordIsAWarning) {
+  Json json = llama3_json();
+  EXPECT_TRUE(read_json_vocabulary(json, 8).vocabulary().warnings.empty());
+  json["pre_tokenizer"]["pretokenizers"][1]["add_prefix_space"] = true;
+  EXPECT_EQ(read_json_vocabulary(json, 8).vocabulary().warnings.size(), 1U);
+}
+
 // As models of speech have: transformers says six things of every token that was added.
 TEST(HfVocabulary, ManyAddedTokens) {
   constexpr int kAdded = 29'000;
