@@ -24,6 +24,9 @@ void VocabularyBuilder::set(std::uint64_t id, std::string_view text, TokenType t
                 "token too long: expected at most " + std::to_string(limits::kTokenBytes) + " bytes, got " +
                     std::to_string(text.size()),
                 "token " + std::to_string(id));
+  if (const auto old = ids_.find(vocabulary_.tokens[id]);
+      old != ids_.end() && old->second == static_cast<TokenId>(id))
+    ids_.erase(old);
   vocabulary_.tokens[id] = texts_.emplace_back(text);
   vocabulary_.types[id] = type;
   vocabulary_.scores[id] = score;
