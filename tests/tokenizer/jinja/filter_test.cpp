@@ -16,6 +16,8 @@ TEST(JinjaFilter, PrintsAsJinja) {
       {"[none, none]|sort", "[None, None]"},
       {"messages|sort(attribute='zz')|map(attribute='role')|join(' ')", "user assistant user"},
       {"nest|map(attribute='k.v')|list", "[1, 3, 2]"},
+      {"nest|map(attribute='z.v', default='x')|list", "['x', 'x', 'x']"},
+      {"nest|groupby('z.v', default='x')|map('first')|list", "['x']"},
       {"names|map('upper')|list", "['BOB', 'ALICE', 'CAROL']"},
       {"names|map('length')|list", "[3, 5, 5]"},
       {"l|select('odd')|list", "[3, 1]"},

@@ -18,8 +18,14 @@ Value generator(std::vector<Value> items) {
 }
 
 /// What is found by a path such as "function.name" or "0".
-Value at_path(Context& context, Value value, const Value& path) {
-  if (path.integer()) return item(context, value, path);
+/// otherwise: in place of an undefined value, after each part of the path; undefined or none: nothing is.
+Value at_path(Context& context, Value value, const Value& path, const Value& otherwise = {}) {
+  const auto part_of = [&](const Value& key) {
+    const Value found = item(context, value, key);
+    const bool replaced = found.is_undefined() && !otherwise.is_undefined() && !otherwise.is_none();
+    return replaced ? otherwise : found;
+  };
+  if (path.integer()) return part_of(path);
   if (path.text() == nullptr)
     throw Failure("an attribute is named by a text or a number, not " + path.type_name());
   context.budget.take(path.text()->size());
@@ -28,7 +34,7 @@ Value at_path(Context& context, Value value, const Value& path) {
     const std::string& name = part.bytes();
     const bool number =
         !name.empty() && name.size() < 9 && name.find_first_not_of("0123456789") == std::string::npos;
-    value = item(context, value, number ? Value(static_cast<std::int64_t>(std::stol(name))) : Value(part));
+    value = part_of(number ? Value(static_cast<std::int64_t>(std::stol(name))) : Value(part));
   }
   return value;
 }
@@ -42,10 +48,11 @@ Value folded(const Value& value) {
 struct Key {
   Context& context;
   bool case_sensitive;
-  Value attribute;  // undefined: the element itself
+  Value attribute;       // undefined: the element itself
+  Value otherwise = {};  // of elements without it
 
   [[nodiscard]] Value of(const Value& element) const {
-    const Value value = attribute.is_undefined() ? element : at_path(context, element, attribute);
+    const Value value = attribute.is_undefined() ? element : at_path(context, element, attribute, otherwise);
     if (value.text() != nullptr) context.budget.take(value.text()->size());
     return case_sensitive ? value : folded(value);
   }
@@ -211,12 +218,8 @@ Value sum_filter(Context& context, const Value& input, const Arguments& argument
 
 Value groupby_filter(Context& context, const Value& input, const Arguments& arguments) {
   const Bound args("groupby", arguments, {"attribute", "default", "case_sensitive"}, 1);
-  const Key key{context, args.truth(2, false), args[0]};
-  Keyed items;
-  for (const Value& element : context.elements(input)) {
-    const Value its_key = key.of(element);
-    items.emplace_back(its_key.is_undefined() && args.has(1) ? args[1] : its_key, element);
-  }
+  const Key key{context, args.truth(2, false), args[0], args.get(1, {})};
+  Keyed items = keyed(key, context.elements(input));
   sort_keyed(context, items, false);
   std::vector<Value> groups;
   for (std::size_t begin = 0, end = 0; begin < items.size(); begin = end) {
@@ -224,10 +227,9 @@ Value groupby_filter(Context& context, const Value& input, const Arguments& argu
     for (; end < items.size() && equal(context, items[begin].first, items[end].first); ++end)
       group.push_back(items[end].second);
     if (group.empty()) group.push_back(items[end++].second);  // a key that does not equal itself
-    const Key whole{context, true, args[0]};
+    const Key whole{context, true, args[0], args.get(1, {})};
     const Value shown = whole.of(group.front());
-    groups.emplace_back(List({shown.is_undefined() && args.has(1) ? args[1] : shown, List(std::move(group))},
-                             List::Kind::Tuple));
+    groups.emplace_back(List({shown, List(std::move(group))}, List::Kind::Tuple));
   }
   return List(std::move(groups));
 }
@@ -291,8 +293,7 @@ Value map_filter(Context& context, const Value& input, const Arguments& argument
   if (arguments.positional.empty()) {
     const Bound args("map", arguments, {"attribute", "default"}, 1);
     for (const Value& element : context.elements(input)) {
-      const Value found = at_path(context, element, args[0]);
-      out.push_back(found.is_undefined() && args.has(1) ? args[1] : found);
+      out.push_back(at_path(context, element, args[0], args.get(1, {})));
     }
   } else {
     const std::string& name = name_argument(arguments, 0, "a filter");
