@@ -50,7 +50,9 @@ std::tm clock_now() {
 }  // namespace
 
 TemplateTokens TemplateTokens::of(const Vocabulary& vocabulary) {
-  return {token_text(vocabulary, vocabulary.bos), token_text(vocabulary, vocabulary.eos)};
+  return {token_text(vocabulary, vocabulary.bos), token_text(vocabulary, vocabulary.eos),
+          token_text(vocabulary, vocabulary.unk), token_text(vocabulary, vocabulary.pad),
+          token_text(vocabulary, vocabulary.sep)};
 }
 
 ChatTemplate ChatTemplate::from_vocabulary(const Vocabulary& vocabulary) {
@@ -141,6 +143,10 @@ Text ChatTemplate::render_values(std::vector<jinja::Value> messages, const Rende
   variables.set("add_generation_prompt", options.add_generation_prompt);
   variables.set("bos_token", Text(tokens_.bos, true));
   variables.set("eos_token", Text(tokens_.eos, true));
+  for (const auto& [name, text] : {std::pair<const char*, const std::string&>("unk_token", tokens_.unk),
+                                   {"pad_token", tokens_.pad},
+                                   {"sep_token", tokens_.sep}})
+    if (!text.empty()) variables.set(name, Text(text, true));
   return template_->render(variables, options.now ? *options.now : clock_now(), limits);
 }
 

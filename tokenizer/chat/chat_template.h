@@ -37,9 +37,10 @@ struct RenderOptions {
   std::optional<std::tm> now = {};  ///< for templates that tell the date; default: the clock
 };
 
-/// The texts that templates call bos_token and eos_token.
+/// The texts that templates call bos_token, eos_token and so on.
 struct TemplateTokens {
-  std::string bos, eos;  ///< as they stand in templates
+  std::string bos, eos;                      ///< as they stand in templates
+  std::string unk = {}, pad = {}, sep = {};  ///< likewise; undefined there where they are empty
   /// Empty where the vocabulary has none.
   static TemplateTokens of(const Vocabulary& vocabulary);
 };

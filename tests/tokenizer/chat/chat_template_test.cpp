@@ -72,6 +72,14 @@ TEST(ChatTemplate, OnlyUsualRolesBecomePartsOfMarkers) {
   EXPECT_EQ(first_run("im_start"), "<|");
 }
 
+TEST(ChatTemplate, KnowsTheVocabularysSpecialTokens) {
+  Vocabulary vocabulary;
+  vocabulary.tokens = {"<b>", "<e>", "<u>", "<p>"};
+  vocabulary.bos = 0, vocabulary.eos = 1, vocabulary.unk = 2, vocabulary.pad = 3;
+  vocabulary.chat_template = "{{ bos_token ~ eos_token ~ unk_token ~ pad_token }} {{ sep_token is defined }}";
+  EXPECT_EQ(ChatTemplate::from_vocabulary(vocabulary).render({}, {}).bytes(), "<b><e><u><p> False");
+}
+
 TEST(ChatTemplate, ChoosesByMetadata) {
   const std::vector<ChatMessage> talk{{"user", "hi"}};
   Vocabulary vocabulary;
