@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -21,6 +22,8 @@ struct AnswerRequest {
   TextSink sink;  ///< called while a step runs; returning false ends the answer, and so does what it throws
   /// Called once, at the end: with the answer, and with the error that ended it, if one did.
   std::function<void(GenerateResult result, const std::optional<Error>& error)> on_end;
+  /// Called before on_end with what was thrown, for whoever tells kinds of errors apart; may be empty.
+  std::function<void(const std::exception_ptr& error)> on_error;
   /// No answer: the result has the prompt's embedding, a vector of length 1, and nothing is drawn.
   std::optional<Pooling> embedding;
   std::uint64_t scope = 0;   ///< prompts of one scope share what they begin with

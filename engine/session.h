@@ -140,7 +140,7 @@ struct GenerateResult {
   double prompt_seconds = 0, decode_seconds = 0;  ///< of reading, and of writing
 };
 
-/// A conversation that does not fit into the context.
+/// A conversation or a prompt that does not fit into the context.
 class ContextOverflow : public Error {
  public:
   ContextOverflow(std::string_view message, std::size_t tokens_, bool last_alone_)

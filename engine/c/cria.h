@@ -64,8 +64,8 @@ enum {
   CRIA_ERROR_HANDLE = -3,     /**< not a handle, or one that has been freed */
   CRIA_ERROR_ROOM = -4,       /**< an array of the caller is too small */
   CRIA_ERROR_MEMORY = -5,     /**< not enough memory */
-  CRIA_ERROR_CONTEXT = -6,    /**< a conversation that does not fit into the context */
-  CRIA_ERROR_CONSTRAINT = -7, /**< a schema, grammar or expression that cannot be enforced */
+  CRIA_ERROR_CONTEXT = -6,    /**< a conversation or prompt that does not fit into the context */
+  CRIA_ERROR_CONSTRAINT = -7, /**< a schema, grammar or expression that cannot be enforced or followed */
   CRIA_ERROR_CANCELLED = -8,  /**< cria_engine_cancel() */
   CRIA_ERROR_INTERNAL = -9    /**< a bug of the library */
 };

@@ -13,12 +13,15 @@ void Writing::add(AnswerPart part, std::string_view text) {
   pieces_.back().text += text;
 }
 
-void Writing::end(GenerateResult result, const std::optional<Error>& error) {
+void Writing::end(GenerateResult result) {
   const std::scoped_lock lock(mutex_);
   result_ = std::move(result);
-  failed_ = error.has_value();
-  if (failed_) error_ = error->what();
   ended_ = true;
+}
+
+void Writing::fail(const std::exception_ptr& error) {
+  const std::scoped_lock lock(mutex_);
+  error_ = error;
 }
 
 std::optional<Writing::Piece> Writing::take() {
@@ -41,7 +44,7 @@ bool Writing::ended() const {
 
 const GenerateResult& Writing::result() const {
   const std::scoped_lock lock(mutex_);
-  if (failed_) throw Error(error_);
+  if (error_) std::rethrow_exception(error_);
   return result_;
 }
 
@@ -116,8 +119,9 @@ void EngineObject::begin(AnswerRequest request, const std::shared_ptr<Writing>& 
   request.options.on_thinking = [writing](std::string_view text) {
     return writing->add(AnswerPart::Thinking, text), true;
   };
-  request.on_end = [writing](GenerateResult result, const std::optional<Error>& error) {
-    writing->end(std::move(result), error);
+  request.on_error = [writing](const std::exception_ptr& error) { writing->fail(error); };
+  request.on_end = [writing](GenerateResult result, const std::optional<Error>&) {
+    writing->end(std::move(result));
   };
   const std::scoped_lock lock(mutex_);
   begun_.emplace_back(std::move(request), writing);

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -62,14 +63,16 @@ class Writing {
   };
   /// For the request's callbacks.
   void add(AnswerPart part, std::string_view text);
-  void end(GenerateResult result, const std::optional<Error>& error);
+  void end(GenerateResult result);
+  /// Before end(): what was thrown.
+  void fail(const std::exception_ptr& error);
 
   /// All text of one part that there is.
   std::optional<Piece> take();
   /// Whether take() has some, or it is at its end.
   [[nodiscard]] bool has_news() const;
   [[nodiscard]] bool ended() const;
-  /// After the end. Throws the error that ended it.
+  /// After the end. Throws what ended it.
   [[nodiscard]] const GenerateResult& result() const;
 
   std::atomic<bool> interrupt = false;
@@ -79,8 +82,7 @@ class Writing {
   mutable std::mutex mutex_;
   std::vector<Piece> pieces_;  // neighbours are of different parts
   bool ended_ = false;
-  std::string error_;
-  bool failed_ = false;
+  std::exception_ptr error_;
   GenerateResult result_;
 };
 

@@ -60,9 +60,12 @@ Answer::Answer(const Model& model, const Limits& limits, std::span<const TokenId
   keep_ = std::max<std::size_t>(options_.keep, model.vocabulary().bos == prompt.front() ? 1 : 0);
   while (text_.size() > limits_.n_ctx) {
     if (!limits_.context_shift || keep_ + 1 >= limits_.n_ctx)
-      throw model.file().error("the prompt does not fit: expected at most " +
-                               counted(limits_.n_ctx, "token") + " (the context), got " +
-                               std::to_string(text_.size()));
+      throw ContextOverflow(
+          model.file()
+              .error("the prompt does not fit: expected at most " + counted(limits_.n_ctx, "token") +
+                     " (the context), got " + std::to_string(text_.size()))
+              .what(),
+          text_.size(), true);
     shift();
   }
   n_prompt_ = text_.size();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <new>
 #include <utility>
 
 #include "engine/session/answering.h"
@@ -33,6 +34,18 @@ std::size_t context(const Engine& engine, const AnswerRequest& request) {
   return request.n_ctx == 0 ? n_ctx : std::min(n_ctx, request.n_ctx);
 }
 
+// What was thrown, as an answer's end tells it.
+std::optional<Error> as_error(const std::exception_ptr& thrown) {
+  if (!thrown) return std::nullopt;
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc&) {
+    return Error("out of memory");
+  } catch (const std::exception& error) {
+    return Error(error.what());
+  }
+}
+
 // That prompt and answer may become.
 std::size_t most_tokens(const Engine& engine, const AnswerRequest& request) {
   const std::size_t n_ctx = context(engine, request);
@@ -55,7 +68,7 @@ struct Running {
   std::size_t agree = 0;                   // what speaks for it
   bool was_decoding = false;               // before this step
   bool failed = false, over = false;       // over: its end has been told
-  std::optional<Error> error;              // that ends it
+  std::exception_ptr error;                // that ends it
 
   Running(Engine& engine, Queued&& queued, std::size_t pages)
       : id(queued.id),
@@ -109,15 +122,17 @@ struct Scheduler::State {
   void take_logits(std::span<Running* const> of);
   void take_hidden(Running& r);
   void end_answers();
-  static void end(Running& answer, std::optional<Error> error);
+  static void end(Running& answer, std::exception_ptr error);
 };
 
 void Scheduler::State::begin(Queued&& next, std::size_t pages) {
+  const auto on_error = next.request.on_error;
   const auto on_end = next.request.on_end;
   try {
     running.push_back(std::make_unique<Running>(engine, std::move(next), pages));
-  } catch (const std::exception& error) {
-    if (on_end) on_end({}, Error(error.what()));
+  } catch (const std::exception&) {
+    if (on_error) on_error(std::current_exception());
+    if (on_end) on_end({}, as_error(std::current_exception()));
     return;
   }
   const Running& r = *running.back();
@@ -142,8 +157,8 @@ bool Scheduler::State::add(Running& r, std::size_t most, std::span<const TokenId
     r.answering.add_to(batch, most, draft);
     in_batch.push_back(&r);
     return true;
-  } catch (const Error& error) {
-    end(r, error);
+  } catch (const Error&) {
+    end(r, std::current_exception());
     r.failed = true;
     return false;
   }
@@ -296,7 +311,7 @@ void Scheduler::State::take_rows() {
   }
   for (Running* const r : in_batch)
     if (r->failed && !r->answer.ended()) {
-      r->error = engine.not_finite(r->sequence);
+      r->error = std::make_exception_ptr(engine.not_finite(r->sequence));
       r->answer.end(StopReason::Interrupted);
     }
 }
@@ -312,9 +327,9 @@ void Scheduler::State::take_logits(std::span<Running* const> of) {
                  if (r.failed) return;
                  try {
                    r.answering.take(row, logits);
-                 } catch (const std::exception& error) {  // its constraint costs too much, say, or its sink's
+                 } catch (const std::exception&) {  // its constraint costs too much, say, or its sink's
                    r.failed = true;
-                   r.error.emplace(error.what());
+                   r.error = std::current_exception();
                    if (!r.answer.ended()) r.answer.end(StopReason::Interrupted);
                    return;
                  }
@@ -331,24 +346,25 @@ void Scheduler::State::take_hidden(Running& r) {
   if (r.answering.decoding()) r.answer.end(StopReason::Length);
 }
 
-void Scheduler::State::end(Running& r, std::optional<Error> error) {
+void Scheduler::State::end(Running& r, std::exception_ptr error) {
   if (!r.answer.ended()) r.answer.end(StopReason::Interrupted);
   r.answering.finish();
   GenerateResult result;
   try {
     result = r.answer.result();
-  } catch (const std::exception& thrown) {  // by the sink, which gets what was held back
-    if (!error) error.emplace(thrown.what());
+  } catch (const std::exception&) {  // by the sink, which gets what was held back
+    if (!error) error = std::current_exception();
   }
   if (r.pooled && result.reason == StopReason::Length) result.embedding = r.pooled->unit();
   r.over = true;
-  if (r.request.on_end) r.request.on_end(std::move(result), error);
+  if (error && r.request.on_error) r.request.on_error(error);
+  if (r.request.on_end) r.request.on_end(std::move(result), as_error(error));
 }
 
 // All are there while they are told their end: what is called may throw, or cancel others.
 void Scheduler::State::end_answers() {
   for (const auto& r : running)
-    if (r->answer.ended() && !r->over) end(*r, std::exchange(r->error, std::nullopt));
+    if (r->answer.ended() && !r->over) end(*r, std::exchange(r->error, nullptr));
   std::erase_if(running, [](const auto& r) { return r->over; });
 }
 

@@ -32,7 +32,7 @@ class Error(Exception):
     less to say."""
 
     kind: str  #: "data" (a bad file, a value out of range), "argument", "handle" (closed already), "memory", "context" (no room
-    #: for the conversation), "constraint", "cancelled" or "internal"
+    #: for the conversation or prompt), "constraint", "cancelled" or "internal"
     file: str  #: the file at fault, or ""
     message: str  #: what is wrong
     where: str  #: "at byte 12", "key general.alignment", "tensor blk.0.attn_q.weight" or ""

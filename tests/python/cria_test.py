@@ -494,6 +494,7 @@ def test_errors_are_of_one_class(model, tmp_path):
         (lambda: model.chat(FRANCE, heat=1), "argument"),
         (lambda: model.chat(FRANCE, temperature=-1), "data"),
         (lambda: model.chat("word " * 3000), "context"),
+        (lambda: model.generate("word " * 3000), "context"),
         (lambda: model.logits([-1]), "data"),
         (lambda: model.logits([1], first=2), "argument"),
         (lambda: model.apply_template([{"role": "user", "content": "x"}, {"role": "user", "content": "y\0"}]) and cria.Constraint("regex", "("), "constraint"),

@@ -223,5 +223,30 @@ TEST_F(CApi, AnAnswerKeepsToItsConstraint) {
   EXPECT_EQ(none.id, 0U);
 }
 
+TEST_F(CApi, ErrorsThatEndAnAnswerKeepTheirKind) {
+  const auto expect = [&](const cria_request& request, cria_status expected, const std::string& text) {
+    const cria_answer answer = begin(request);
+    EXPECT_EQ(read_all(answer).second, expected);
+    EXPECT_NE(std::string(cria_last_error()).find(text), std::string::npos) << cria_last_error();
+    cria_result result = CRIA_STRUCT(cria_result);
+    EXPECT_EQ(cria_answer_result(answer, &result), expected);
+    EXPECT_EQ(cria_answer_free(answer), CRIA_OK);
+  };
+  cria_request request = CRIA_STRUCT(cria_request);
+  const std::vector<TokenId> endless(300, 5);
+  request.tokens = endless.data();
+  request.n_tokens = endless.size();
+  expect(request, CRIA_ERROR_CONTEXT, "the prompt does not fit");
+  std::string wide = "root ::= \"a\"";
+  for (int i = 0; i < 1000; ++i) wide += " | \"a\" root \"b\"";
+  Owned<cria_constraint> grammar(cria_constraint_free);
+  ASSERT_EQ(cria_constraint_grammar(wide.c_str(), &grammar.handle), CRIA_OK) << cria_last_error();
+  const TokenId a = demo_model().tokenizer().encode("a", false, false).back();
+  ASSERT_EQ(cria_sampler_set_bias(sampler.handle, a, 100), CRIA_OK);
+  request = chat();
+  request.constraint = grammar.handle;
+  expect(request, CRIA_ERROR_CONSTRAINT, "too many ways");
+}
+
 }  // namespace
 }  // namespace cria::test

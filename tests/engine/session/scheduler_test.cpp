@@ -345,6 +345,35 @@ TEST(Scheduler, FailuresAreOnesOwn) {
   EXPECT_EQ(scheduler.active(), 0U);
 }
 
+TEST(Scheduler, TellsWhatWasThrown) {
+  Engine engine(demo_model(), engine_options(2, 1));
+  Scheduler scheduler(engine);
+  std::vector<Ended> ended(2);
+  std::vector<std::string> thrown(2);
+  for (std::size_t i = 0; i < 2; ++i) {
+    AnswerRequest request = request_of({{1, 300, 301}, greedy(4)}, ended[i]);
+    if (i == 0)
+      request.sink = [](std::string_view) -> bool { throw std::bad_alloc(); };
+    else
+      request.prompt.assign(300, 5);
+    request.on_error = [&, i](const std::exception_ptr& error) {
+      EXPECT_EQ(ended[i].times, 0);
+      try {
+        std::rethrow_exception(error);
+      } catch (const std::bad_alloc&) {
+        thrown[i] = "memory";
+      } catch (const ContextOverflow&) {
+        thrown[i] = "context";
+      }
+    };
+    scheduler.add(std::move(request));
+  }
+  while (scheduler.step()) continue;
+  EXPECT_EQ(thrown, (std::vector<std::string>{"memory", "context"}));
+  EXPECT_EQ(ended[0].error, "out of memory");
+  EXPECT_NE(ended[1].error.find("the prompt does not fit"), std::string::npos) << ended[1].error;
+}
+
 // Whoever is told of an end may cancel answers, its own and others', whether they wait, run or have just ended.
 TEST(Scheduler, AnEndMayCancelOthers) {
   Engine engine(demo_model(), engine_options(3, 1));
