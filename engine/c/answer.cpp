@@ -108,16 +108,22 @@ std::int32_t stop_reason(StopReason reason) {
   return CRIA_STOP_INTERRUPTED;
 }
 
-/// Tables of what the result points to; made once.
+/// Tables of what the result points to; made once, and whole where memory is short on the way.
 void add_tables(AnswerObject& answer, const GenerateResult& result) {
-  if (answer.calls.size() != result.tool_calls.size())
+  if (answer.calls.size() != result.tool_calls.size()) {
+    std::vector<cria_tool_call> calls;
     for (const ToolCall& call : result.tool_calls)
-      answer.calls.push_back({call.id.c_str(), call.name.c_str(), call.arguments.c_str()});
-  if (answer.logprobs.size() == result.logprobs.size()) return;
-  for (const TokenLogprobs& token : result.logprobs) {
-    answer.logprobs.push_back({token.id, token.logprob});
-    for (const auto& [id, logprob] : token.top) answer.top_logprobs.push_back({id, logprob});
+      calls.push_back({call.id.c_str(), call.name.c_str(), call.arguments.c_str()});
+    answer.calls = std::move(calls);
   }
+  if (answer.logprobs.size() == result.logprobs.size()) return;
+  std::vector<cria_token_logprob> logprobs, top_logprobs;
+  for (const TokenLogprobs& token : result.logprobs) {
+    logprobs.push_back({token.id, token.logprob});
+    for (const auto& [id, logprob] : token.top) top_logprobs.push_back({id, logprob});
+  }
+  answer.logprobs = std::move(logprobs);
+  answer.top_logprobs = std::move(top_logprobs);
 }
 
 cria_result result_of(const AnswerObject& answer, const GenerateResult& result) {
