@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -145,6 +146,15 @@ class Faults(unittest.TestCase):
                              env={**ENVIRONMENT, "PMI_SIZE": "2"})
         self.assertEqual((got.returncode, got.stdout), (1, b""))
         self.assertRegex(got.stderr.decode(), "^cria: error: 2 processes are to compute together, but this one finds no other: ")
+
+    def test_a_missing_module_is_told_by_its_path(self):
+        with tempfile.TemporaryDirectory() as directory:
+            program = shutil.copy(PROGRAM, directory)
+            got = subprocess.run([program, "run", "-m", DEMO, "-n", "1", "Hello"], capture_output=True, stdin=subprocess.DEVNULL,
+                                 env={**ENVIRONMENT, "PMI_SIZE": "2"})
+        self.assertEqual((got.returncode, got.stdout), (1, b""))
+        self.assertRegex(got.stderr.decode(), "^cria: error: 2 processes are to compute together, but there is no /[^.]*/cria/cria_mpi.so: "
+                         "this cria was built without MPI, or the package cria-mpi is not installed\n$")
 
     def on_two_files(self, change, first=lambda model: model):
         """Rank 1 sees another file under the same name."""

@@ -47,7 +47,9 @@ std::unique_ptr<Ranks> join_ranks(long started) {
   if (module == nullptr) {
     std::error_code error;
     throw Error(count + (fs::exists(path, error) ? "but " + std::string(dlerror())
-                                                 : "but this cria was built without MPI"));
+                                                 : "but there is no " + path.lexically_normal().string() +
+                                                       ": this cria was built without MPI, or the package "
+                                                       "cria-mpi is not installed"));
   }
   const auto join = reinterpret_cast<JoinMpi>(dlsym(module, kMpiEntry));
   char reason[256] = {};
