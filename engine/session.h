@@ -32,8 +32,8 @@ struct SessionOptions {
   /// The context for which RoPE factors are chosen where a model has several (longrope); 0: n_ctx, or the
   /// model's training context where that is 0. Not to be derived from a prompt: answers would depend on it.
   std::uint32_t rope_ctx = 0;
-  std::uint32_t n_batch = 512;        ///< tokens per prefill chunk
-  std::uint32_t threads = 0;          ///< 0: physical cores
+  std::uint32_t n_batch = 512;        ///< tokens per prefill chunk; more than 4096 are 4096
+  std::uint32_t threads = 0;          ///< 0: physical cores; at most 1024
   std::uint32_t threads_prefill = 0;  ///< 0: as threads
   KvType kv_type{};                   ///< of cached keys and values; by default "f16"
   bool context_shift = false;  ///< when full: drop the oldest half after the kept prefix and go on; else stop

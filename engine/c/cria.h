@@ -203,8 +203,8 @@ CRIA_API cria_status cria_constraint_free(cria_constraint constraint);
 typedef struct {
   size_t size;              /**< CRIA_STRUCT sets it */
   uint32_t n_ctx;           /**< most positions of a sequence; 0: as the model was trained, at most 4096 */
-  uint32_t n_batch;         /**< most tokens of a pass; 0: 512 */
-  uint32_t threads;         /**< 0: physical cores */
+  uint32_t n_batch;         /**< most tokens of a pass; 0: 512; more than 4096 count as 4096 */
+  uint32_t threads;         /**< 0: physical cores; at most 1024 */
   uint32_t threads_prefill; /**< for passes of several tokens; 0: as threads */
   uint32_t
       sequences; /**< most sequences at a time, including those of answers being written; 0: 1; at most 1024 */

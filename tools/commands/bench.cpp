@@ -333,15 +333,15 @@ void add_engine_options(CLI::App& command, BenchOptions& options) {
   command.add_option("-t,--threads", options.threads, "numbers of threads (default: the physical cores)")
       ->type_name("N,...")
       ->delimiter(',')
-      ->check(range(1, 4096));
+      ->check(range(1, 1024));
   command
       .add_option("--threads-prefill", options.threads_prefill, "threads for prompts (default: as --threads)")
       ->type_name("N")
-      ->check(range(1, 4096));
+      ->check(range(1, 1024));
   command.add_option("-b,--batch", options.batch, "prompt tokens evaluated at once")
       ->capture_default_str()
       ->type_name("N")
-      ->check(range(1, 65536));
+      ->check(range(1, 4096));
   command.add_option("--kv-type", options.kv_type, "type of the cached keys and values")
       ->capture_default_str()
       ->check(CLI::IsMember({"f16", "f32", "q8_0"}));

@@ -87,14 +87,14 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
   add_lora_option(command, options.loras);
   command.add_option("-t,--threads", session.threads, "threads (default: the physical cores)")
       ->type_name("N")
-      ->check(range(1, 4096));
+      ->check(range(1, 1024));
   command
       .add_option("--threads-prefill", session.threads_prefill, "threads for prompts (default: as --threads)")
       ->type_name("N")
-      ->check(range(1, 4096));
+      ->check(range(1, 1024));
   command.add_option("-b,--batch", session.n_batch, "prompt tokens evaluated at once")
       ->type_name("N")
-      ->check(range(1, 1 << 20))
+      ->check(range(1, 4096))
       ->capture_default_str();
   command
       .add_option("-c,--ctx", session.n_ctx, "context size in tokens (default: the model's, at most 4096)")

@@ -43,6 +43,10 @@ TEST(CommandLine, WrongUsageIsOneLineAndExitCode2) {
   const std::vector<std::vector<std::string>> wrong = {
       {"run", "--no-such-option"},
       {"run", "-p", "a", "-t", "0"},
+      {"run", "-p", "a", "-t", "1025"},
+      {"run", "-p", "a", "-b", "4097"},
+      {"bench", "--threads-prefill", "1025"},
+      {"bench", "-b", "4097"},
       {"run", "-p", "a", "--temp", "warm"},
       {"run", "-p", "a", "-f", "b"},
       {"run", "-p", "a", "--kv-type", "f64"},
