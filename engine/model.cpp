@@ -18,7 +18,7 @@ struct Model::Parts {
   explicit Parts(GgufFile opened) : file(std::move(opened)) {}
   GgufFile file;
   Adapters adapters;
-  LlamaConfig config;
+  ModelConfig config;
   std::vector<std::string> warnings;
   Vocabulary vocabulary;
   std::unique_ptr<Tokenizer> tokenizer;
@@ -108,7 +108,7 @@ std::uint32_t Model::token_count() const {
                     : static_cast<std::uint32_t>(std::min<std::size_t>(named, vocabulary_size()));
 }
 const GgufFile& Model::file() const { return parts_->file; }
-const LlamaConfig& Model::config() const { return parts_->config; }
+const ModelConfig& Model::config() const { return parts_->config; }
 const std::vector<std::string>& Model::warnings() const { return parts_->warnings; }
 const Vocabulary& Model::vocabulary() const { return parts_->vocabulary; }
 const Adapters& Model::adapters() const { return parts_->adapters; }

@@ -16,7 +16,7 @@ namespace cria {
 class Adapters;
 class GgufFile;
 struct Graph;
-struct LlamaConfig;
+struct ModelConfig;
 struct TokenTrie;
 
 /// A value of the file's metadata that is taken instead of the file's own.
@@ -56,7 +56,7 @@ class Model : public std::enable_shared_from_this<Model> {
 
   // What it is made of, for the rooms of this project: engine/model_parts.h has their headers.
   [[nodiscard]] const GgufFile& file() const;       ///< its metadata and tensors
-  [[nodiscard]] const LlamaConfig& config() const;  ///< its hyper-parameters
+  [[nodiscard]] const ModelConfig& config() const;  ///< its hyper-parameters
   /// What in metadata and tensors was tolerated, one line each.
   [[nodiscard]] const std::vector<std::string>& warnings() const;
   [[nodiscard]] const Vocabulary& vocabulary() const;  ///< its tokens, as the file has them

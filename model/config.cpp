@@ -11,7 +11,7 @@ namespace {
 /// Reads the common keys into a config, each checked where it is read.
 class ConfigReader {
  public:
-  ConfigReader(const GgufFile& file, Keys& keys, NormKind norm, LlamaConfig& config)
+  ConfigReader(const GgufFile& file, Keys& keys, NormKind norm, ModelConfig& config)
       : file_(file), keys_(keys), norm_(norm), config_(config) {}
 
   void read() {
@@ -175,18 +175,18 @@ class ConfigReader {
   const GgufFile& file_;
   Keys& keys_;
   NormKind norm_;
-  LlamaConfig& config_;
+  ModelConfig& config_;
 };
 
 }  // namespace
 
-LlamaConfig LlamaConfig::from_keys(const GgufFile& file, Keys& keys, NormKind norm) {
-  LlamaConfig config;
+ModelConfig ModelConfig::from_keys(const GgufFile& file, Keys& keys, NormKind norm) {
+  ModelConfig config;
   ConfigReader(file, keys, norm, config).read();
   return config;
 }
 
-LlamaConfig LlamaConfig::from_gguf(const GgufFile& file, NormKind norm) {
+ModelConfig ModelConfig::from_gguf(const GgufFile& file, NormKind norm) {
   Keys keys(file);
   return from_keys(file, keys, norm);
 }

@@ -17,7 +17,8 @@ enum class RopeStyle : std::uint8_t { Adjacent, HalfSplit };  ///< pairs (2i, 2i
 enum class RopeScaling : std::uint8_t { None, Linear, Yarn, LongRope };
 enum class NormKind : std::uint8_t { Rms, Layer };
 
-struct LlamaConfig {
+/// The same fields for every architecture.
+struct ModelConfig {
   std::string arch;                       ///< general.architecture
   std::string name;                       ///< general.name or ""
   std::uint32_t n_ctx_train = 0;          ///< context_length
@@ -48,9 +49,9 @@ struct LlamaConfig {
   [[nodiscard]] std::uint32_t v_dim(std::uint32_t layer) const { return n_kv_heads[layer] * head_dim_v; }
 
   /// Throws Error that names the key at fault. Any architecture: which ones run, engine/architectures knows.
-  static LlamaConfig from_gguf(const GgufFile& file, NormKind norm = NormKind::Rms);
+  static ModelConfig from_gguf(const GgufFile& file, NormKind norm = NormKind::Rms);
   /// The same with the keys of the file, which remember what was read.
-  static LlamaConfig from_keys(const GgufFile& file, Keys& keys, NormKind norm);
+  static ModelConfig from_keys(const GgufFile& file, Keys& keys, NormKind norm);
 };
 
 }  // namespace cria

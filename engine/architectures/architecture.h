@@ -35,7 +35,7 @@ const Architecture* find_architecture(std::string_view name) noexcept;
 const Architecture& architecture_of(const GgufFile& file);
 
 /// The common hyper-parameters. Throws Error that names the key at fault; also for an unknown architecture.
-LlamaConfig read_config(const GgufFile& file);
+ModelConfig read_config(const GgufFile& file);
 
 /// A graph and what was tolerated while it was built.
 struct BuiltGraph {
@@ -46,7 +46,7 @@ struct BuiltGraph {
 };
 /// Throws Error naming the key or tensor at fault: missing, of a wrong type or shape, or not supported here.
 /// Adapters may be null; also for those that cannot be applied while the model runs. All outlive the graph.
-BuiltGraph build_graph(const GgufFile& file, const LlamaConfig& config, const KernelSet& kernels,
+BuiltGraph build_graph(const GgufFile& file, const ModelConfig& config, const KernelSet& kernels,
                        const Adapters* adapters = nullptr);
 
 /// Every tensor that a model of these metadata has. known: WantedTensors'. Throws Error as build_graph() does.

@@ -18,7 +18,7 @@ void require_heads_that_share(const ModelBuilder& m, std::uint32_t cache) {
 
 }  // namespace
 
-ModelBuilder::Projections ModelBuilder::projections(const Attention& a, std::uint64_t q, std::uint64_t k,
+ModelBuilder::Projections ModelBuilder::projections(const AttentionBlock& a, std::uint64_t q, std::uint64_t k,
                                                     std::uint64_t v) {
   const std::uint64_t n_embd = config.n_embd;
   Projections out;
@@ -35,7 +35,7 @@ ModelBuilder::Projections ModelBuilder::projections(const Attention& a, std::uin
   return out;
 }
 
-void ModelBuilder::add_head_norms(HeadsSpec& h, const Attention& a) {
+void ModelBuilder::add_head_norms(HeadsSpec& h, const AttentionBlock& a) {
   const bool own = a.shared_cache == kNoIndex;
   if (a.qk_norm == QkNorm::PerHead || a.weightless_norm) {
     h.q_norm = norm_spec("attn_q_norm", h.dim_k, !a.weightless_norm);
@@ -55,7 +55,7 @@ void ModelBuilder::add_head_norms(HeadsSpec& h, const Attention& a) {
   h.norm_after_rope = a.norm_after_rope;
 }
 
-AttentionSpec ModelBuilder::attention_spec(const Attention& a, const HeadsSpec& h) {
+AttentionSpec ModelBuilder::attention_spec(const AttentionBlock& a, const HeadsSpec& h) {
   AttentionSpec spec;
   spec.n_heads = h.n_heads;
   spec.scale = a.scale != 0 ? a.scale : 1.0F / std::sqrt(static_cast<float>(h.dim_k));
@@ -66,7 +66,7 @@ AttentionSpec ModelBuilder::attention_spec(const Attention& a, const HeadsSpec& 
   return spec;
 }
 
-std::uint32_t ModelBuilder::attention(ValueId in, const Attention& a) {
+std::uint32_t ModelBuilder::attention(ValueId in, const AttentionBlock& a) {
   HeadsSpec h;
   h.n_heads = config.n_heads[layer];
   h.n_kv_heads = config.n_kv_heads[layer];

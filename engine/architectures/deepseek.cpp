@@ -18,7 +18,7 @@ void build_deepseek2(ModelBuilder& m) {
   const auto scale = static_cast<float>(growth * growth / std::sqrt(static_cast<double>(head)));
   // Files of GLM 4.7 Flash may not say what their router does.
   const bool flash = m.config.n_layers == 47 || m.config.n_layers == 48;
-  const Experts experts = m.experts_by_keys(flash ? Gating::Sigmoid : Gating::Softmax);
+  const ExpertsBlock experts = m.experts_by_keys(flash ? Gating::Sigmoid : Gating::Softmax);
   // Mistral Large 3: queries grow with the position.
   Temperature temperature{.scale = m.keys.number_or("attention.temperature_scale", 0)};
   if (temperature.scale != 0)

@@ -3,7 +3,7 @@
 
 namespace cria {
 
-ValueId ModelBuilder::feed_forward_value(ValueId in, const FeedForward& f, const std::string& suffix,
+ValueId ModelBuilder::feed_forward_value(ValueId in, const FeedForwardBlock& f, const std::string& suffix,
                                          const std::string& value) {
   // The tensors say how wide a shared expert is.
   const std::string down_name = "ffn_down" + suffix;
@@ -34,10 +34,10 @@ ValueId ModelBuilder::feed_forward_value(ValueId in, const FeedForward& f, const
   return product(down_name, down, out, value);
 }
 
-void ModelBuilder::feed_forward(ValueId in, const FeedForward& f) { feed_forward_value(in, f, "", ""); }
+void ModelBuilder::feed_forward(ValueId in, const FeedForwardBlock& f) { feed_forward_value(in, f, "", ""); }
 
-Experts ModelBuilder::experts_by_keys(Gating usual) {
-  Experts e;
+ExpertsBlock ModelBuilder::experts_by_keys(Gating usual) {
+  ExpertsBlock e;
   const std::uint32_t function = keys.get_or("expert_gating_func", 0, 0, 2);
   e.gating = function == 0 ? usual : function == 1 ? Gating::Softmax : Gating::Sigmoid;
   e.normalized = keys.flag_or("expert_weights_norm", false);
@@ -90,13 +90,13 @@ std::vector<Matrix> ModelBuilder::expert_matrices(const std::string& name, std::
 
 // Families that do not go by these keys compute the same whatever they say. The softmax of those that are chosen
 // is that of all, normalized.
-void ModelBuilder::expect_usual_router(const Experts& e) const {
+void ModelBuilder::expect_usual_router(const ExpertsBlock& e) const {
   if (e.gating == Gating::SoftmaxOfChosen) return;
   keys.expect("expert_weights_norm", e.normalized ? 1 : 0, e.normalized ? 1 : 0);
   keys.expect("expert_gating_func", e.gating == Gating::Softmax ? 1 : 2, 0);
 }
 
-ValueId ModelBuilder::experts_value(ValueId in, ValueId router_in, const Experts& e) {
+ValueId ModelBuilder::experts_value(ValueId in, ValueId router_in, const ExpertsBlock& e) {
   keys.get("expert_count", 1, limits::kExperts);
   keys.get("expert_used_count", 1, config.n_experts);
   expect_usual_router(e);
@@ -136,10 +136,10 @@ ValueId ModelBuilder::experts_value(ValueId in, ValueId router_in, const Experts
   return sum;
 }
 
-void ModelBuilder::experts(ValueId in, const Experts& e) {
+void ModelBuilder::experts(ValueId in, const ExpertsBlock& e) {
   const ValueId sum = experts_value(in, in, e);
   if (e.shared || has("ffn_up_shexp")) {
-    FeedForward shared;
+    FeedForwardBlock shared;
     shared.activation = e.activation;
     const ValueId one = feed_forward_value(in, shared, "_shexp", "shared");
     if (e.shared_gate) {

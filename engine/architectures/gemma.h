@@ -9,7 +9,7 @@
 
 namespace cria {
 
-inline constexpr FeedForward kGeluGate{.activation = {ActivationKind::Gelu}};
+inline constexpr FeedForwardBlock kGeluGate{.activation = {ActivationKind::Gelu}};
 
 inline float gemma_embedding_scale(const ModelBuilder& m) {
   return std::sqrt(static_cast<float>(m.config.n_embd));
@@ -36,10 +36,10 @@ inline float gemma_attention_scale(const ModelBuilder& m, std::uint32_t layers_o
 }
 
 // Norms on both sides of every branch.
-inline void gemma_layer(ModelBuilder& m, Attention attention) {
+inline void gemma_layer(ModelBuilder& m, AttentionBlock attention) {
   attention.branch.post_norm = "post_attention_norm";
   m.attention(m.norm("attn_norm"), attention);
-  FeedForward feed_forward = kGeluGate;
+  FeedForwardBlock feed_forward = kGeluGate;
   feed_forward.branch.post_norm = "post_ffw_norm";
   m.feed_forward(m.norm("ffn_norm"), feed_forward);
 }

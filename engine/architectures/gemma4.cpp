@@ -6,7 +6,7 @@ namespace cria {
 namespace {
 
 // What windowed layers have in the place of the usual sizes and rotation.
-Attention windowed_attention(ModelBuilder& m, Attention a) {
+AttentionBlock windowed_attention(ModelBuilder& m, AttentionBlock a) {
   a.window = m.window();
   a.dim_k = m.keys.get_or("attention.key_length_swa", m.config.head_dim_k, 1, limits::kEmbedding);
   a.dim_v = m.keys.get_or("attention.value_length_swa", m.config.head_dim_v, 1, limits::kEmbedding);
@@ -54,12 +54,12 @@ void build_gemma4(ModelBuilder& m) {
   const std::vector<bool> windowed = m.keys.flags_per_layer("attention.sliding_window_pattern");
   if (windowed.empty())
     m.keys.fail("attention.sliding_window_pattern", "expected an array of bool, one per layer");
-  const Attention full{.rope = m.graph.rope(m.rope_spec()),
-                       .scale = 1,
-                       .qk_norm = QkNorm::PerHead,
-                       .v_norm = true,
-                       .branch = {"post_attention_norm"}};
-  const Attention window = windowed_attention(m, full);
+  const AttentionBlock full{.rope = m.graph.rope(m.rope_spec()),
+                            .scale = 1,
+                            .qk_norm = QkNorm::PerHead,
+                            .v_norm = true,
+                            .branch = {"post_attention_norm"}};
+  const AttentionBlock window = windowed_attention(m, full);
   const std::uint32_t layers = m.config.n_layers,
                       own = layers - m.keys.get_or("attention.shared_kv_layers", 0, 0, layers - 1);
   const std::uint32_t run = m.keys.get_or("embedding_length_per_layer_input", 0, 0, limits::kEmbedding);
@@ -68,7 +68,7 @@ void build_gemma4(ModelBuilder& m) {
   const ValueId inputs = run == 0 ? kNoValue : m.layer_inputs(run);
   std::uint32_t last_cache[2] = {kNoIndex, kNoIndex};  // of full and of windowed layers
   m.layers([&](std::uint32_t i) {
-    Attention attention = windowed[i] ? window : full;
+    AttentionBlock attention = windowed[i] ? window : full;
     std::uint32_t& cache = last_cache[windowed[i] ? 1 : 0];
     if (i >= own) attention.shared_cache = shared_cache(m, cache);
     cache = m.attention(m.norm("attn_norm"), attention);

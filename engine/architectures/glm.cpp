@@ -5,7 +5,7 @@
 
 namespace cria {
 void build_glm4(ModelBuilder& m) {
-  Attention attention{.branch = {"post_attention_norm"}};
+  AttentionBlock attention{.branch = {"post_attention_norm"}};
   // Files of models for pictures have rows of queries and keys in the other order. Sections share the positions of
   // several axes among the pairs; those of text are alike.
   if (m.keys.any("rope.dimension_sections")) attention.style = RopeStyle::HalfSplit;

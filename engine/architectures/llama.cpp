@@ -24,7 +24,7 @@ void build_llama(ModelBuilder& m) {
 }
 
 void build_mistral3(ModelBuilder& m) {
-  Attention attention;
+  AttentionBlock attention;
   attention.temperature = {m.keys.number_or("attention.temperature_scale", 0), m.config.rope_orig_ctx, 0};
   m.embed();
   m.layers([&](std::uint32_t) {

@@ -30,7 +30,7 @@ void build_llama4(ModelBuilder& m) {
   m.embed();
   m.layers([&](std::uint32_t i) {
     const bool rotated = whole || (i + 1) % 4 != 0;
-    Attention attention{.rotated = rotated, .chunk = rotated && !whole ? kChunk : 0};
+    AttentionBlock attention{.rotated = rotated, .chunk = rotated && !whole ? kChunk : 0};
     attention.weightless_norm = attention.norm_after_rope = rotated && norms_heads(m.config.n_experts);
     if (!rotated) attention.temperature = {0.1F, kChunk, 1};
     m.attention(m.norm("attn_norm"), attention);

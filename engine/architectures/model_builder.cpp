@@ -5,7 +5,7 @@
 
 namespace cria {
 
-ModelBuilder::ModelBuilder(const Architecture& architecture, const LlamaConfig& model_config,
+ModelBuilder::ModelBuilder(const Architecture& architecture, const ModelConfig& model_config,
                            Keys& model_keys, Weights& model_weights, GraphBuilder& builder)
     : config(model_config),
       keys(model_keys),

@@ -24,22 +24,29 @@ enum class QkNorm : std::uint8_t {
   WholeVector,  ///< one norm over all heads together
 };
 
-struct Attention {
-  bool rotated = true;
+/// What attention of a layer does; the default is that of llama. Biases are used where the file has them.
+struct AttentionBlock {
+  bool rotated = true;                  ///< false: without RoPE
   std::uint32_t rope = kNoIndex;        ///< kNoIndex: the model's usual table
   std::optional<RopeStyle> style = {};  ///< nothing: the architecture's
-  std::size_t window = 0, chunk = 0;
-  float scale = 0;  ///< 0: 1/sqrt(head size)
-  float softcap = 0, clamp = 0;
+  std::size_t window = 0;               ///< positions that a token attends to, itself included; 0: all
+  std::size_t chunk = 0;                ///< attends within chunks of so many positions; 0: no chunks
+  float scale = 0;                      ///< 0: 1/sqrt(head size)
+  float softcap = 0;                    ///< scores s become softcap · tanh(s / softcap); 0: as they are
+  float clamp = 0;                      ///< queries, keys and values are cut to ±clamp; 0: as they are
   QkNorm qk_norm = QkNorm::None;
-  bool norm_after_rope = false, weightless_norm = false, v_norm = false, sinks = false;
-  Temperature temperature = {};
+  bool norm_after_rope = false;           ///< qk_norm comes behind RoPE
+  bool weightless_norm = false;           ///< heads of queries and keys are normed without weights
+  bool v_norm = false;                    ///< heads of values, too
+  bool sinks = false;                     ///< a score for each head that takes its share and has no value
+  Temperature temperature = {};           ///< queries grow with the position
   std::uint32_t dim_k = 0, dim_v = 0;     ///< 0: as the config says
   std::uint32_t shared_cache = kNoIndex;  ///< keys and values of another layer, instead of own ones
   Branch branch = {};
 };
 
-struct FeedForward {
+/// A dense feed-forward part: down(activation(gate·x) ∘ up·x), or without a gate down(activation(up·x)).
+struct FeedForwardBlock {
   Activation activation = {};
   bool gated = true;
   bool fused = false;   ///< ffn_up holds gate and up
@@ -47,26 +54,28 @@ struct FeedForward {
   Branch branch = {};
 };
 
-struct Experts {
+/// Experts: how the router's logits choose them and weigh their outputs, and what else is added.
+struct ExpertsBlock {
   Gating gating = Gating::Softmax;
-  bool normalized = true;
-  float scale = 1;
-  bool selection_bias = false;  ///< exp_probs_b, where the file has it
-  bool weight_at_input = false;
-  bool biases = false;  ///< of router and experts; required
-  bool shared = false;  ///< a shared expert is required; without it used if the tensors are there
-  bool shared_gate = false;
-  std::uint32_t groups = 1, groups_used = 1;
+  bool normalized = true;        ///< weights of those chosen are divided by their sum
+  float scale = 1;               ///< of the weights
+  bool selection_bias = false;   ///< exp_probs_b, where the file has it
+  bool weight_at_input = false;  ///< an expert's weight multiplies what it reads, not what it gives
+  bool biases = false;           ///< of router and experts; required
+  bool shared = false;           ///< a shared expert is required; without it used if the tensors are there
+  bool shared_gate = false;      ///< its output is multiplied by a sigmoid
+  std::uint32_t groups = 1, groups_used = 1;  ///< experts are chosen from the best groups only
   Activation activation = {};
   Branch branch = {};
 };
 
+/// Adds the nodes of a model to its graph, layer by layer. A tensor or key that is missing or does not fit is an Error.
 class ModelBuilder {
  public:
-  ModelBuilder(const Architecture& architecture, const LlamaConfig& config, Keys& keys, Weights& weights,
+  ModelBuilder(const Architecture& architecture, const ModelConfig& config, Keys& keys, Weights& weights,
                GraphBuilder& graph);
 
-  const LlamaConfig& config;
+  const ModelConfig& config;
   Keys& keys;
   Weights& weights;
   GraphBuilder& graph;
@@ -124,40 +133,40 @@ class ModelBuilder {
   std::uint32_t window_if_any(std::uint32_t fallback = 0);
 
   /// attn_q, attn_k, attn_v (or attn_qkv), attention, attn_output. Returns the cache.
-  std::uint32_t attention(ValueId in, const Attention& a);
+  std::uint32_t attention(ValueId in, const AttentionBlock& a);
   /// Latent attention of DeepSeek, always with compressed keys.
   void latent_attention(ValueId in, float scale, const RopeSpec& rope, const Temperature& temperature);
   /// ffn_gate, ffn_up, ffn_down.
-  void feed_forward(ValueId in, const FeedForward& f);
+  void feed_forward(ValueId in, const FeedForwardBlock& f);
   /// The same into a value of its own, not yet added to x. suffix: "_shexp" for the shared expert.
-  ValueId feed_forward_value(ValueId in, const FeedForward& f, const std::string& suffix,
+  ValueId feed_forward_value(ValueId in, const FeedForwardBlock& f, const std::string& suffix,
                              const std::string& value);
   /// A run of `size` values for every layer in one value, of the token and of x, its embedding.
   ValueId layer_inputs(std::uint32_t size);
   [[nodiscard]] bool has_experts() const { return has("ffn_gate_inp"); }
   /// Router, experts, shared expert.
-  void experts(ValueId in, const Experts& e);
+  void experts(ValueId in, const ExpertsBlock& e);
   /// Their sum in a value of its own. router_in: what the router reads.
-  ValueId experts_value(ValueId in, ValueId router_in, const Experts& e);
+  ValueId experts_value(ValueId in, ValueId router_in, const ExpertsBlock& e);
   /// Gating, norm, scale and groups from the keys.
-  Experts experts_by_keys(Gating usual);
+  ExpertsBlock experts_by_keys(Gating usual);
 
  private:
   struct Projections {
     Matrix q;
     std::optional<Matrix> k, v;
   };
-  Projections projections(const Attention& a, std::uint64_t q, std::uint64_t k, std::uint64_t v);
+  Projections projections(const AttentionBlock& a, std::uint64_t q, std::uint64_t k, std::uint64_t v);
   /// Norms of single heads; not that of a whole vector, which is a node of its own.
-  void add_head_norms(HeadsSpec& h, const Attention& a);
+  void add_head_norms(HeadsSpec& h, const AttentionBlock& a);
   /// What the attention node computes, with the layer's sinks where there are any.
-  AttentionSpec attention_spec(const Attention& a, const HeadsSpec& h);
+  AttentionSpec attention_spec(const AttentionBlock& a, const HeadsSpec& h);
   /// Routers: the scale beside one of gemma4's is another.
   Matrix unscaled_matrix(const std::string& name, std::uint64_t cols, std::uint64_t rows, bool bias);
   std::vector<Matrix> expert_matrices(const std::string& name, std::uint64_t cols, std::uint64_t rows,
                                       bool bias);
   std::uint64_t expert_width();
-  void expect_usual_router(const Experts& e) const;
+  void expect_usual_router(const ExpertsBlock& e) const;
   bool latent_halves(const char* alone);
   void absorbed_keys(ValueId q, ValueId out, std::uint32_t n, std::uint32_t rank, std::uint32_t rot,
                      std::uint32_t dim_v);

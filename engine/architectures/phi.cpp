@@ -25,7 +25,7 @@ void copy_window(HfKeys& k, std::uint32_t usual = 0) {
 }  // namespace
 
 void build_phi3(ModelBuilder& m) {
-  Attention attention;
+  AttentionBlock attention;
   attention.window = m.window_if_any(usual_window(m.config.n_layers, m.config.n_ctx_train));
   m.embed();
   m.layers([&](std::uint32_t) {
@@ -38,7 +38,7 @@ void build_phi3(ModelBuilder& m) {
 // Norms are RMS with a bias.
 void build_phimoe(ModelBuilder& m) {
   m.rms_bias = true;
-  Attention attention;
+  AttentionBlock attention;
   attention.window = m.window_if_any();
   m.embed();
   m.layers([&](std::uint32_t) {

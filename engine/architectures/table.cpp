@@ -88,12 +88,12 @@ const Architecture& architecture_of(const GgufFile& file) {
       "key general.architecture");
 }
 
-LlamaConfig read_config(const GgufFile& file) {
-  return LlamaConfig::from_gguf(file, architecture_of(file).norm);
+ModelConfig read_config(const GgufFile& file) {
+  return ModelConfig::from_gguf(file, architecture_of(file).norm);
 }
 
 std::deque<WantedTensors::Wanted> wanted_tensors(const GgufFile& metadata, WantedTensors::Known known) {
-  const LlamaConfig config = read_config(metadata);
+  const ModelConfig config = read_config(metadata);
   Keys keys(metadata);
   keys.set_layers(config.n_layers);
   WantedTensors wanted(std::move(known));
@@ -106,7 +106,7 @@ std::deque<WantedTensors::Wanted> wanted_tensors(const GgufFile& metadata, Wante
   return wanted.list();
 }
 
-BuiltGraph build_graph(const GgufFile& file, const LlamaConfig& config, const KernelSet& kernels,
+BuiltGraph build_graph(const GgufFile& file, const ModelConfig& config, const KernelSet& kernels,
                        const Adapters* adapters) {
   const Architecture& architecture = architecture_of(file);
   Keys keys(file);

@@ -88,7 +88,7 @@ struct Description {
 /// Finds the class of models in whose directory everything in a file has a place.
 class Describer {
  public:
-  Describer(const GgufFile& file, const LlamaConfig& llama, const Vocabulary& vocabulary)
+  Describer(const GgufFile& file, const ModelConfig& llama, const Vocabulary& vocabulary)
       : file_(file),
         llama_(llama),
         vocabulary_(vocabulary),
@@ -124,7 +124,7 @@ class Describer {
     if (vocabulary_.eos) made->config.eos = {static_cast<std::uint32_t>(*vocabulary_.eos)};
     made->json = made->config.to_json(dtype);
     Keys said(file_);
-    static_cast<void>(LlamaConfig::from_keys(file_, said, find_architecture(llama_.arch)->norm));
+    static_cast<void>(ModelConfig::from_keys(file_, said, find_architecture(llama_.arch)->norm));
     HfKeys keys(file_, said, made->config, made->json);
     if (form.keys != nullptr) form.keys(keys);
     require_all_keys(said);
@@ -168,7 +168,7 @@ class Describer {
   }
 
   const GgufFile& file_;
-  const LlamaConfig& llama_;
+  const ModelConfig& llama_;
   const Vocabulary& vocabulary_;
   const BuiltGraph graph_;
   const std::vector<const HfForm*> forms_;
@@ -180,7 +180,7 @@ struct Export::State {
   ExportOptions options;
   fs::path destination;  // options.directory, resolved
   GgufFile file;
-  LlamaConfig llama;
+  ModelConfig llama;
   Vocabulary vocabulary;
   std::unique_ptr<Description> description;
   std::map<std::string_view, const HfTarget*> targets;  // by name

@@ -214,7 +214,7 @@ class Executor {
   Ranks* const ranks_;
   std::array<Exchange, kExchanges> exchanges_;
   bool gather_all_ = false;
-  Pages pages_;
+  SystemMemory memory_;
   WorkMemory work_;
   Team team_;
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/execute/pages.h"
+#include "engine/execute/system_memory.h"
 #include "engine/graph/graph.h"
 #include "kernels/attention/kv_layout.h"
 
@@ -118,7 +118,7 @@ class KvPool {
   KvType type_;
   std::vector<Group> groups_;
   std::vector<Layer> layers_;
-  Pages memory_;
+  SystemMemory memory_;
 };
 
 }  // namespace cria

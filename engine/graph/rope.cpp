@@ -50,7 +50,7 @@ std::vector<double> frequencies_of(const RopeSpec& spec, const std::vector<float
 
 }  // namespace
 
-RopeSpec RopeSpec::of(const LlamaConfig& config) {
+RopeSpec RopeSpec::of(const ModelConfig& config) {
   RopeSpec spec;
   spec.n_rot = config.n_rot;
   spec.base = config.rope_base;

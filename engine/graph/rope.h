@@ -21,7 +21,7 @@ struct RopeSpec {
   std::vector<float> long_divisors = {};  ///< the same for contexts longer than orig_ctx; empty: as divisors
 
   /// As the file's keys say; YaRN's magnitude included.
-  static RopeSpec of(const LlamaConfig& config);
+  static RopeSpec of(const ModelConfig& config);
   bool operator==(const RopeSpec&) const = default;
 };
 

@@ -38,7 +38,7 @@ std::size_t positions_for(const Graph& graph, const KvShape& shape, std::uint64_
 EnginePlan EnginePlan::of(const Model& model, const EngineOptions& wanted) {
   EnginePlan plan;
   EngineOptions& o = plan.options = wanted;
-  const LlamaConfig& config = model.config();
+  const ModelConfig& config = model.config();
   const Leader* const leader = Leader::current();
   plan.wanted_threads = o.threads;
   plan.wanted_prefill = o.threads_prefill;

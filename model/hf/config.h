@@ -91,7 +91,7 @@ struct HfConfig {
   /// or cannot be said in GGUF, and for a class that is none of these.
   static HfConfig from_json(const nlohmann::json& json, const std::string& file, HfClasses classes);
   /// Of a GGUF model, which is to be one of the class. Throws Error for what config.json cannot say.
-  static HfConfig from_gguf(const GgufFile& file, const LlamaConfig& config, const HfClass& model_class);
+  static HfConfig from_gguf(const GgufFile& file, const ModelConfig& config, const HfClass& model_class);
 
   /// config.json; dtype: "float16" and the like.
   [[nodiscard]] nlohmann::ordered_json to_json(std::string_view dtype) const;

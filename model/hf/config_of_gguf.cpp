@@ -50,7 +50,7 @@ HfRopeScaling guess_proportional(const GgufFile& file) {
           .rotated_part = static_cast<double>(end - factors.begin()) / static_cast<double>(factors.size())};
 }
 
-HfRopeScaling scaling_of(const GgufFile& file, const LlamaConfig& from, HfConfig config) {
+HfRopeScaling scaling_of(const GgufFile& file, const ModelConfig& from, HfConfig config) {
   HfRopeScaling& scaling = config.rope_scaling;
   const auto refuse = [&](const std::string& what) {
     throw file.error("cannot be said in config.json: " + what);
@@ -88,7 +88,7 @@ HfRopeScaling scaling_of(const GgufFile& file, const LlamaConfig& from, HfConfig
 
 }  // namespace
 
-HfConfig HfConfig::from_gguf(const GgufFile& file, const LlamaConfig& from, const HfClass& model_class) {
+HfConfig HfConfig::from_gguf(const GgufFile& file, const ModelConfig& from, const HfClass& model_class) {
   HfConfig config;
   config.model_class = &model_class;
   const auto refuse = [&](const std::string& what) {

@@ -248,7 +248,7 @@ class PlainForward {
   }
 
   const Model& m_;
-  const LlamaConfig& c_;
+  const ModelConfig& c_;
   std::vector<std::vector<std::vector<double>>> k_, v_;  // per layer, per position
   std::size_t position_ = 0;
 };

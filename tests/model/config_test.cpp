@@ -13,7 +13,7 @@ namespace {
 using U32s = std::vector<std::uint32_t>;
 
 TEST(Config, ReadsLlamaWithDefaults) {
-  const LlamaConfig config = LlamaConfig::from_gguf(TinyModel().open());
+  const ModelConfig config = ModelConfig::from_gguf(TinyModel().open());
   EXPECT_EQ(config.arch, "llama");
   EXPECT_EQ(config.n_ctx_train, 128U);
   EXPECT_EQ(config.n_embd, 64U);
@@ -37,7 +37,7 @@ TEST(Config, ReadsQwen2) {
   TinyModel model("qwen2");
   model.erase("attention.head_count_kv");
   model.key("rope.freq_base") = 1e6F;
-  const LlamaConfig config = LlamaConfig::from_gguf(model.open());
+  const ModelConfig config = ModelConfig::from_gguf(model.open());
   EXPECT_EQ(config.n_kv_heads, (U32s{4, 4}));
   EXPECT_EQ(config.rope_base, 1e6F);
 }
@@ -49,7 +49,7 @@ TEST(Config, ReadsHeadsPerLayerAndLengths) {
   model.key("attention.key_length") = 32U;
   model.key("attention.value_length") = 8U;
   model.key("rope.dimension_count") = 20U;
-  const LlamaConfig config = LlamaConfig::from_gguf(model.open());
+  const ModelConfig config = ModelConfig::from_gguf(model.open());
   EXPECT_EQ(config.n_kv_heads, (U32s{4, 1}));
   EXPECT_EQ(config.q_dim(0), 128U);
   EXPECT_EQ(config.n_ff, (U32s{96, 48}));
@@ -61,15 +61,15 @@ TEST(Config, ReadsHeadsPerLayerAndLengths) {
 TEST(Config, ReadsRopeScaling) {
   TinyModel linear;
   linear.key("rope.scale_linear") = 4.0F;
-  EXPECT_EQ(LlamaConfig::from_gguf(linear.open()).rope_scaling, RopeScaling::Linear);
-  EXPECT_EQ(LlamaConfig::from_gguf(linear.open()).rope_factor, 4.0F);
+  EXPECT_EQ(ModelConfig::from_gguf(linear.open()).rope_scaling, RopeScaling::Linear);
+  EXPECT_EQ(ModelConfig::from_gguf(linear.open()).rope_factor, 4.0F);
 
   TinyModel yarn;
   yarn.key("rope.scaling.type") = std::string("yarn");
   yarn.key("rope.scaling.factor") = 8.0F;
   yarn.key("rope.scaling.original_context_length") = 32U;
   yarn.key("rope.scaling.attn_factor") = 0.5F;
-  const LlamaConfig config = LlamaConfig::from_gguf(yarn.open());
+  const ModelConfig config = ModelConfig::from_gguf(yarn.open());
   EXPECT_EQ(config.rope_scaling, RopeScaling::Yarn);
   EXPECT_EQ(config.rope_factor, 8.0F);
   EXPECT_EQ(config.rope_orig_ctx, 32U);
@@ -77,11 +77,11 @@ TEST(Config, ReadsRopeScaling) {
   EXPECT_EQ(config.yarn_beta_fast, 32.0F);
 
   yarn.key("rope.scaling.type") = std::string("none");
-  EXPECT_EQ(LlamaConfig::from_gguf(yarn.open()).rope_scaling, RopeScaling::None);
+  EXPECT_EQ(ModelConfig::from_gguf(yarn.open()).rope_scaling, RopeScaling::None);
 
   TinyModel without_factor;
   without_factor.key("rope.scaling.type") = std::string("linear");
-  EXPECT_EQ(LlamaConfig::from_gguf(without_factor.open()).rope_scaling, RopeScaling::None);
+  EXPECT_EQ(ModelConfig::from_gguf(without_factor.open()).rope_scaling, RopeScaling::None);
 }
 
 // As a whole, 1 + 0.1 ln 8 here, it is what is computed; another one is that of nobody who reads such files.
@@ -90,16 +90,16 @@ TEST(Config, WarnsOfAnotherMagnitude) {
   yarn.key("rope.scaling.type") = std::string("yarn");
   yarn.key("rope.scaling.factor") = 8.0F;
   yarn.key("rope.scaling.yarn_attn_factor") = 1.2079442F;
-  EXPECT_TRUE(LlamaConfig::from_gguf(yarn.open()).warnings.empty());
+  EXPECT_TRUE(ModelConfig::from_gguf(yarn.open()).warnings.empty());
   yarn.key("rope.scaling.yarn_attn_factor") = 1.0F;
-  EXPECT_EQ(LlamaConfig::from_gguf(yarn.open()).warnings,
+  EXPECT_EQ(ModelConfig::from_gguf(yarn.open()).warnings,
             std::vector<std::string>{"rope.scaling.yarn_attn_factor of 1 is not used"});
 }
 
 TEST(Config, Warns) {
   TinyModel model;
   model.keys["general.file_type"] = std::string("Q4_0");
-  EXPECT_EQ(LlamaConfig::from_gguf(model.open()).warnings.size(), 1U);
+  EXPECT_EQ(ModelConfig::from_gguf(model.open()).warnings.size(), 1U);
 }
 
 struct ConfigDefect {
@@ -115,7 +115,7 @@ TEST_P(BadConfig, IsRefused) {
   TinyModel model;
   GetParam().apply(model);
   const GgufFile file = model.open();
-  const std::string text = error_of([&] { LlamaConfig::from_gguf(file); });
+  const std::string text = error_of([&] { ModelConfig::from_gguf(file); });
   EXPECT_NE(text.find(GetParam().expected), std::string::npos) << text;
   EXPECT_TRUE(text.starts_with(file.path())) << text;
 }

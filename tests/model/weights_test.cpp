@@ -12,7 +12,7 @@ namespace {
 
 // Asks for what a llama file has.
 std::vector<std::string> read(const GgufFile& file) {
-  const LlamaConfig c = LlamaConfig::from_gguf(file);
+  const ModelConfig c = ModelConfig::from_gguf(file);
   Weights weights(file, c.n_layers);
   (void)weights.matrix("token_embd.weight", c.n_embd, c.n_vocab);
   if (weights.has("rope_freqs.weight")) (void)weights.factors("rope_freqs.weight", c.n_rot / 2);

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "engine/execute/pages.h"
+#include "engine/execute/system_memory.h"
 #include "engine/execute/team.h"
 #include "model/gguf/gguf.h"
 #include "tools/commands/bench_passes.h"

@@ -193,7 +193,7 @@ std::shared_ptr<const Model> load_model(const ModelOptions& options) {
   warn(model->file().warnings());
   warn(model->vocabulary().warnings);
   warn(model->warnings());
-  const LlamaConfig& config = model->config();
+  const ModelConfig& config = model->config();
   print_line("model: " + path + ": " + (config.name.empty() ? "unnamed" : without_controls(config.name)) +
              ", " + config.arch + ", " + human_count(parameter_count(model->file())) + " parameters, " +
              human_bytes(model->file().file_bytes()) + ", trained for " +

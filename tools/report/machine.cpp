@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "engine/execute/kernels_in_use.h"
-#include "engine/execute/pages.h"
+#include "engine/execute/system_memory.h"
 #include "engine/execute/team.h"
 #include "model/plural.h"
 

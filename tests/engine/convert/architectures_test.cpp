@@ -399,7 +399,7 @@ TEST(ConvertArchitectures, TextModelsWithinOthers) {
   }
 }
 
-// LLaVA's text model says only what differs from transformers' LlamaConfig.
+// LLaVA's text model says only what differs from transformers' ModelConfig.
 TEST(ConvertArchitectures, SizesThatATextModelLeavesOut) {
   HfCase c = hf_case("llama");
   for (const char* key : {"head_count", "head_count_kv"}) c.gguf.keys["attention." + std::string(key)] = 32U;

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "engine/execute/pages.h"
+#include "engine/execute/system_memory.h"
 #include "engine/session/engine_state.h"
 #include "tests/engine/demo.h"
 

@@ -195,7 +195,7 @@ Json there_and_back(const Json& json) {
   if (!factors.empty()) writer.write(std::as_bytes(std::span(factors)));
   writer.finish();
   const GgufFile file = GgufFile::open(directory.file("x.gguf"));
-  return HfConfig::from_gguf(file, LlamaConfig::from_gguf(file), *config.model_class).to_json("float16");
+  return HfConfig::from_gguf(file, ModelConfig::from_gguf(file), *config.model_class).to_json("float16");
 }
 
 TEST(HfConfig, ComesBackFromGguf) {

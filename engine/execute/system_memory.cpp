@@ -1,4 +1,4 @@
-#include "engine/execute/pages.h"
+#include "engine/execute/system_memory.h"
 
 #include <sys/mman.h>
 
@@ -13,7 +13,7 @@
 
 namespace cria {
 
-Pages::Pages(std::size_t bytes) : size_(bytes) {
+SystemMemory::SystemMemory(std::size_t bytes) : size_(bytes) {
   if (bytes == 0) return;
   void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
@@ -22,14 +22,14 @@ Pages::Pages(std::size_t bytes) : size_(bytes) {
   data_ = static_cast<std::byte*>(memory);
 }
 
-Pages::~Pages() {
+SystemMemory::~SystemMemory() {
   if (data_ != nullptr) munmap(data_, size_);
 }
 
-Pages::Pages(Pages&& other) noexcept
+SystemMemory::SystemMemory(SystemMemory&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
 
-Pages& Pages::operator=(Pages&& other) noexcept {
+SystemMemory& SystemMemory::operator=(SystemMemory&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;

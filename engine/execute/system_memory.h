@@ -7,14 +7,15 @@
 
 namespace cria {
 
-class Pages {
+/// Owns the memory; may be moved, not copied.
+class SystemMemory {
  public:
-  Pages() = default;
+  SystemMemory() = default;
   /// Throws Error if the system refuses.
-  explicit Pages(std::size_t bytes);
-  ~Pages();
-  Pages(Pages&& other) noexcept;
-  Pages& operator=(Pages&& other) noexcept;
+  explicit SystemMemory(std::size_t bytes);
+  ~SystemMemory();
+  SystemMemory(SystemMemory&& other) noexcept;
+  SystemMemory& operator=(SystemMemory&& other) noexcept;
 
   [[nodiscard]] std::byte* data() const noexcept { return data_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
