@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "engine/execute/team.h"
+#include "engine/execute/cores.h"
 #include "engine/ranks/ranks.h"
 
 namespace cria {

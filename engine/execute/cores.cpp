@@ -1,14 +1,12 @@
-// How many threads are worth starting, and where they run.
+#include "engine/execute/cores.h"
+
 #include <sched.h>
 
 #include <algorithm>
 #include <fstream>
 #include <set>
-#include <string>
 #include <thread>
-
-#include "engine/execute/cgroup.h"
-#include "engine/execute/team.h"
+#include <vector>
 
 namespace cria {
 namespace {
@@ -21,25 +19,30 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
-unsigned physical_cores() {
+unsigned cores_of_mask() {
   cpu_set_t mask;
   if (sched_getaffinity(0, sizeof mask, &mask) != 0) return std::max(1U, std::thread::hardware_concurrency());
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &mask)) cpus.push_back(cpu);
+  return physical_cores(cpus);
+}
+
+}  // namespace
+
+unsigned physical_cores(std::span<const int> cpus, const std::string& topology) {
   std::set<std::string> cores;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &mask)) continue;
+  for (const int cpu : cpus) {
     const std::string number = std::to_string(cpu);
-    const std::string siblings =
-        first_line("/sys/devices/system/cpu/cpu" + number + "/topology/thread_siblings_list");
+    const std::string siblings = first_line(topology + "/cpu" + number + "/topology/thread_siblings_list");
     cores.insert(siblings.empty() ? "cpu " + number : siblings);
   }
   return std::max<unsigned>(1, static_cast<unsigned>(cores.size()));
 }
 
-}  // namespace
-
-unsigned usable_cores() {
-  const unsigned cores = physical_cores();
-  const unsigned quota = cgroup_cpus();
+unsigned usable_cores(const CgroupTree& tree) {
+  const unsigned cores = cores_of_mask();
+  const unsigned quota = cgroup_cpus(tree);
   return quota > 0 ? std::min(cores, quota) : cores;
 }
 

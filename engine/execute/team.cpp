@@ -9,6 +9,8 @@
 #include <chrono>
 #include <exception>
 
+#include "engine/execute/cores.h"
+
 namespace cria {
 namespace {
 

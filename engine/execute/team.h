@@ -9,13 +9,6 @@
 
 namespace cria {
 
-/// Cores this process may use: physical ones (hyper-threads share one), within the affinity mask and the
-/// CPU quotas of its cgroups.
-unsigned usable_cores();
-
-/// Moves the calling thread to another CPU, if it runs on this one and may run elsewhere. False if it cannot.
-bool step_aside(int cpu);
-
 /// Threads of a oneTBB arena. They come when an evaluation begins, stay while one region follows the other,
 /// and leave soon after it, so that an idle session costs nothing.
 ///

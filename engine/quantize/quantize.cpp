@@ -7,7 +7,7 @@
 #include <deque>
 #include <memory>
 
-#include "engine/execute/team.h"
+#include "engine/execute/cores.h"
 #include "engine/quantize/ordered_pipeline.h"
 
 namespace cria {

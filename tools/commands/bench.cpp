@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "engine/distribute/leader.h"
-#include "engine/execute/team.h"
+#include "engine/execute/cores.h"
 #include "engine/model_parts.h"
 #include "engine/session.h"
 #include "model/plural.h"

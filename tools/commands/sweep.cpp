@@ -6,7 +6,7 @@
 #include <set>
 
 #include "engine/evaluate/perplexity.h"
-#include "engine/execute/team.h"
+#include "engine/execute/cores.h"
 #include "engine/fingerprint.h"
 #include "engine/quantize/quantize.h"
 #include "model/plural.h"

@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "engine/execute/cores.h"
 #include "engine/execute/kernels_in_use.h"
 #include "engine/execute/system_memory.h"
-#include "engine/execute/team.h"
 #include "model/plural.h"
 
 namespace cria::tools {

@@ -10,11 +10,11 @@ namespace cria::test {
 namespace {
 
 constexpr std::size_t kBefore = 2 * kKeySegment + 2, kDecoded = 3, kTogether = 5,
-                      kAll = kBefore + kDecoded + kTogether;
+                      kAllTokens = kBefore + kDecoded + kTogether;
 
 std::vector<TokenId> some_tokens() {
-  std::vector<TokenId> tokens(kAll);
-  for (std::size_t i = 0; i < kAll; ++i) tokens[i] = static_cast<TokenId>(3 + i * i % 290);
+  std::vector<TokenId> tokens(kAllTokens);
+  for (std::size_t i = 0; i < kAllTokens; ++i) tokens[i] = static_cast<TokenId>(3 + i * i % 290);
   return tokens;
 }
 
@@ -27,7 +27,7 @@ std::shared_ptr<const Model> tiny() {
 }
 
 std::vector<float> row(const std::vector<float>& logits, std::size_t position) {
-  const std::size_t width = logits.size() / kAll;
+  const std::size_t width = logits.size() / kAllTokens;
   const float* const begin = logits.data() + position * width;
   return {begin, begin + width};
 }
@@ -37,7 +37,7 @@ TEST(Segments, SameBitsOnAnyNumberOfThreads) {
   const std::vector<TokenId> tokens = some_tokens();
   const std::span<const TokenId> all(tokens);
   for (const KvType type : {KvType::F16, KvType::Q8_0}) {
-    SessionOptions options{.n_ctx = kAll, .threads = 1, .kv_type = type};
+    SessionOptions options{.n_ctx = kAllTokens, .threads = 1, .kv_type = type};
     const std::vector<float> expected = all_logits(*model, options, tokens);
     for (const std::uint32_t threads : {1, 2, 3}) {
       options.threads = threads;
@@ -46,7 +46,8 @@ TEST(Segments, SameBitsOnAnyNumberOfThreads) {
       for (std::size_t i = kBefore; i < kBefore + kDecoded; ++i)
         EXPECT_TRUE(same_bytes(copy(session.eval(all.subspan(i, 1))), row(expected, i)))
             << threads << " threads, position " << i;
-      EXPECT_TRUE(same_bytes(copy(session.eval(all.last(kTogether))), row(expected, kAll - 1))) << threads;
+      EXPECT_TRUE(same_bytes(copy(session.eval(all.last(kTogether))), row(expected, kAllTokens - 1)))
+          << threads;
     }
   }
 }
@@ -55,9 +56,9 @@ TEST(Segments, SequencesMayHaveSomeMoreThanOthers) {
   const std::shared_ptr<const Model> model = tiny();
   const std::vector<TokenId> tokens = some_tokens();
   const std::span<const TokenId> all(tokens);
-  const std::vector<float> expected = all_logits(*model, {.n_ctx = kAll, .threads = 1}, tokens);
+  const std::vector<float> expected = all_logits(*model, {.n_ctx = kAllTokens, .threads = 1}, tokens);
   EngineOptions options;
-  options.n_ctx = kAll;
+  options.n_ctx = kAllTokens;
   options.threads = 3;
   options.sequences = 3;
   Engine engine(*model, options);
