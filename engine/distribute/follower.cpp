@@ -11,6 +11,7 @@
 #include "engine/distribute/read_rates.h"
 #include "engine/distribute/report.h"
 #include "engine/execute/executor.h"
+#include "engine/execute/kernels_in_use.h"
 #include "engine/model.h"
 #include "engine/model_parts.h"
 #include "engine/ranks/shares.h"
@@ -49,7 +50,7 @@ LoadOptions get_options(PacketReader& packet) {
 }
 
 const KernelSet& kernels_named(const std::string& isa) {
-  if (isa.empty()) return *active_kernels();
+  if (isa.empty()) return kernels_in_use();
   for (const KernelSet* const kernels : available_kernels())
     if (kernels->isa == isa) return *kernels;
   throw Error("cannot run the instruction set " + isa);

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "engine/execute/cores.h"
+#include "engine/execute/kernels_in_use.h"
 #include "engine/quantize/ordered_pipeline.h"
 
 namespace cria {
@@ -234,7 +235,7 @@ void require_encoders(const QuantizePlan& plan, const KernelSet& kernels) {
 }
 
 bool quantize(const GgufFile& file, const QuantizePlan& plan, GgufWriter& writer, const QuantizeRun& run) {
-  const KernelSet& kernels = run.kernels != nullptr ? *run.kernels : *active_kernels();
+  const KernelSet& kernels = run.kernels != nullptr ? *run.kernels : kernels_in_use();
   require_encoders(plan, kernels);
   require_other_file(file, writer.path());
   const unsigned threads = run.threads != 0 ? run.threads : usable_cores();

@@ -21,7 +21,7 @@ struct QuantizeError {
 struct QuantizeRun {
   unsigned threads = 0;                          ///< 0: usable_cores()
   const ImportanceMatrix* importance = nullptr;  ///< null: none; outlives the run
-  const KernelSet* kernels = nullptr;            ///< null: active_kernels()
+  const KernelSet* kernels = nullptr;            ///< null: kernels_in_use()
   bool measure = false;                          ///< computes QuantizeError, which costs decoding
   /// Called in the order of the file, from any thread but never at once: after each piece with the bytes of
   /// the result written so far (false stops), and after each tensor.
@@ -35,7 +35,7 @@ void require_encoders(const QuantizePlan& plan, const KernelSet& kernels);
 /// Encodes all tensors of the plan into a writer for which they were declared; begins and finishes it. The
 /// bytes do not depend on the number of threads. False if on_progress stopped it: the writer's target is as
 /// it was. Throws Error naming the tensor that holds a value which is not finite or does not
-/// fit into its new type.
+/// fit into its new type, UnknownInstructionSet where run.kernels is null and kernels_in_use() throws it.
 bool quantize(const GgufFile& file, const QuantizePlan& plan, GgufWriter& writer, const QuantizeRun& run);
 
 }  // namespace cria

@@ -11,6 +11,7 @@
 
 #include "engine/distribute/leader.h"
 #include "engine/execute/cores.h"
+#include "engine/execute/kernels_in_use.h"
 #include "engine/model_parts.h"
 #include "engine/session.h"
 #include "model/plural.h"
@@ -129,7 +130,7 @@ class Bench {
     how.prompt = std::max<std::size_t>(options_.prompt[0], 1);
     how.decode = std::max<std::size_t>(options_.decode[0], 1);
     if (!options_.verify.empty()) {
-      const PassLimit limit = measure_pass_limit(model, *active_kernels(), limits_.read_gbytes, threads);
+      const PassLimit limit = measure_pass_limit(model, kernels_in_use(), limits_.read_gbytes, threads);
       bench_verify(model, how, options_.verify, limit, passes(verify_table));
     } else if (!options_.parallel.empty()) {
       bench_parallel(model, how, options_.parallel, options_.shared_prompt, passes(parallel_table));
@@ -147,8 +148,8 @@ class Bench {
 
   /// Anew for every model: reading its own weights is what decoding is held against.
   static Roofline measure(const Model& model, unsigned threads) {
-    const Roofline limit = measure_roofline(*active_kernels(), threads, readable_weights(model.file()));
-    print_line("roofline, " + counted(threads, "thread") + " (" + std::string(active_kernels()->isa) +
+    const Roofline limit = measure_roofline(kernels_in_use(), threads, readable_weights(model.file()));
+    print_line("roofline, " + counted(threads, "thread") + " (" + std::string(kernels_in_use().isa) +
                "): " + roofline_text(limit));
     return limit;
   }
@@ -183,7 +184,7 @@ class Bench {
       const auto at_depth_and_read = [&] {
         at_depth();
         if (options_.roofline)
-          read_rates.push_back(read_gbytes(*active_kernels(), threads, readable_weights(model.file())));
+          read_rates.push_back(read_gbytes(kernels_in_use(), threads, readable_weights(model.file())));
       };
       const std::vector<double> times = time_repetitions(
           test_name("tg", n, depth), options_.repetitions, n, at_depth_and_read, [&](const auto& on_token) {
@@ -280,7 +281,7 @@ void run_tune(BenchOptions options) {
 }
 
 void run_bench(BenchOptions options) {
-  static_cast<void>(kernels_in_use());
+  static_cast<void>(kernels_in_use());  // throws before --synthetic makes a file
   if (options.threads.empty()) options.threads.push_back(usable_cores());
   Bench bench(options);
   if (options.models.empty() && options.synthetic.empty()) options.models.push_back(find_model(""));

@@ -7,6 +7,7 @@
 
 #include "engine/evaluate/perplexity.h"
 #include "engine/execute/cores.h"
+#include "engine/execute/kernels_in_use.h"
 #include "engine/fingerprint.h"
 #include "engine/quantize/quantize.h"
 #include "model/plural.h"
@@ -105,7 +106,7 @@ class Sweep {
     }
     fs::create_directories(options_.directory);
     machine_.cpu = cpu_name();
-    machine_.isa = active_kernels()->isa;
+    machine_.isa = kernels_in_use().isa;
     machine_.threads = options_.model.session.threads != 0 ? options_.model.session.threads : usable_cores();
     machine_.available = session_memory(base, {}).available;
     machine_.model = fs::path(base.file().path()).stem().string();
@@ -128,7 +129,7 @@ class Sweep {
   }
 
   void report() {
-    machine_.read_gbytes = read_gbytes(*active_kernels(), machine_.threads, {});
+    machine_.read_gbytes = read_gbytes(kernels_in_use(), machine_.threads, {});
     const std::string markdown = sweep_markdown(rows_, machine_), json = sweep_json(rows_, machine_);
     write_file(path("sweep.md"), markdown);
     write_file(path("sweep.csv"), sweep_csv(rows_));

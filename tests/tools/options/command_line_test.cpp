@@ -1,8 +1,10 @@
 // The frame of the program: help, version, wrong usage, and what is generated from its declarations.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <sstream>
 
+#include "tests/tools/hf_directory.h"
 #include "tests/tools/process.h"
 
 namespace cria::test {
@@ -122,6 +124,29 @@ TEST(CommandLine, UnknownInstructionSetIsNamed) {
   EXPECT_EQ(result.err.find("cria: error: CRIA_ISA=abacus names no instruction set"), 0U) << result.err;
   EXPECT_NE(result.err.find("scalar"), std::string::npos) << result.err;
   EXPECT_EQ(cria({"inspect", "--cpu"}, "", {"CRIA_ISA=abacus"}).err, result.err);
+}
+
+// Also where no model is loaded, or where the kernels are wanted late; and nothing is left behind.
+TEST(CommandLine, UnknownInstructionSetIsNamedByAllThatCompute) {
+  const TempDirectory directory, hugging_face;
+  const std::string out = directory.path("out"), text = directory.write("text", std::string(3000, 'a'));
+  const std::vector<std::vector<std::string>> commands = {
+      {"quantize", kDemo, out, "Q4_0", "--allow-requantize"},
+      {"convert", HfDirectory().write(hugging_face), "-o", out},
+      {"export", kDemo, "-o", out},
+      {"imatrix", "-f", text, "-o", out},
+      {"perplexity", "-f", text},
+      {"sweep", "-m", kDemo, "-f", text, "-o", out, "--types", "Q4_0"},
+      {"bench", "-p", "8", "-n", "1", "-r", "1"},
+      {"bench", "--tune", "-p", "8", "-n", "1", "-r", "1"}};
+  for (const auto& arguments : commands) {
+    const Result result = cria(arguments, "", {"CRIA_ISA=abacus"});
+    EXPECT_EQ(result.code, 2) << arguments[0];
+    EXPECT_EQ(result.out, "") << arguments[0];
+    EXPECT_EQ(result.err.find("cria: error: CRIA_ISA=abacus names no instruction set"), 0U)
+        << arguments[0] << ": " << result.err;
+    EXPECT_FALSE(std::filesystem::exists(out)) << arguments[0];
+  }
 }
 
 TEST(CommandLine, CompletionsKnowSubcommandsOptionsAndChoices) {
