@@ -319,10 +319,11 @@ class Sweep {
   /// Evaluates the windows that are left, with progress.
   void evaluate(Perplexity& perplexity, const std::string& name, const std::string& state) const {
     const std::atomic<bool>& interrupted = catch_interrupts();
-    const std::size_t window = options_.windows.window, before = perplexity.done();
-    Progress progress(name, "tokens", (perplexity.windows() - before) * window);
+    // The last token of a window is predicted, not evaluated.
+    const std::size_t per_window = options_.windows.window - 1, before = perplexity.done();
+    Progress progress(name, "tokens", (perplexity.windows() - before) * per_window);
     const auto on_batch = [&](std::size_t evaluated) {
-      progress.update((perplexity.done() - before) * window + evaluated, "perplexity");
+      progress.update((perplexity.done() - before) * per_window + evaluated, "perplexity");
       return !interrupted;
     };
     while (perplexity.next(on_batch))
