@@ -9,6 +9,7 @@
 #include "engine/execute/system_memory.h"
 #include "engine/session/engine_state.h"
 #include "tests/engine/demo.h"
+#include "tests/engine/tiny_model.h"
 
 namespace cria::test {
 namespace {
@@ -37,14 +38,49 @@ TEST(Memory, WorkStaysWithin64MiB) {
   EXPECT_GT(memory.n_batch, 512U);
 }
 
-TEST(Memory, TooLittleIsRefused) {
-  SessionOptions options;
+TEST(Memory, OneByteTooFewIsRefused) {
+  EngineOptions options;
+  options.n_ctx = 512;
+  EnginePlan plan = EnginePlan::of(demo_model(), options);
+  plan.memory.available = plan.memory.total();
+  EXPECT_NO_THROW(plan.check(demo_model()));
+  --plan.memory.available;
+  const std::string error = error_of([&] { plan.check(demo_model()); });
+  EXPECT_NE(error.find("not enough memory: expected "), std::string::npos) << error;
+  EXPECT_NE(error.find("KV cache of 512 positions 2 MiB"), std::string::npos) << error;
+}
+
+// What a model read into memory takes is no longer there to be counted.
+TEST(Memory, APinnedFileIsNotCountedTwice) {
+  const auto copied = Model::load(demo_model().file().path(), {.mmap = false});
+  EXPECT_TRUE(copied->pinned());
+  EXPECT_FALSE(demo_model().pinned());
+  EnginePlan plan = EnginePlan::of(*copied, {});
+  plan.memory.available = plan.memory.kv + plan.memory.work;
+  EXPECT_NO_THROW(plan.check(*copied));
+  EXPECT_THROW(plan.check(demo_model()), Error);
+}
+
+// 64 TiB of keys and values.
+TEST(Memory, MoreThanAnyMachineHasIsRefused) {
+  TinyModel tiny;
+  tiny.n_layers = 1;
+  tiny.n_heads = 64;
+  tiny.n_kv_heads = {64};
+  tiny.head_dim = 512;
+  tiny.dtype = DType::Q8_0;
+  const auto model = tiny.load();
+  EngineOptions options;
   options.n_ctx = 1 << 24;
+  options.sequences = 16;
   options.kv_type = KvType::F32;
-  const SessionMemory memory = session_memory(demo_model(), options);
-  ASSERT_GT(memory.total(), memory.available) << "this machine is too large for the test";
-  EXPECT_NE(error_of([&] { Session(demo_model(), options); }).find("not enough memory: expected "),
-            std::string::npos);
+  EXPECT_EQ(engine_memory(*model, options).kv, std::size_t{64} << 40);
+  const std::string error = error_of([&] { Engine(*model, options); });
+  EXPECT_NE(error.find("KV cache of 268435456 positions 67108864 MiB"), std::string::npos) << error;
+}
+
+TEST(Memory, NumbersBeyondTheLimitsAreRefused) {
+  SessionOptions options;
   options.n_ctx = (1 << 24) + 1;
   EXPECT_NE(error_of([&] { Session(demo_model(), options); }).find("context too long"), std::string::npos);
   options.n_ctx = 64;
