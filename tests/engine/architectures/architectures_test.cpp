@@ -118,7 +118,54 @@ TEST_P(Architectures, BatchesChangeNothing) {
   }
 }
 
-TEST_P(Architectures, BadKeysAreErrors) {
+/// Without one of these no file is taken that needs it, and the Error names it.
+constexpr const char* kRequiredKeys[] = {".block_count",
+                                         ".context_length",
+                                         ".embedding_length",
+                                         ".feed_forward_length",
+                                         ".attention.head_count",
+                                         ".attention.layer_norm_epsilon",
+                                         ".attention.layer_norm_rms_epsilon",
+                                         ".attention.kv_lora_rank",
+                                         ".expert_used_count",
+                                         "xielu.alpha_n",
+                                         "xielu.alpha_p",
+                                         "xielu.beta",
+                                         "xielu.eps"};
+
+TEST_P(Architectures, MissingKeysAreNamed) {
+  TinyArchitecture tiny(GetParam());
+  const auto good = tiny.keys;
+  std::size_t required = 0;
+  for (const auto& [key, value] : good) {
+    if (std::ranges::none_of(kRequiredKeys, [&](const char* end) { return key.ends_with(end); })) continue;
+    ++required;
+    tiny.keys.erase(key);
+    const std::string error = error_of([&] { (void)tiny.load(); });
+    EXPECT_TRUE(error.ends_with("(key " + key + ")")) << key << " missing: " << error;
+    tiny.keys = good;
+  }
+  EXPECT_GE(required, 6U);
+}
+
+// What the description asks for, beyond what this case has by choice.
+TEST_P(Architectures, MissingTensorsAreNamed) {
+  TinyArchitecture tiny(GetParam());
+  const auto good = tiny.tensors;
+  ASSERT_TRUE(tiny.required.contains("token_embd.weight"));
+  ASSERT_TRUE(tiny.required.contains("blk.0.attn_output.weight"));
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    const bool layer_0 = good[i].name.starts_with("blk.0.") || !good[i].name.starts_with("blk.");
+    if (!tiny.required.contains(good[i].name) || !layer_0) continue;  // layers are alike
+    tiny.tensors.erase(tiny.tensors.begin() + static_cast<std::ptrdiff_t>(i));
+    const std::string error = error_of([&] { (void)tiny.load(); });
+    EXPECT_NE(error.find(": missing tensor: "), std::string::npos) << good[i].name << ": " << error;
+    EXPECT_TRUE(error.ends_with("(tensor " + good[i].name + ")")) << error;
+    tiny.tensors = good;
+  }
+}
+
+TEST_P(Architectures, OddKeysAreErrorsOrModels) {
   const MemoryLimit limit;
   TinyArchitecture tiny(GetParam());
   const auto good = tiny.keys;
@@ -134,8 +181,8 @@ TEST_P(Architectures, BadKeysAreErrors) {
 }
 
 // What the reader of files would not know to be wrong. Layers are alike; a tensor without a use may have any
-// shape.
-TEST_P(Architectures, BadTensorsAreErrors) {
+// shape. One that is too long is an Error.
+TEST_P(Architectures, OddTensorsAreErrorsOrModels) {
   const MemoryLimit limit;
   TinyArchitecture tiny(GetParam());
   const auto good = tiny.tensors;
@@ -182,11 +229,62 @@ INSTANTIATE_TEST_SUITE_P(All, Architectures, testing::ValuesIn(architecture_case
                            return test.param.name;
                          });
 
-TEST(Experts, TiesGoToTheLowerId) {
-  ArchitectureCase c{"ties", "llama", expert_keys(), expert_tensors(), 0};
-  const auto model = TinyArchitecture(c).load();
+TEST(Experts, AreDescribedInTheGraph) {
+  const auto model = TinyArchitecture({"experts", "llama", expert_keys(), expert_tensors(), 0}).load();
   const std::string text = model->graph().to_string();
   EXPECT_NE(text.find("2 of 6 experts by softmax, normalized"), std::string::npos) << text;
+}
+
+class ExpertTies : public ::testing::Test {
+ protected:
+  /// Six experts, of which as many are used. Where the router's rows of two are equal, so are the router's values.
+  static TinyArchitecture model(std::uint32_t used, bool all_equal) {
+    TinyArchitecture tiny(
+        {"ties", "llama", {{"expert_count", kExperts}, {"expert_used_count", used}}, expert_tensors(), 0});
+    tiny.edit = [all_equal](const TinyArchitecture::Tensor& t, std::vector<float>& values) {
+      if (t.name.ends_with("ffn_gate_inp.weight")) make_ties(all_equal, values);
+    };
+    return tiny;
+  }
+  /// The same with zeros in place of experts [begin, end).
+  static TinyArchitecture without(TinyArchitecture tiny, std::size_t begin, std::size_t end) {
+    const auto edit = tiny.edit;
+    tiny.edit = [=](const TinyArchitecture::Tensor& t, std::vector<float>& values) {
+      edit(t, values);
+      if (!t.name.ends_with("_exps.weight")) return;
+      const std::size_t one = values.size() / kExperts;
+      std::fill_n(values.begin() + static_cast<std::ptrdiff_t>(begin * one), (end - begin) * one, 0.0F);
+    };
+    return tiny;
+  }
+  static std::vector<float> logits(const TinyArchitecture& tiny) {
+    return architecture_logits(*tiny.load(), {.n_ctx = 64, .threads = 2}, 24);
+  }
+  static constexpr std::uint32_t kExperts = 6;
+
+ private:
+  /// All rows as the first, or those of the second half as those of the first.
+  static void make_ties(bool all_equal, std::vector<float>& values) {
+    const std::size_t row = values.size() / kExperts, distinct = all_equal ? row : values.size() / 2;
+    for (std::size_t i = distinct; i < values.size(); ++i) values[i] = values[i - distinct];
+  }
+};
+
+TEST_F(ExpertTies, GoToTheLowerIds) {
+  const TinyArchitecture two = model(2, true);
+  const std::vector<float> want = logits(two);
+  EXPECT_TRUE(same_bytes(logits(without(two, 2, 6)), want)) << "none but the first two are used";
+  for (const std::size_t used : {0U, 1U})
+    EXPECT_FALSE(same_bytes(logits(without(two, used, used + 1)), want)) << used;
+}
+
+// Each of experts 0, 1, 2 is as good as the one three after it, but not as each other.
+TEST_F(ExpertTies, OfThoseThatAreBestGoToTheLowerId) {
+  const TinyArchitecture one = model(1, false);
+  const std::vector<float> want = logits(one);
+  EXPECT_TRUE(same_bytes(logits(without(one, 3, 6)), want));
+  for (const std::size_t used : {0U, 1U, 2U})
+    EXPECT_FALSE(same_bytes(logits(without(one, used, used + 1)), want)) << used;
 }
 
 // The best experts lie in the groups of the best, so that groups change nothing where as many of them are used.

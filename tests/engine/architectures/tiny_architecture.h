@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <regex>
+#include <set>
 #include <sstream>
 
 #include "engine/architectures/architecture.h"
@@ -62,6 +63,8 @@ class TinyArchitecture {
   std::string arch;
   std::map<std::string, GgufData> keys;
   std::vector<Tensor> tensors;
+  std::set<std::string> required = {
+      "token_embd.weight"};         ///< tensors without which complete() found it refused
   DType matrix_type = DType::Q8_0;  ///< of matrices whose rows are whole blocks of 32
   std::function<void(const Tensor&, std::vector<float>& values)> edit;  ///< changes what is written
 
@@ -113,6 +116,7 @@ class TinyArchitecture {
         const std::string text = error.what();
         if (!std::regex_search(text, match, missing)) throw;
         Tensor tensor{match[2], {}};
+        required.insert(tensor.name);
         std::stringstream numbers(match[1]);
         for (std::string number; std::getline(numbers, number, ',');)
           tensor.shape.push_back(std::stoull(number));
