@@ -84,7 +84,11 @@ class Tuner {
     return {way, std::make_unique<Session>(way.copied ? *copied_ : *mapped_, options), {}};
   }
 
-  double rate(Session& session, bool prompt, std::size_t n) const {
+  double rate(const Candidate& candidate, bool prompt, std::size_t n) const {
+    return how_.rate ? how_.rate(candidate.way, prompt) : timed_rate(*candidate.session, prompt, n);
+  }
+
+  double timed_rate(Session& session, bool prompt, std::size_t n) const {
     session.truncate(0);
     const auto start = TuneClock::now();
     if (prompt) {
@@ -105,11 +109,10 @@ class Tuner {
     const std::string test = (prompt ? "pp" : "tg") + std::to_string(n);
     Progress progress("tuning " + test, "runs", candidates.size() * how_.rounds);
     std::size_t done = 0;
-    for (Candidate& each : candidates)
-      rate(*each.session, prompt, std::min<std::size_t>(n, prompt ? n / 4 + 1 : 4));
+    for (Candidate& each : candidates) rate(each, prompt, std::min<std::size_t>(n, prompt ? n / 4 + 1 : 4));
     for (unsigned round = 0; round < how_.rounds; ++round)
       for (Candidate& each : candidates) {
-        each.rates.push_back(rate(*each.session, prompt, n));
+        each.rates.push_back(rate(each, prompt, n));
         progress.update(++done);
       }
     for (const Candidate& each : candidates) result_.tries.push_back({each.way, test, median(each.rates)});

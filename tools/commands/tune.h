@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -12,17 +13,19 @@
 
 namespace cria::tools {
 
-struct TuneHow {
-  std::size_t prompt = 1024, decode = 32;  ///< tokens of a measurement
-  unsigned rounds = 3;                     ///< measurements of each way, all ways in turn
-  KvType kv_type{};
-};
-
 /// A way to run a model. Zero threads for prompts: as many as for decoding.
 struct TuneWay {
   unsigned threads = 1, threads_prefill = 0;
   std::uint32_t batch = 512;
   bool copied = false;  ///< into memory, in huge pages where they are granted
+};
+
+struct TuneHow {
+  std::size_t prompt = 1024, decode = 32;  ///< tokens of a measurement
+  unsigned rounds = 3;                     ///< measurements of each way, all ways in turn
+  KvType kv_type{};
+  /// Tokens/s of one measurement; null: by the clock. For tests of what is decided.
+  std::function<double(const TuneWay& way, bool prompt)> rate = {};
 };
 
 /// A way's speed, the median of its rounds; test: "pp1024", "tg32".
