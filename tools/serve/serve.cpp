@@ -138,9 +138,9 @@ int serve(const ServeOptions& options, const std::function<std::unique_ptr<Backe
   backend = load(metrics);
   for (Route& route : backend->routes()) routes.push_back(std::move(route));
   server.set_routes(std::move(routes));
-  say_start(server, *backend, options);
   ending.watch(&server);
   ready = true;
+  say_start(server, *backend, options);  // last: who waits for this line may ask at once
   signals.wait();
   deadline = std::make_unique<Deadline>(options.grace + kLatestEnd);
   end(server, *backend, options.grace);
