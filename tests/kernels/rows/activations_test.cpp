@@ -24,30 +24,39 @@ TEST_P(Placement, ArraysAreAlignedAndApart) {
   EXPECT_EQ(acts.type, type);
   EXPECT_EQ(acts.n_tokens, n_tokens);
   EXPECT_EQ(acts.cols, cols);
-  EXPECT_GE(acts.q_stride(), cols);
+  EXPECT_GE(acts.q_stride(), cols * acts.value_bytes());
   EXPECT_EQ(acts.q_stride() % 64, 0U);
 
-  const struct {
+  struct Part {
     void* data;
     std::size_t bytes;
-  } parts[] = {{acts.q, n_tokens * acts.q_stride()},
-               {acts.d, n_tokens * acts.d_stride() * sizeof(float)},
-               {acts.sum, n_tokens * acts.sum_stride() * sizeof(std::int16_t)}};
-  for (int i = 0; i < 3; ++i) {
+  };
+  std::vector<Part> parts = {{acts.q, n_tokens * acts.q_stride()}};
+  if (type == ActType::BF16) {
+    EXPECT_EQ(acts.d, nullptr);
+    EXPECT_EQ(acts.sum, nullptr);
+  } else {
+    parts.push_back({acts.d, n_tokens * acts.d_stride() * sizeof(float)});
+    parts.push_back({acts.sum, n_tokens * acts.sum_stride() * sizeof(std::int16_t)});
+  }
+  for (std::size_t i = 0; i < parts.size(); ++i) {
     EXPECT_TRUE(is_aligned(parts[i].data)) << i;
     EXPECT_LE(static_cast<std::byte*>(parts[i].data) + parts[i].bytes, memory.end()) << i;
-    std::memset(parts[i].data, i + 1, parts[i].bytes);
+    std::memset(parts[i].data, static_cast<int>(i) + 1, parts[i].bytes);
   }
-  for (int i = 0; i < 3; ++i) {
-    const auto* bytes = static_cast<const char*>(parts[i].data);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto* bytes = static_cast<const unsigned char*>(parts[i].data);
     for (std::size_t k = 0; k < parts[i].bytes; ++k) ASSERT_EQ(bytes[k], i + 1);
   }
 }
-INSTANTIATE_TEST_SUITE_P(Types, Placement,
-                         testing::Values(std::tuple{ActType::Q8x16, 3, 80}, std::tuple{ActType::Q8x32, 1, 32},
-                                         std::tuple{ActType::Q8x32, 7, 96},
-                                         std::tuple{ActType::Q8x256, 1, 256},
-                                         std::tuple{ActType::Q8x256, 5, 1280}));
+INSTANTIATE_TEST_SUITE_P(EveryForm, Placement,
+                         testing::Combine(testing::ValuesIn(kQuantizedForms), testing::Values(1, 5),
+                                          testing::Values(256, 1280)));
+// Fewer values than a super-block has, and an odd number, which a zero follows.
+INSTANTIATE_TEST_SUITE_P(OddWidths, Placement,
+                         testing::Values(std::tuple{ActType::BF16, 1, 33}, std::tuple{ActType::BF16, 5, 95},
+                                         std::tuple{ActType::Q8x16, 3, 80}, std::tuple{ActType::Q8x32, 1, 32},
+                                         std::tuple{ActType::Q8x32, 7, 96}));
 
 TEST(Placement, FloatsNeedNoMemory) {
   EXPECT_EQ(Activations::bytes(ActType::F32, 9, 100), 0U);
