@@ -44,7 +44,7 @@ struct Floats {
   explicit Floats(std::size_t n = 0) : pages(n * sizeof(float)) {}
   [[nodiscard]] float* data() const { return reinterpret_cast<float*>(pages.data()); }
   [[nodiscard]] std::span<float> all() const { return {data(), pages.size() / sizeof(float)}; }
-  Pages pages;
+  SystemMemory pages;
 };
 
 /// One product: weights (several copies of the matrix, so that decoding streams from
@@ -56,7 +56,7 @@ class Product {
     const std::size_t row_bytes = dtype_info(type).row_bytes(matrix.cols);
     matrix_bytes_ = row_bytes * matrix.rows;
     copies_ = tokens > 8 ? 1 : kBeyondCaches / matrix_bytes_ + 1;
-    weights_ = Pages(matrix_bytes_ * copies_);
+    weights_ = SystemMemory(matrix_bytes_ * copies_);
     fill_random_weights(type, matrix.rows, matrix.cols, weights_.data(), 1);
     for (std::size_t i = 1; i < copies_; ++i)
       std::memcpy(weights_.data() + i * matrix_bytes_, weights_.data(), matrix_bytes_);
@@ -64,8 +64,8 @@ class Product {
     std::mt19937 generator(7);
     for (float& x : x_.all()) x = std::normal_distribution<float>()(generator);
     out_ = Floats(tokens * matrix.rows);
-    if (layout_.run != nullptr) laid_out_ = Pages(layout_.bytes(tokens, matrix.cols));
-    scratch_ = Pages(matmul_scratch_bytes(matrix.cols));
+    if (layout_.run != nullptr) laid_out_ = SystemMemory(layout_.bytes(tokens, matrix.cols));
+    scratch_ = SystemMemory(matmul_scratch_bytes(matrix.cols));
     job_ = {weights_.data(), row_bytes, matrix.rows, matrix.cols, &acts_, out_.data(), matrix.rows, nullptr};
     quantize(kernels_, kernel_.act);
   }
@@ -106,7 +106,7 @@ class Product {
 
  private:
   void quantize(const KernelSet& set, ActType act) {
-    memory_ = Pages(Activations::bytes(act, tokens_, job_.cols));
+    memory_ = SystemMemory(Activations::bytes(act, tokens_, job_.cols));
     acts_ = Activations::place(act, tokens_, job_.cols, memory_.data());
     if (act == ActType::F32) {
       acts_.f32 = x_.data();
@@ -120,7 +120,7 @@ class Product {
   MatMulKernel kernel_;
   LayOut layout_;
   std::size_t tokens_, matrix_bytes_ = 0, copies_ = 1, turn_ = 0;
-  Pages weights_, memory_, laid_out_, scratch_;
+  SystemMemory weights_, memory_, laid_out_, scratch_;
   Floats x_, out_;
   Activations acts_;
   MatMulJob job_{};

@@ -1,6 +1,5 @@
 #include "tools/serve/http/route_table.h"
 
-
 namespace cria::serve {
 namespace {
 
