@@ -24,8 +24,8 @@ class TokenizerJsonReader {
     const Json& model = member(json_, "model");
     const std::string kind = text(model, "type").value_or("BPE");
     if (kind != "BPE") fail("model.type", "unknown kind of vocabulary: expected BPE, got " + kind);
-    collect_steps(member(json_, "pre_tokenizer"));
-    collect_steps(member(json_, "normalizer"));
+    collect_steps(member(json_, "pre_tokenizer"), true);
+    collect_steps(member(json_, "normalizer"), false);
     for (const char* const key : {"continuing_subword_prefix", "end_of_word_suffix"})
       if (const auto affix = text(model, key).value_or(""); !affix.empty())
         fail("model." + std::string(key),
@@ -50,12 +50,12 @@ class TokenizerJsonReader {
 
  private:
   /// Steps of the pre-tokenizer or normalizer, sequences unfolded.
-  void collect_steps(const Json& step, int depth = 0) {
+  void collect_steps(const Json& step, bool cuts_words, int depth = 0) {
     if (!step.is_object() || depth > 4) return;
     for (const char* list : {"pretokenizers", "normalizers"}) {
       const Json& steps = member(step, list);
       if (steps.is_array())
-        for (const Json& each : steps) collect_steps(each, depth + 1);
+        for (const Json& each : steps) collect_steps(each, cuts_words, depth + 1);
     }
     const std::string type = text(step, "type").value_or("");
     if (type == "ByteLevel") {
@@ -73,9 +73,8 @@ class TokenizerJsonReader {
       space_prefix_ = true;
     } else if (type == "Replace") {
       if (text(member(step, "pattern"), "String") != " " || text(step, "content") != "▁") fail_step(type);
-    } else if (type == "Punctuation" || type == "Whitespace" || type == "UnicodeScripts" ||
-               type == "WhitespaceSplit" || type == "BertPreTokenizer" || type == "CharDelimiterSplit") {
-      expressions_.push_back(type);  // a name that no table has
+    } else if (cuts_words && !type.empty() && type != "Sequence") {
+      expressions_.push_back(type);  // a name that no table has: Punctuation, Whitespace, …
     } else if (!type.empty() && type != "Sequence" && !type.starts_with("NF")) {
       fail_step(type);
     }

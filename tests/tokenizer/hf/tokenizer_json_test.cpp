@@ -213,6 +213,9 @@ TEST(TokenizerJson, RefusesWhatWouldChangeTheText) {
   for (const Json& refused : {Json{{"type", "Lowercase"}}, Json{{"type", "Strip"}}, quotes})
     EXPECT_NE(with(llama3_json(), "/normalizer", refused).find("got " + refused["type"].get<std::string>()),
               std::string::npos);
+  EXPECT_NE(
+      with(llama3_json(), "/pre_tokenizer/pretokenizers/0", {{"type", "New"}}).find("(--pre NAME takes"),
+      std::string::npos);
   EXPECT_NE(with(llama3_json(), "/model/end_of_word_suffix", "</w>").find("expected none, got </w>"),
             std::string::npos);
   EXPECT_EQ(with(llama3_json(), "/model/end_of_word_suffix", ""), "");
