@@ -70,7 +70,7 @@ std::unique_ptr<const Model::Parts> Model::Parts::read(const std::string& path, 
   GgufOptions how{.map = options.mmap ? MapMode::Mmap : MapMode::Read, .mlock = options.mlock};
   for (const MetadataOverride& override : options.overrides) how.overrides.push_back(gguf_override(override));
   auto parts = std::make_unique<Parts>(GgufFile::open(path, how));
-  parts->pinned = options.mlock || !options.mmap;
+  parts->pinned = parts->file.locked() || !options.mmap;
   parts->config = read_config(parts->file);
   parts->adapters = Adapters::load(options.loras, parts->file);
   BuiltGraph built = build_graph(parts->file, parts->config, kernels_in_use(), &parts->adapters);

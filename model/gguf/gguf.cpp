@@ -28,6 +28,7 @@ struct GgufFile::State {
   std::vector<std::string> paths;                                  // likewise
   std::size_t file_bytes = 0;
   std::size_t shard_count = 1;
+  bool locked = false;
   std::vector<GgufOverride> overrides;  // what keys of `first` point to
 
   void override_keys(const std::vector<GgufOverride>& wanted) {
@@ -67,6 +68,7 @@ struct GgufFile::State {
     file_bytes += mapping.bytes().size();
     GgufShard shard = parse_gguf(mapping.bytes(), path, options.metadata_only);
     if (options.mlock && !mapping.lock()) {
+      locked = false;
       shard.warnings.push_back(std::string("cannot lock the model in memory: ") + std::strerror(errno) +
                                " (raise the limit with `ulimit -l`)");
     }
@@ -81,6 +83,7 @@ GgufFile::~GgufFile() = default;
 
 GgufFile GgufFile::open(const std::string& path, const GgufOptions& options) {
   auto state = std::make_unique<State>();
+  state->locked = options.mlock;
   state->first = state->add_file(path, options);
   const std::optional<SplitPlan> plan = plan_split(state->first);
   state->add_tensors(state->first, 0);
@@ -116,6 +119,7 @@ std::uint32_t GgufFile::version() const noexcept { return state_->first.version;
 std::uint64_t GgufFile::alignment() const noexcept { return state_->first.alignment; }
 std::size_t GgufFile::file_bytes() const noexcept { return state_->file_bytes; }
 std::size_t GgufFile::shard_count() const noexcept { return state_->shard_count; }
+bool GgufFile::locked() const noexcept { return state_->locked; }
 const std::vector<std::string>& GgufFile::warnings() const noexcept { return state_->first.warnings; }
 std::span<const GgufKey> GgufFile::keys() const noexcept { return state_->first.keys; }
 std::span<const TensorView> GgufFile::tensors() const noexcept { return state_->tensors; }

@@ -92,6 +92,8 @@ class GgufFile {
   [[nodiscard]] std::size_t shard_count() const noexcept;
   /// Things tolerated, one line each.
   [[nodiscard]] const std::vector<std::string>& warnings() const noexcept;
+  /// Whether .mlock was asked for, and the system has locked all shards.
+  [[nodiscard]] bool locked() const noexcept;
 
   [[nodiscard]] std::span<const GgufKey> keys() const noexcept;                  ///< in file order
   [[nodiscard]] std::span<const TensorView> tensors() const noexcept;            ///< in file order

@@ -1,6 +1,9 @@
 // What a session needs, known beforehand.
 #include <gtest/gtest.h>
+#include <linux/capability.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -59,6 +62,44 @@ TEST(Memory, APinnedFileIsNotCountedTwice) {
   plan.memory.available = plan.memory.kv + plan.memory.work;
   EXPECT_NO_THROW(plan.check(*copied));
   EXPECT_THROW(plan.check(demo_model()), Error);
+}
+
+/// While it lives this thread may lock nothing in memory, whoever runs the tests.
+class NoLocking {
+ public:
+  NoLocking() {
+    getrlimit(RLIMIT_MEMLOCK, &limit_);
+    const rlimit none = {0, limit_.rlim_max};
+    setrlimit(RLIMIT_MEMLOCK, &none);
+    syscall(SYS_capget, &header_, before_);
+    __user_cap_data_struct without[2] = {before_[0], before_[1]};
+    without[0].effective &= ~(1U << CAP_IPC_LOCK);
+    syscall(SYS_capset, &header_, without);
+  }
+  ~NoLocking() {
+    syscall(SYS_capset, &header_, before_);
+    setrlimit(RLIMIT_MEMLOCK, &limit_);
+  }
+  NoLocking(const NoLocking&) = delete;
+  NoLocking& operator=(const NoLocking&) = delete;
+
+ private:
+  rlimit limit_ = {};
+  __user_cap_header_struct header_ = {_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct before_[2] = {};
+};
+
+// --mlock: what the system does not lock, it can take back.
+TEST(Memory, AFileIsPinnedOnlyWhereTheSystemLocksIt) {
+  const LoadOptions options{.mlock = true};
+  const auto wanted = Model::load(demo_model().file().path(), options);
+  EXPECT_EQ(wanted->pinned(), wanted->file().warnings().empty()) << "as the limit of this machine is";
+  const NoLocking limit;
+  const auto refused = Model::load(demo_model().file().path(), options);
+  EXPECT_FALSE(refused->pinned());
+  ASSERT_EQ(refused->file().warnings().size(), 1U);
+  EXPECT_EQ(refused->file().warnings()[0].find("cannot lock the model in memory: "), 0U)
+      << refused->file().warnings()[0];
 }
 
 // 64 TiB of keys and values.
