@@ -205,7 +205,8 @@ class HfModel {
   /// Throws Error where the directory is refused.
   void convert(std::optional<DType> type) {
     write("config.json", config.dump());
-    write("tokenizer.json", R"({"added_tokens": [], "pre_tokenizer": {"type": "ByteLevel"},
+    write("tokenizer.json",
+          R"({"added_tokens": [], "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false},
         "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}})");
     SafetensorsBytes file;
     for (const auto& [name, tensor] : tensors) file.add(name, "F32", tensor.shape, bytes_of(tensor.values));
