@@ -13,7 +13,9 @@ void encode_affine32(const float* x, const float* importance, std::size_t n_bloc
   const BlockLanes<Isa, 32, weighted> block(x, importance, n_blocks);
   const AffineSearch<Isa, top, 32, weighted, false> search(block);
   const auto best = search.best_of(top == 15 ? Starts{-0.05F, 0.2F, 20} : Starts{-0.04F, 0.1F, 20}, 6);
-  const V d = to_f16_and_back(best.scale), m = to_f16_and_back(best.offset), factor = inverse_or_0(d);
+  const V m = to_f16_and_back(best.offset);
+  const V d = to_best_f16_scale(best.scale, [&](V scale) { return search.error(scale, m); }),
+          factor = inverse_or_0(d);
   store_blocks32<Isa, Block>(
       [&](std::size_t i) { return IntegerGrid<Isa, 0, top>::code((block.x(i) - m) * factor); }, d, m,
       n_blocks, out);

@@ -36,8 +36,8 @@ class AffineSuper {
     const auto fit = search_.best_of(kEffort.inset, kEffort.beside);
     const V share = V::broadcast(1.0F / static_cast<float>(s_max)), minus = V::broadcast(-1);
     Scales r;
-    r.d = to_f16_and_back(group_peak<Isa, kGroup>(fit.scale) * share);
-    r.dmin = to_f16_and_back(group_peak<Isa, kGroup>(fit.offset) * minus * share);
+    r.d = to_f16_scale(group_peak<Isa, kGroup>(fit.scale) * share);
+    r.dmin = to_f16_scale(group_peak<Isa, kGroup>(fit.offset) * minus * share);
     r.s = round(fit.scale * inverse_or_0(r.d));
     r.m = round(fit.offset * minus * inverse_or_0(r.dmin));
     r = choose_around(r, kEffort.around);
@@ -96,8 +96,8 @@ class AffineSuper {
     const V least = aa * mm * V::broadcast(0x1p-16F), alone = fma(r.dmin, am, xa) / aa;
     const V d = select_less(least, det, (xa * mm - xm * am) / det, alone);
     const V dmin = select_less(least, det, (xa * am - xm * aa) / det, r.dmin);
-    r.d = to_f16_and_back(select_less(abs(d), V::broadcast(0x1p100F), d, r.d));
-    r.dmin = to_f16_and_back(dmin);
+    r.d = to_f16_scale(select_less(abs(d), V::broadcast(0x1p100F), d, r.d));
+    r.dmin = to_f16_scale(dmin);
   }
 
   Lanes block_;

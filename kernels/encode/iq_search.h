@@ -171,7 +171,8 @@ class IqSearch {
   /// The d of the block, in units of the values as scaled here.
   [[nodiscard]] F16Bits half_of(float d) const {
     const float stored = d * (unit_ / IqFormat::kFactor);
-    return f32_to_f16(stored < kF16Max ? stored : kF16Max);
+    const float some = stored > kLeastF16 ? stored : kLeastF16;  // rather too large than 0
+    return f32_to_f16(some < kF16Max ? some : kF16Max);
   }
   [[nodiscard]] float rounded(float d) const { return f16_to_f32(half_of(d)) * IqFormat::kFactor / unit_; }
 

@@ -13,6 +13,8 @@ inline constexpr float kLargestWeight = 0x1p40F;
 /// Importance below this part of a block's largest is taken for this, so that weights that nobody has seen
 /// used are still encoded sensibly.
 inline constexpr float kLeastImportance = 0x1p-24F;
+/// The least f16 above 0.
+inline constexpr float kLeastF16 = 0x1p-24F;
 
 template <class Isa>
 [[gnu::always_inline]] inline F32x16<Isa> limited(const F32x16<Isa>& x, float limit) {
@@ -33,6 +35,34 @@ template <class Isa>
   std::byte half[2 * kFloatLanes];
   limited(x, kF16Max).store_f16(half);
   return F32x16<Isa>::template load_as<Stored::F16>(half);
+}
+
+/// The same for scales, but 0 only for what no type can tell from it: one that is not 0 is of more use if too large. Its
+/// codes are found again.
+template <class Isa>
+[[gnu::always_inline]] inline F32x16<Isa> to_f16_scale(const F32x16<Isa>& x) {
+  using V = F32x16<Isa>;
+  const V zero = V::broadcast(0), half = to_f16_and_back(x);
+  const V least = select_less(x, zero, V::broadcast(-kLeastF16), V::broadcast(kLeastF16));
+  const V some = select_less(V::broadcast(0x1p-100F), abs(x), least, zero);
+  return select_less(abs(half), V::broadcast(kLeastF16), some, half);
+}
+
+/// The same, but where f16 is coarse the best of the nearest, its neighbours (0 is one of the least) and its negative, by
+/// error(scale).
+template <class Isa, class Error>
+[[gnu::always_inline]] inline F32x16<Isa> to_best_f16_scale(const F32x16<Isa>& x, Error error) {
+  using V = F32x16<Isa>;
+  const V nearest = to_f16_scale(x), coarse = V::broadcast(0x1p-16F);
+  if (less_bits(abs(nearest), coarse) == 0) return nearest;
+  V best = nearest, least = error(nearest);
+  for (const V& other :
+       {nearest - V::broadcast(kLeastF16), nearest + V::broadcast(kLeastF16), V::broadcast(0) - nearest}) {
+    const V others = select_less(abs(nearest), coarse, error(other), least);
+    best = select_less(others, least, other, best);
+    least = min(others, least);
+  }
+  return best;
 }
 
 /// 1/x, or 0 where x is so small that no type can tell it from 0.

@@ -24,7 +24,7 @@ class Q8Blocks {
     find_peaks();
     if constexpr (weighted) normalize_importance();
     choose();
-    const V d = to_f16_and_back(best_d_);
+    const V d = to_best_f16_scale(best_d_, [&](V scale) { return error(scale); });
     d.store_f16(d_);
     inverse_or_0(d).store(factor_);
   }
@@ -126,6 +126,25 @@ class Q8Blocks {
     }
     V::sum4(xq[0], xq[1], xq[2], xq[3], all_xq);
     V::sum4(qq[0], qq[1], qq[2], qq[3], all_qq);
+  }
+
+  /// Σw(x - scale·q)² of every block with the nearest codes.
+  [[nodiscard]] V error(const V& scale) const {
+    alignas(64) float scales[kFloatLanes], factors[kFloatLanes], sums[kFloatLanes] = {};
+    scale.store(scales);
+    inverse_or_0(scale).store(factors);
+    for (std::size_t b = 0; b < n_; ++b) {
+      V sum = V::broadcast(0);
+      for (std::size_t g = 0; g < 2; ++g) {
+        const V x = value(b, g), e = x - quantized(x, V::broadcast(factors[b])) * V::broadcast(scales[b]);
+        if constexpr (weighted)
+          sum = fma(e * weight(b, g), e, sum);
+        else
+          sum = fma(e, e, sum);
+      }
+      sums[b] = sum.sum();
+    }
+    return V::load(sums);
   }
 
   alignas(64) float peak_[kFloatLanes], factor_[kFloatLanes];

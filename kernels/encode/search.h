@@ -182,8 +182,16 @@ class AffineSearch {
   Fit fit(const V& scale, const V& offset) const {
     V yq, q1, qq;
     sums(scale, offset, yq, q1, qq);
+    V spread = qq - q1 * q1 / sum_w_;
+    const V least = qq * V::broadcast(0x1p-12F);
+    if (less_bits(spread, least) != 0) {
+      V exact_yq, exact_spread;
+      sums_about(q1 / sum_w_, scale, offset, exact_yq, exact_spread);
+      yq = select_less(spread, least, exact_yq, yq);
+      spread = select_less(spread, least, exact_spread, spread);
+    }
     Fit result;
-    result.scale = yq / (qq - q1 * q1 / sum_w_);  // NaN where all codes are equal: gains nothing
+    result.scale = select_less(V::broadcast(0), spread, yq / spread, V::broadcast(0));
     result.offset = mean_ - result.scale * q1 / sum_w_;
     result.gain = yq * result.scale;
     if constexpr (negative) {  // where the offset is not, the best scale without one; its gain from the mean
@@ -193,6 +201,21 @@ class AffineSearch {
       result.offset = min(result.offset, V::broadcast(0));
     }
     return result;
+  }
+
+  /// Σw(x - mean)q and Σw(q - mean_code)² of the nearest codes: not what rounding leaves of the difference of two
+  /// large sums, where all weight lies on nearly equal codes. Both 0 if all are equal.
+  void sums_about(const V& mean_code, const V& scale, const V& offset, V& yq, V& spread) const {
+    const V factor = inverse_or_0(scale), zero = V::broadcast(0);
+    yq = spread = zero;
+    for (std::size_t i = 0; i < N; ++i) {
+      const V x = block_.x(i), r = Grid::nearest((x - offset) * factor) - mean_code, wr = block_.weigh(i, r);
+      yq = fma(x - mean_, wr, yq);
+      spread = fma(r, wr, spread);
+    }
+    const V rounding = mean_code * mean_code * sum_w_ * V::broadcast(0x1p-36F);
+    yq = select_less(rounding, spread, yq, zero);
+    spread = select_less(rounding, spread, spread, zero);
   }
 
   const BlockLanes<Isa, N, weighted>& block_;

@@ -20,7 +20,8 @@ void encode_symmetric32(const float* x, const float* importance, std::size_t n_b
   const SymmetricSearch<Isa, Grid, 32, weighted> search(block);
   auto best = search.best_of(kStarts32<Block>);
   for (int again = 0; again < 2; ++again) best.better_of(search.fit(inverse_or_0(best.scale)));
-  const V d = to_f16_and_back(best.scale), factor = inverse_or_0(d);
+  const V d = to_best_f16_scale(best.scale, [&](V scale) { return search.error(scale); }),
+          factor = inverse_or_0(d);
   store_blocks32<Isa, Block>([&](std::size_t i) { return Grid::code(block.x(i) * factor); }, d, d, n_blocks,
                              out);
 }

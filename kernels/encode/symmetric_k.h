@@ -39,7 +39,7 @@ class SymmetricSuper {
     const V peak = group_peak<Isa, kGroup>(best.scale);
     for (int i = 0; i < kEffort.d_tried; ++i) {
       Scales r;
-      r.d = to_f16_and_back(peak * V::broadcast((1 + 0.03F * static_cast<float>(i)) / kLow));
+      r.d = to_f16_scale(peak * V::broadcast((1 + 0.03F * static_cast<float>(i)) / kLow));
       choose_scales(r, best.scale);
       for (int k = 0; k < kEffort.rounds; ++k) refit(r);
     }
@@ -74,7 +74,7 @@ class SymmetricSuper {
     search_.sums(inverse_or_0(r.d * r.s), xq, qq);
     const V d = group_sum<Isa, kGroup>(xq * r.s) / group_sum<Isa, kGroup>(qq * r.s * r.s);
     Scales next;
-    next.d = to_f16_and_back(select_less(abs(d), V::broadcast(0x1p100F), d, r.d));  // all 0: stays
+    next.d = to_f16_scale(select_less(abs(d), V::broadcast(0x1p100F), d, r.d));  // all 0: stays
     for (const float beside : {0.0F, -1.0F, 1.0F}) try_scale(next, r.s + V::broadcast(beside));
     best_.template better_super_blocks<kGroup>(next);
     r = next;
@@ -85,7 +85,7 @@ class SymmetricSuper {
     constexpr float kFarthest = 0.04F;
     const float part = (2 * static_cast<float>(i) + 1) / static_cast<float>(kEffort.d_beside) - 1;
     Scales r;
-    r.d = to_f16_and_back(best_.d * V::broadcast(1 + kFarthest * part));
+    r.d = to_f16_scale(best_.d * V::broadcast(1 + kFarthest * part));
     const V s = best_.s * V::broadcast(1 / (1 + kFarthest * part));
     for (const float beside : {0.0F, -1.0F, 1.0F}) try_scale(r, s + V::broadcast(beside));
     best_.template better_super_blocks<kGroup>(r);

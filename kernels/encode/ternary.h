@@ -27,7 +27,7 @@ void encode_ternary(const float* x, const float* importance, std::size_t n_block
                               2.4F, 2.7F,  3.1F, 3.6F, 4.5F, 6.0F, 10.0F};
   for (const float part : kParts) consider(V::broadcast(part) * inverse);
   for (int again = 0; again < 4; ++again) consider(inverse_or_0(best.scale));
-  const V d = to_f16_and_back(best.scale), factor = inverse_or_0(d);
+  const V d = to_f16_scale(best.scale), factor = inverse_or_0(d);
   store_super_blocks<Isa, Block, 16>([&](std::size_t i) { return Grid::code(block.x(i) * factor); }, d, d,
                                      V::broadcast(0), V::broadcast(0), n_blocks, out);
 }
