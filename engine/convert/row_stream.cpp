@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/quantize/held.h"
 #include "engine/quantize/ordered_pipeline.h"
 
 namespace cria {
@@ -11,12 +12,14 @@ namespace {
 
 constexpr std::size_t kPieceBytes = 1 << 20;
 constexpr std::uint64_t kPieceRows = 1 << 14;  // rows may be short
-constexpr float kF16Largest = 65504;
 
 Error not_held(const RowJob& job, float value) {
   return {job.file,
           "a value that " + std::string(name(job.type)) + " does not hold: expected finite numbers" +
-              (job.type == DType::F16 ? " up to 65504" : "") + ", got " + number_text(value),
+              (dtype_info(job.type).is_float() && job.type != DType::F32
+                   ? " up to " + number_text(largest_held(job.type))
+                   : "") +
+              ", got " + number_text(value),
           "tensor " + job.name};
 }
 
@@ -33,7 +36,8 @@ void RowStream::encode_row(const RowJob& job, EncodeFn encoder, std::uint64_t ro
   const bool copied = job.rows->copy(row, job.type, out);
   if (copied && !job.measure) return;
   job.rows->read(row, piece.values.data());
-  const float largest = job.type == DType::F16 ? kF16Largest : std::numeric_limits<float>::max();
+  const float largest =
+      dtype_info(job.type).is_float() ? largest_held(job.type) : std::numeric_limits<float>::max();
   for (const float value : piece.values) {
     if (!(std::abs(value) <= largest)) piece.bad = true, piece.worst = value;
   }

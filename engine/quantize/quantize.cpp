@@ -9,13 +9,13 @@
 
 #include "engine/execute/cores.h"
 #include "engine/execute/kernels_in_use.h"
+#include "engine/quantize/held.h"
 #include "engine/quantize/ordered_pipeline.h"
 
 namespace cria {
 namespace {
 
 constexpr std::size_t kPieceValues = std::size_t{1} << 19;  // 2 MiB of floats, or one row if that is more
-constexpr float kLargestF16 = 65504;
 
 // Codes of one bit can follow small weights only at the cost of large ones, and the model's predictions
 // suffer more from that than the squared error says (measured on the demo model: perplexity 60 without, 54
@@ -189,10 +189,10 @@ class Quantizer {
     const TensorView& source = *piece.tensor->source;
     const std::string where = "tensor " + std::string(source.name);
     if (!piece.finite) throw file_.error("holds NaN or infinity: cannot be quantized", where);
-    const bool wide = piece.tensor->type == DType::F32 || piece.tensor->type == DType::BF16;
-    if (piece.largest > kLargestF16 && !wide && !piece.tensor->copied())
+    const float most = largest_held(piece.tensor->type);
+    if (piece.largest > most && !piece.tensor->copied())
       throw file_.error("too large a value for " + std::string(name(piece.tensor->type)) +
-                            ": expected at most 65504, got " + std::to_string(piece.largest),
+                            ": expected at most " + number_text(most) + ", got " + number_text(piece.largest),
                         where);
   }
 

@@ -203,6 +203,8 @@ TEST(RowStream, RefusesWhatATypeDoesNotHold) {
   EXPECT_EQ(error_with(65504, DType::F16), "");
   EXPECT_NE(error_with(-65505, DType::F16).find("a value that F16 does not hold"), std::string::npos);
   EXPECT_EQ(error_with(-65505, DType::BF16), "");
+  EXPECT_EQ(error_with(0x1.FEFFFEp127F, DType::BF16), "");
+  EXPECT_NE(error_with(-0x1.FFp127F, DType::BF16).find("a value that BF16 does not hold"), std::string::npos);
   EXPECT_NE(error_with(std::nanf(""), DType::BF16).find("expected finite numbers"), std::string::npos);
   EXPECT_EQ(error_with(std::nanf(""), DType::F32), "") << "a copy";
 }

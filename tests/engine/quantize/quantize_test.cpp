@@ -240,6 +240,20 @@ TEST_F(QuantizeFile, NamesTheTensorThatCannotBe) {
   EXPECT_FALSE(fs::exists(path("out")));
 }
 
+TEST_F(QuantizeFile, RefusesWhatATypeDoesNotHold) {
+  const auto refused = [&](float value, const char* mix) {
+    values_[kCols + 7] = value;
+    const GgufFile file = input();
+    return error_of([&] { (void)run(file, mix, "out"); });
+  };
+  EXPECT_EQ(refused(-0x1.FEFFFEp127F, "BF16"), "");
+  EXPECT_NE(refused(0x1.FFp127F, "BF16").find("too large a value for BF16"), std::string::npos);
+  EXPECT_EQ(refused(2688, "NVFP4"), "");
+  EXPECT_NE(refused(-2700, "NVFP4").find("for NVFP4: expected at most 2688, got 2700"), std::string::npos);
+  EXPECT_EQ(refused(0x1p40F, "IQ4_KS"), "");
+  EXPECT_NE(refused(0x1.1p40F, "IQ4_KS").find("too large a value for IQ4_KS"), std::string::npos);
+}
+
 TEST_F(QuantizeFile, StopsWhenAskedAndLeavesTheTarget) {
   const GgufFile file = input();
   std::ofstream(path("out")) << "old";
