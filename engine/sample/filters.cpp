@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace cria::filter {
 namespace {
@@ -71,8 +72,10 @@ void top_n_sigma(std::vector<Candidate>& candidates, double n) {
 }
 
 void xtc(std::vector<Candidate>& candidates, double threshold) {
+  // What has no probability is not likely: a banned token must not be all that is left.
+  const double least = std::max(threshold, std::numeric_limits<double>::denorm_min());
   std::size_t likely = 0;
-  while (likely < candidates.size() && candidates[likely].p >= threshold) ++likely;
+  while (likely < candidates.size() && candidates[likely].p >= least) ++likely;
   if (likely > 1)
     candidates.erase(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(likely - 1));
 }

@@ -153,13 +153,15 @@ TEST_P(Filters, TopNSigmaKeepsThoseWithinNDeviationsOfTheLargest) {
 
 TEST_P(Filters, XtcKeepsTheLeastLikelyOfTheLikelyAndTheRest) {
   for (const double threshold : {0.0, 0.005, 0.02, 0.05, 0.5}) {
+    const auto is_likely = [&](TokenId id) {
+      const double of_it = p[static_cast<std::size_t>(id)];
+      return of_it > 0 && of_it >= threshold;
+    };
     std::set<TokenId> want;
     for (TokenId a = 0; a < 200; ++a) {
-      const bool likely = p[static_cast<std::size_t>(a)] >= threshold;
       bool last = true;  // no likely token comes after it
-      for (TokenId b = 0; b < 200; ++b)
-        last &= !(before(logits, a, b) && p[static_cast<std::size_t>(b)] >= threshold);
-      if (!likely || last) want.insert(a);
+      for (TokenId b = 0; b < 200; ++b) last &= !(before(logits, a, b) && is_likely(b));
+      if (!is_likely(a) || last) want.insert(a);
     }
     auto list = candidates(logits);
     filter::xtc(list, threshold);
@@ -189,6 +191,14 @@ TEST(FilterLimits, DynamicTemperatureOfOneAndOfEqualTokens) {
   EXPECT_EQ(filter::dynamic_temperature({{0, 1, 1}}, 0.3, 1.7, 1), 0.3);
   EXPECT_NEAR(filter::dynamic_temperature({{0, 1, 0.5}, {1, 1, 0.5}}, 0.3, 1.7, 2), 1.7, 1e-15);
   EXPECT_NEAR(filter::dynamic_temperature({{0, 1, 1}, {1, -900, 0}}, 0.3, 1.7, 1), 0.3, 1e-15);
+}
+
+TEST(FilterLimits, XtcCountsNoBannedTokenAsLikely) {
+  std::vector<Candidate> list = {
+      {0, 3, 0.75}, {1, 2, 0.25}, {2, -2000, 0}, {3, -std::numeric_limits<double>::infinity(), 0}};
+  filter::xtc(list, 0);
+  EXPECT_EQ(list.size(), 3U);
+  EXPECT_EQ(list.front().id, 1);
 }
 
 TEST(FilterLimits, OneTokenIsAlwaysKept) {
