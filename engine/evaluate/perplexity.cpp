@@ -125,8 +125,10 @@ void Perplexity::score(std::size_t begin, std::size_t end, std::span<const Token
     writer_->add_row(std::span(encoded_).subspan(i * row_bytes, row_bytes));
 }
 
+PerplexityResult Perplexity::result_so_far() const { return result_of(surprise_, done_); }
+
 PerplexityResult Perplexity::result() const {
-  PerplexityResult result = result_of(surprise_, done_);
+  PerplexityResult result = result_so_far();
   if (base_ != nullptr) result.divergence = divergence_.result();
   return result;
 }

@@ -70,6 +70,8 @@ class Perplexity {
   [[nodiscard]] std::size_t windows() const { return windows_.size(); }
   [[nodiscard]] std::size_t done() const { return done_; }
   [[nodiscard]] PerplexityResult result() const;
+  /// The same without the divergence, whose quantiles take a sorting of all tokens: to be shown after each window.
+  [[nodiscard]] PerplexityResult result_so_far() const;
 
   /// Writes down where the measurement stands / goes on from there, to the same figures to the bit. load()
   /// throws Error for the state of another model, text, base, or other windows; done() tells how far it was.

@@ -77,7 +77,7 @@ class Measurement {
  private:
   using Clock = std::chrono::steady_clock;
   [[nodiscard]] std::string running_value() const {
-    const PerplexityResult now = perplexity_.result();
+    const PerplexityResult now = perplexity_.result_so_far();
     return now.windows == 0 ? "" : fixed(now.ppl, 4) + " ± " + fixed(now.ppl_stderr, 4);
   }
   void save() {

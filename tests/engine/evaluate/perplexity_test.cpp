@@ -148,8 +148,12 @@ TEST(Divergence, OfKnownProbabilitiesIsThatByHand) {
   SessionBase base(base_session);
   Perplexity perplexity(session, text, {.window = 8});
   perplexity.compare_with(base);
-  const PerplexityResult result = run(perplexity).result();
+  const PerplexityResult result = run(perplexity).result(), so_far = perplexity.result_so_far();
   ASSERT_TRUE(result.divergence);
+  EXPECT_FALSE(so_far.divergence);
+  EXPECT_EQ(so_far.ppl, result.ppl);
+  EXPECT_EQ(so_far.ppl_stderr, result.ppl_stderr);
+  EXPECT_EQ(so_far.windows, result.windows);
   const DivergenceResult& d = *result.divergence;
   // Scored: places 5-7 after even states, 13-15 after odd ones.
   const double unsure = std::log(kVocabulary);
