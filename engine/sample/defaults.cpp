@@ -50,6 +50,8 @@ double number_of(const GgufFile& file, const GgufValue& value) {
 }
 
 void set_number(SamplerOptions& options, const NumberKey& key, double number) {
+  // Others write -1 for a top-k that is off, and take a temperature below 0 for greedy.
+  if ((key.end == "top_k" || key.end == "temp") && number < 0) number = 0;
   std::visit(
       [&](auto field) {
         using T = std::decay_t<decltype(options.*field)>;

@@ -23,7 +23,9 @@ constexpr std::array kStepNames = {
     StepName{"typ_p", SamplerStep::Typical},
     StepName{"typical", SamplerStep::Typical},
     StepName{"typical_p", SamplerStep::Typical},
+    StepName{"typ", SamplerStep::Typical},
     StepName{"top_p", SamplerStep::TopP},
+    StepName{"nucleus", SamplerStep::TopP},
     StepName{"min_p", SamplerStep::MinP},
     StepName{"xtc", SamplerStep::Xtc},
     StepName{"temperature", SamplerStep::Temperature},
@@ -40,7 +42,11 @@ SamplerStep step_named(std::string_view text) {
 }
 
 void expect(bool good, std::string_view what, double got) {
-  if (!good) throw Error("sampling: expected " + std::string(what) + ", got " + std::to_string(got));
+  if (good) return;
+  const bool whole = std::abs(got) < 0x1p53 && got == std::floor(got);  // all digits of a token
+  throw Error(
+      "sampling: expected " + std::string(what) + ", got " +
+      (whole ? std::to_string(static_cast<std::int64_t>(got)) : number_text(static_cast<float>(got))));
 }
 
 bool within(double value, double low, double high) { return value >= low && value <= high; }  // NaN: no

@@ -27,7 +27,7 @@ enum class SamplerStep : std::uint8_t {
 /// All of them in that order.
 std::vector<SamplerStep> default_sampler_steps();
 /// Names of steps separated by ';' or ',', as llama.cpp writes them: penalties, dry, top_n_sigma, top_k, typ_p
-/// (or typical), top_p, min_p, xtc, temperature (or temp); '-' may stand for '_'. "" is no step at all. Throws
+/// (or typical, typical_p, typ), top_p (or nucleus), min_p, xtc, temperature (or temp); '-' may stand for '_'. "" is no step at all. Throws
 /// Error for a name that is none (it lists them) and for one given twice.
 std::vector<SamplerStep> parse_sampler_steps(std::string_view text);
 /// The names again, separated by ';'.

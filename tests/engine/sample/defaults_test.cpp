@@ -78,18 +78,30 @@ TEST_F(SamplingDefaults, WhatCannotBeIsRefusedByItsKey) {
             "wrong type of a key: expected a number, got string (key general.sampling.temp)");
   EXPECT_EQ(refusal({{"temp", true}}),
             "wrong type of a key: expected a number, got bool (key general.sampling.temp)");
-  EXPECT_NE(refusal({{"temp", -1.0F}}).find("(key general.sampling.temp)"), std::string::npos);
+  EXPECT_EQ(refusal({{"min_p", -1.0F}}),
+            "sampling: expected a min-p from 0 to 1, got -1 (key general.sampling.min_p)");
+  EXPECT_EQ(refusal({{"min_p", 1.5F}}),
+            "sampling: expected a min-p from 0 to 1, got 1.5 (key general.sampling.min_p)");
   EXPECT_NE(refusal({{"temp", std::numeric_limits<float>::quiet_NaN()}}), "");
   EXPECT_EQ(refusal({{"top_k", 2.5F}}),
             "expected a whole number of 32 bits, got 2.5 (key general.sampling.top_k)");
   EXPECT_NE(refusal({{"top_k", std::int64_t{1} << 40}}), "");
-  EXPECT_NE(refusal({{"top_k", std::int32_t{-1}}}), "");
   EXPECT_NE(refusal({{"top_p", 1.5F}}), "");
   EXPECT_NE(refusal({{"mirostat", std::int32_t{3}}}), "");
   EXPECT_NE(refusal({{"penalty_repeat", 0.0F}}), "");
   EXPECT_NE(refusal({{"sequence", 1.0F}}), "");
   EXPECT_NE(refusal({{"sequence", std::string("top_k;magic")}}), "");
   EXPECT_EQ(refusal({{"temp", 0.0F}}), "");
+}
+
+TEST_F(SamplingDefaults, WhatIsOffByOthersWaysIsOff) {
+  SamplerOptions options;
+  set_sampling_defaults(
+      file({{"temp", -1.0F}, {"top_k", std::int32_t{-1}}, {"sequence", std::string("nucleus;typ;temp")}}),
+      options);
+  EXPECT_EQ(options.temperature, 0);
+  EXPECT_EQ(options.top_k, 0);
+  EXPECT_EQ(options.steps, (std::vector{SamplerStep::TopP, SamplerStep::Typical, SamplerStep::Temperature}));
 }
 
 TEST_F(SamplingDefaults, TheTextSaysWhatIsInForceAndWhatOfItTheFileSays) {

@@ -293,7 +293,7 @@ TEST(Sampler, StepNames) {
   EXPECT_EQ(parse_sampler_steps(sampler_steps_text(default_sampler_steps())), default_sampler_steps());
   EXPECT_EQ(sampler_steps_text(parse_sampler_steps("temp,top-k,typical")), "temperature;top_k;typ_p");
   EXPECT_TRUE(parse_sampler_steps("").empty());
-  EXPECT_NE(error_of([] { parse_sampler_steps("top_k;nucleus"); }).find("got nucleus"), std::string::npos);
+  EXPECT_NE(error_of([] { parse_sampler_steps("top_k;magic"); }).find("got magic"), std::string::npos);
   EXPECT_NE(error_of([] { parse_sampler_steps("top_k;;temp"); }), "");
   EXPECT_NE(error_of([] { parse_sampler_steps("temp;temperature"); }).find("twice"), std::string::npos);
 }
