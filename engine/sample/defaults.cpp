@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "model/error.h"
+#include "model/plural.h"
 
 namespace cria {
 namespace {
@@ -31,6 +32,22 @@ constexpr std::array kNumbers = {
     NumberKey{"mirostat", &SamplerOptions::mirostat, 0},
     NumberKey{"mirostat_tau", &SamplerOptions::mirostat_tau, -1},
     NumberKey{"mirostat_eta", &SamplerOptions::mirostat_eta, -1},
+};
+
+/// What no key of a file says.
+struct OtherNumber {
+  std::string_view name;
+  float SamplerOptions::*field;
+  float off;
+  bool greedy, mirostat;  ///< whether it has an effect then
+};
+constexpr std::array kOthers = {
+    OtherNumber{"typical_p", &SamplerOptions::typical_p, 1, false, false},
+    OtherNumber{"top_n_sigma", &SamplerOptions::top_n_sigma, 0, false, false},
+    OtherNumber{"dynatemp_range", &SamplerOptions::dynatemp_range, 0, false, true},
+    OtherNumber{"presence_penalty", &SamplerOptions::presence_penalty, 0, true, true},
+    OtherNumber{"frequency_penalty", &SamplerOptions::frequency_penalty, 0, true, true},
+    OtherNumber{"dry_multiplier", &SamplerOptions::dry_multiplier, 0, true, true},
 };
 
 std::string key_of(std::string_view end) { return std::string(kPrefix) + std::string(end); }
@@ -73,12 +90,18 @@ double number_in(const SamplerOptions& options, const NumberKey& key) {
 /// Whether it has an effect as things stand.
 bool counts(const SamplerOptions& options, const NumberKey& key) {
   if (key.end == "temp") return true;
-  if (key.end == "penalty_last_n") return options.repeat_penalty != 1;
+  if (key.end == "penalty_last_n")
+    return options.repeat_penalty != 1 || options.presence_penalty != 0 || options.frequency_penalty != 0;
   if (options.temperature == 0) return key.end == "penalty_repeat" && options.repeat_penalty != 1;
   if (key.end.starts_with("mirostat")) return options.mirostat != 0;
   if (options.mirostat != 0 && key.end != "penalty_repeat") return false;
   if (key.end == "xtc_threshold") return options.xtc_probability != 0;
   return number_in(options, key) != key.off;
+}
+
+bool counts(const SamplerOptions& options, const OtherNumber& other) {
+  return options.*other.field != other.off && (other.greedy || options.temperature != 0) &&
+         (other.mirostat || options.mirostat == 0);
 }
 
 }  // namespace
@@ -131,6 +154,9 @@ std::string sampling_text(const SamplerOptions& options, const GgufFile& file) {
     if (file.find(key_of(key.end)) != nullptr && number_in(said, key) == number_in(options, key))
       add(of_file, std::string(key.end));
   }
+  for (const OtherNumber& other : kOthers)
+    if (counts(options, other)) add(text, std::string(other.name) + " " + number_text(options.*other.field));
+  if (!options.logit_bias.empty()) add(text, "logit_bias of " + counted(options.logit_bias.size(), "token"));
   if (options.steps != default_sampler_steps()) {
     add(text, "sequence " + sampler_steps_text(options.steps));
     if (file.find(key_of(kSequence)) != nullptr && said.steps == options.steps)

@@ -116,9 +116,31 @@ TEST_F(SamplingDefaults, TheTextSaysWhatIsInForceAndWhatOfItTheFileSays) {
   EXPECT_EQ(sampling_text(options, said), "temp 0");
 }
 
+TEST_F(SamplingDefaults, TheTextSaysWhatNoKeyOfAFileSays) {
+  const GgufFile said = file({{"top_k", std::int32_t{10}}});
+  SamplerOptions options;
+  set_sampling_defaults(said, options);
+  options.typical_p = 0.5F;
+  options.top_n_sigma = 2;
+  options.dynatemp_range = 0.25F;
+  options.presence_penalty = 1;
+  options.frequency_penalty = -1;
+  options.dry_multiplier = 0.75F;
+  options.logit_bias = {{3, 1.0F}};
+  const std::string penalties =
+      "presence_penalty 1, frequency_penalty -1, dry_multiplier 0.75, logit_bias of 1 token";
+  EXPECT_EQ(sampling_text(options, said),
+            "temp 0.8, top_k 10, top_p 0.95, min_p 0.05, penalty_last_n 64, typical_p 0.5, top_n_sigma 2, "
+            "dynatemp_range 0.25, " +
+                penalties + " (the model's: top_k)");
+  options.temperature = 0;
+  EXPECT_EQ(sampling_text(options, said), "temp 0, penalty_last_n 64, " + penalties);
+}
+
 TEST(SamplingValue, IsKeptAsTheTypeOfItsKey) {
   EXPECT_EQ(sampling_value("temp", 0.5), GgufData(0.5F));
   EXPECT_EQ(sampling_value("top_k", 20), GgufData(std::int32_t{20}));
+  EXPECT_EQ(sampling_value("top_k", -1), GgufData(std::int32_t{0}));
   EXPECT_THROW(sampling_value("top_k", 0.5), Error);
   EXPECT_THROW(sampling_value("top_p", 2), Error);
   EXPECT_THROW(sampling_value("sequence", 1), Error);
