@@ -72,6 +72,10 @@ ImportanceMatrix measure(ImatrixCommand options, Speed& speed) {
   const auto model = load_model(options.model);
   require_other_file(model->file(), options.output);
   require_other_file(options.text, options.output);
+  namespace fs = std::filesystem;
+  const auto place = [](const std::string& file) { return fs::weakly_canonical(fs::absolute(file)); };
+  if (!options.state.empty() && place(options.state) == place(options.output))
+    throw Error(options.output, "cannot be both the importance matrix and --state: another name is needed");
   for (const std::string& file : {options.output, options.state})
     if (!file.empty()) require_writable(file);
   const std::vector<TokenId> text = perplexity_tokens(*model, read_file(options.text));

@@ -98,6 +98,11 @@ TEST_F(Imatrix, DoesNotReplaceWhatItReads) {
   refused(imatrix({}, "text"), text_);
   refused(cria({"perplexity", "-m", model, "-f", text_, "-c", "64", "--save-logits", model}), model);
   refused(cria({"perplexity", "-f", text_, "-c", "64", "--save-logits", text_}), text_);
+  const std::string both = directory_.path("both.gguf");
+  EXPECT_EQ(imatrix({"--chunks", "1", "--state", directory_.path("./both.gguf")}, "both.gguf").err,
+            "cria: error: " + both +
+                ": cannot be both the importance matrix and --state: another name is needed\n");
+  EXPECT_FALSE(std::filesystem::exists(both));
   ASSERT_EQ(imatrix({"--chunks", "1"}, "m.gguf").code, 0);
   const std::string matrix = directory_.path("m.gguf");
   refused(cria({"quantize", model, matrix, "Q8_0", "--imatrix", matrix}), matrix);
