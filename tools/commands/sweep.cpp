@@ -258,7 +258,9 @@ class Sweep {
           std::uint64_t{machine_.threads}, std::uint64_t{session.threads_prefill},
           std::uint64_t{session.n_batch}})
       hash.add_number(number);
-    for (const std::string& name : {machine_.isa, options_.model.kv_type}) hash.add(name.data(), name.size());
+    for (const std::string& name :
+         {machine_.isa, options_.model.kv_type, machine_.cpu, std::string(CRIA_VERSION)})
+      hash.add(name.data(), name.size());
     return std::to_string(hash.value());
   }
 
