@@ -397,6 +397,13 @@ int run_declared(BenchOptions options, const BenchDeclared& declared) {
   const auto [prompt, decode, depth, repetitions, verify, parallel, speculate, tunes] = declared;
   require_one_length(*verify, {depth});
   for (const CLI::Option* mode : {parallel, speculate, tunes}) require_one_length(*mode, {prompt, decode});
+  const auto none = [](const auto& lengths) {
+    return std::ranges::count(lengths, 0U) == std::ssize(lengths);
+  };
+  const bool lengths_alone =
+      !options.tune && !options.roofline && verify->count() + parallel->count() + speculate->count() == 0;
+  if (lengths_alone && none(options.prompt) && none(options.decode))
+    throw CLI::ValidationError("nothing to measure: -p and -n are 0");
   if (!options.tune) return run_bench(std::move(options)), 0;
   if (prompt->count() == 0) options.prompt = {1024};  // two of the usual batches
   if (decode->count() == 0) options.decode = {32};

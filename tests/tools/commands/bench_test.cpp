@@ -249,6 +249,7 @@ TEST(Bench, RefusesWhatDoesNotExist) {
   EXPECT_NE(cria({"bench", "--synthetic", "demo:Q9_K"}).err.find("IQ4_XS"), std::string::npos);
   EXPECT_EQ(cria({"bench", "--synthetic", "demo:Q8_K"}).code, 2);
   EXPECT_EQ(cria({"bench", "-r", "0"}).code, 2);
+  EXPECT_EQ(cria({"bench", "-p", "0", "-n", "0"}).code, 2) << "a table without rows";
 }
 
 }  // namespace
