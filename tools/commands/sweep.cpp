@@ -98,7 +98,10 @@ class Sweep {
       : options_(std::move(options)), base_(base), text_(perplexity_tokens(base, read_file(options_.text))) {
     const TextWindows windows(text_.size(), options_.windows);
     text_.resize(windows[windows.size() - 1].end);
-    for (const std::string& type : options_.types) mixes_.push_back(find_mix(type));
+    for (const std::string& type : options_.types) {  // a mix may have two names
+      const Mix* const mix = find_mix(type);
+      if (std::ranges::find(mixes_, mix) == mixes_.end()) mixes_.push_back(mix);
+    }
     if (!options_.imatrix.empty()) {
       importance_bytes_ = read_file(options_.imatrix);
       importance_ = ImportanceMatrix::read(options_.imatrix);

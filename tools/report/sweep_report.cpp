@@ -48,10 +48,13 @@ std::string short_name(const SweepRow& row, const std::vector<SweepRow>& rows) {
 
 std::string explain(const SweepRow& row, const SweepMachine& machine) {
   const double share = row.decode.value * static_cast<double>(row.read_bytes) / (1e9 * machine.read_gbytes);
+  const std::string of_limit = machine.read_gbytes == 0  // there was no memory to measure it with
+                                   ? ")"
+                                   : ", " + fixed(100 * share, 0) + " % of what the read rate allows" +
+                                         (share > 1 ? ", being small enough for the caches)" : ")");
   return row.name + " (" + human_bytes(row.file_bytes) + " of " + human_bytes(machine.available) +
          " available; perplexity " + (row.ratio.value < 1 ? "" : "+") + with_error(loss(row), 2, 100) +
-         " %; decodes " + fixed(row.decode.value, 1) + " tokens/s, " + fixed(100 * share, 0) +
-         " % of what the read rate allows" + (share > 1 ? ", being small enough for the caches)" : ")");
+         " %; decodes " + fixed(row.decode.value, 1) + " tokens/s" + of_limit;
 }
 
 }  // namespace

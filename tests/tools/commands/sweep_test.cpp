@@ -185,9 +185,10 @@ TEST_F(Sweep, MakesTheQuantizationsItself) {
   EXPECT_EQ(lossy.out, "");
   EXPECT_NE(lossy.err.find("--allow-requantize"), std::string::npos) << lossy.err;
   EXPECT_FALSE(fs::exists(out_ + "/base.row.json"));
-  const Result allowed = cria(arguments({"--types", "Q4_0", "--allow-requantize"}));
+  const Result allowed = cria(arguments({"--types", "Q4_0,Q4_K,Q4_K_M", "--allow-requantize"}));
   EXPECT_EQ(allowed.code, 0) << allowed.err;
   EXPECT_EQ(Json::parse(allowed.out).at("rows")[1]["dtype"], "Q4_0");
+  EXPECT_EQ(Json::parse(allowed.out).at("rows").size(), 3U) << "two names of one mix";
   EXPECT_EQ(cria(arguments({"--types", "Q9"})).code, 2);
 
   ImportanceMatrix foreign;

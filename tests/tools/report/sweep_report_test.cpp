@@ -56,6 +56,14 @@ TEST(SweepChoice, SmallErrorsTellThemApart) {
   EXPECT_NE(sweep_advice(rows, machine_with(10000)).find("it decodes fastest."), std::string::npos);
 }
 
+TEST(SweepChoice, AReadRateThatIsNotKnownIsNotHeldAgainst) {
+  SweepMachine machine = machine_with(10000);
+  EXPECT_NE(sweep_advice(kRows, machine).find("of what the read rate allows"), std::string::npos);
+  machine.read_gbytes = 0;
+  EXPECT_NE(sweep_advice(kRows, machine).find("decodes 30.0 tokens/s): of the 4 that fit"), std::string::npos)
+      << sweep_advice(kRows, machine);
+}
+
 TEST(SweepChoice, WhereAllLoseMuchThoseThatLoseAlike) {
   std::vector<SweepRow> rows = kRows;
   for (SweepRow& row : rows) row.ratio = {row.ratio.value + 0.5, 0.002};
