@@ -479,7 +479,7 @@ TEST(Run, DryEndsARepetition) {
 
 TEST(Run, SamplersThatCannotBeAreUsageErrors) {
   for (const std::vector<std::string>& bad :
-       std::vector<std::vector<std::string>>{{"--samplers", "top_k;nucleus"},
+       std::vector<std::vector<std::string>>{{"--samplers", "top_k;kernel"},
                                              {"--samplers", "top_k;top_k"},
                                              {"--mirostat", "3"},
                                              {"--xtc-probability", "-1"},
