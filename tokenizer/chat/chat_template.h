@@ -39,8 +39,10 @@ struct RenderOptions {
 
 /// The texts that templates call bos_token, eos_token and so on.
 struct TemplateTokens {
-  std::string bos, eos;                      ///< as they stand in templates
-  std::string unk = {}, pad = {}, sep = {};  ///< likewise; undefined there where they are empty
+  std::string bos, eos;  ///< as they stand in templates
+  std::string unk = {};  ///< likewise; undefined there where it is empty
+  std::string pad = {};  ///< likewise
+  std::string sep = {};  ///< likewise
   /// Empty where the vocabulary has none.
   static TemplateTokens of(const Vocabulary& vocabulary);
 };
