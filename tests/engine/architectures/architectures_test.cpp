@@ -138,7 +138,8 @@ TEST_P(Architectures, MissingKeysAreNamed) {
   const auto good = tiny.keys;
   std::size_t required = 0;
   for (const auto& [key, value] : good) {
-    if (std::ranges::none_of(kRequiredKeys, [&](const char* end) { return key.ends_with(end); })) continue;
+    const auto named = [&name = key](const char* end) { return name.ends_with(end); };
+    if (std::ranges::none_of(kRequiredKeys, named)) continue;
     ++required;
     tiny.keys.erase(key);
     const std::string error = error_of([&] { (void)tiny.load(); });
