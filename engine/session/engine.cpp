@@ -118,6 +118,26 @@ bool all_finite(std::span<const float> values) {
   return bad == 0;
 }
 
+namespace {
+
+/// While it lives, the engine's executor shows each node's values to `observer` instead of the usual one.
+class Observing {
+ public:
+  Observing(Engine::State& engine, NodeObserver observer)
+      : executor_(engine.executor), usual_(engine.observer) {
+    executor_.observe(std::move(observer));
+  }
+  ~Observing() { executor_.observe(std::move(usual_)); }
+  Observing(const Observing&) = delete;
+  Observing& operator=(const Observing&) = delete;
+
+ private:
+  Executor& executor_;
+  NodeObserver usual_;
+};
+
+}  // namespace
+
 // Evaluates everything again from position 0, looking at each node's result. Only a model or a token sequence
 // that cannot be used any more gets here, so the time does not matter.
 Error Engine::not_finite(Sequence& sequence) {
@@ -126,17 +146,19 @@ Error Engine::not_finite(Sequence& sequence) {
   sequence.truncate(0);
   std::optional<Error> found;
   const GgufFile& file = state_->model.file();
-  state_->executor.observe([&](const Node& node, std::span<const float> values, std::size_t) {
+  const Observing observing(*state_, [&](const Node& node, std::span<const float> values, std::size_t) {
     if (!found && !all_finite(values)) found = cria::not_finite(file, graph(), node, values);
   });
-  Batch batch(*this);
-  for (std::size_t done = 0; done < all.size() && !found; done += batch.size()) {
-    batch.clear();
-    batch.add(sequence, std::span(all).subspan(done, std::min(batch.room(), all.size() - done)), 0);
-    batch.forward();
-    for (std::size_t i = 0; i < batch.size() && !found; ++i) (void)batch.logits(i, i + 1);
+  try {
+    Batch batch(*this);
+    for (std::size_t done = 0; done < all.size() && !found; done += batch.size()) {
+      batch.clear();
+      batch.add(sequence, std::span(all).subspan(done, std::min(batch.room(), all.size() - done)), 0);
+      batch.forward();
+      for (std::size_t i = 0; i < batch.size() && !found; ++i) (void)batch.logits(i, i + 1);
+    }
+  } catch (const Error&) {  // no room any more: others share the pages that it had
   }
-  state_->executor.observe(state_->observer);
   sequence.truncate(0);
   return found ? *found : cria::not_finite(file, graph(), graph().nodes.back(), {});
 }

@@ -153,6 +153,26 @@ TEST(Batches, RefusalsChangeNothing) {
   EXPECT_TRUE(same_bytes(copy(batch.logits(0, 1)), copy(batch.logits(2, 3)))) << "the same text";
 }
 
+// Pages that others share are not free for what is evaluated again.
+TEST(Batches, WhoIsBlamedWithoutRoomIsEmptyAfterwards) {
+  EngineOptions options = mixed_options(2, 1);
+  options.positions = options.n_ctx = 320;
+  Engine engine(plain_model(), options);
+  Sequence sequence(engine, 0, false);
+  Batch batch(engine);
+  const std::vector<TokenId> tokens(256, 5);
+  for (std::size_t done = 0; done < tokens.size(); done += batch.size()) {
+    batch.clear();
+    batch.add(sequence, std::span(tokens).subspan(done, std::min(batch.room(), tokens.size() - done)), 0);
+    batch.forward();
+  }
+  const Sequence other = sequence.fork();
+  EXPECT_NE(std::string(engine.not_finite(sequence).what()), "");
+  EXPECT_EQ(sequence.tokens().size(), 0U);
+  EXPECT_EQ(other.tokens().size(), tokens.size());
+  EXPECT_FALSE(engine.state().executor.observed()) << "what observed is gone";
+}
+
 TEST(Batches, MemoryIsSaidBefore) {
   EngineOptions options = mixed_options(5, 1);
   const EngineMemory memory = engine_memory(plain_model(), options);
