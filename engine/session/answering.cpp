@@ -35,12 +35,12 @@ std::size_t Answering::add_to(Batch& batch, std::size_t most, std::span<const To
   if (every_row_ && !decoding_) rows_ = added_.size();
   looked_ = taken_ = 0;
   taking_ = true;
-  first_row_ = batch.add(sequence_, added_, added_.size() - rows_);
   if (!begun_) {
-    answer_.found(known_);
+    answer_.found(known_);  // before anything is in the batch: what it calls may throw
     agreed_ = known_;
     shifts_ = answer_.shifts();
   }
+  first_row_ = batch.add(sequence_, added_, added_.size() - rows_);
   begun_ = true;
   of_prompt_ = decoding_ ? 0 : of_text_;
   return added_.size();

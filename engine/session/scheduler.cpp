@@ -341,7 +341,7 @@ void Scheduler::State::take_logits(std::span<Running* const> of) {
 void Scheduler::State::take_hidden(Running& r) {
   const std::span<const float> rows = batch.hidden(r.answering.first_row(), r.end_row());
   r.failed = !all_finite(rows);
-  if (r.failed) return;
+  if (r.failed || r.answer.ended()) return;  // by a callback of another answer of this pass
   r.pooled->add(rows);
   if (r.answering.decoding()) r.answer.end(StopReason::Length);
 }

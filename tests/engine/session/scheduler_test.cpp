@@ -432,6 +432,25 @@ TEST(Scheduler, WhatASinkThrowsIsItsAnswersError) {
   for (const std::size_t i : {0, 3}) expect_as_alone(demo_model(), 256, wanted, ended[i]);
 }
 
+// Likewise what is thrown when its prompt begins to be read: its pages are others' then, and nothing of it is in the pass.
+TEST(Scheduler, ProgressThatThrows) {
+  Engine engine(demo_model(), engine_options(3, 1));
+  Scheduler scheduler(engine);
+  std::vector<Ended> ended(3);
+  std::vector<Wanted> wanted;
+  for (const TokenId first : {300, 301, 302})
+    wanted.push_back({many_tokens(20), greedy(8)}), wanted.back().prompt[0] = first;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    AnswerRequest request = request_of(wanted[i], ended[i]);
+    if (i == 1) request.options.progress = [](std::size_t, std::size_t) { throw Error("no more"); };
+    scheduler.add(request);
+  }
+  while (scheduler.step()) continue;
+  EXPECT_EQ(ended[1].error, "no more");
+  EXPECT_EQ(ended[1].times, 1);
+  for (const std::size_t i : {0, 2}) expect_as_alone(demo_model(), 256, wanted[i], ended[i]);
+}
+
 // Nor does what is thrown at the end of one take anything from the others.
 TEST(Scheduler, AnEndThatThrows) {
   Engine engine(demo_model(), engine_options(3, 1));
