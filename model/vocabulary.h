@@ -1,6 +1,7 @@
 // The vocabulary that a GGUF file carries (tokenizer.ggml.*), read and checked; no tokenization here.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -37,6 +38,10 @@ struct Vocabulary {
   std::string precompiled_charsmap;  ///< bytes of the SentencePiece normalizer, mostly empty
   std::string chat_template;         ///< tokenizer.chat_template or ""
   std::vector<std::string> warnings;
+
+  /// Whether a token swallows the white space before it, after it.
+  [[nodiscard]] bool strips_before(TokenId id) const { return std::ranges::binary_search(strip_before, id); }
+  [[nodiscard]] bool strips_after(TokenId id) const { return std::ranges::binary_search(strip_after, id); }
 
   static Vocabulary from_gguf(const GgufFile& file);
 };

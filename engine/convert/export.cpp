@@ -88,12 +88,12 @@ struct Description {
 /// Finds the class of models in whose directory everything in a file has a place.
 class Describer {
  public:
-  Describer(const GgufFile& file, const ModelConfig& llama, const Vocabulary& vocabulary)
+  Describer(const GgufFile& file, const ModelConfig& config, const Vocabulary& vocabulary)
       : file_(file),
-        llama_(llama),
+        config_(config),
         vocabulary_(vocabulary),
-        graph_(build_graph(file, llama, *available_kernels().back())),
-        forms_(hf_forms_of(llama.arch)) {}
+        graph_(build_graph(file, config, *available_kernels().back())),
+        forms_(hf_forms_of(config.arch)) {}
 
   [[nodiscard]] std::unique_ptr<Description> describe(std::string_view dtype) const {
     std::optional<Error> refused;
@@ -118,13 +118,13 @@ class Describer {
  private:
   [[nodiscard]] std::unique_ptr<Description> describe(const HfForm& form, std::string_view dtype) const {
     auto made = std::make_unique<Description>();
-    made->config = HfConfig::from_gguf(file_, llama_, form.model_class);
+    made->config = HfConfig::from_gguf(file_, config_, form.model_class);
     set_window(made->config);
     if (vocabulary_.bos) made->config.bos = static_cast<std::uint32_t>(*vocabulary_.bos);
     if (vocabulary_.eos) made->config.eos = {static_cast<std::uint32_t>(*vocabulary_.eos)};
     made->json = made->config.to_json(dtype);
     Keys said(file_);
-    static_cast<void>(ModelConfig::from_keys(file_, said, find_architecture(llama_.arch)->norm));
+    static_cast<void>(ModelConfig::from_keys(file_, said, find_architecture(config_.arch)->norm));
     HfKeys keys(file_, said, made->config, made->json);
     if (form.keys != nullptr) form.keys(keys);
     require_all_keys(said);
@@ -138,19 +138,19 @@ class Describer {
   // Of a window that is not run: only classes that may have one by their common keys say it.
   void set_window(HfConfig& config) const {
     if (graph_.keys_read.contains("attention.sliding_window")) return;
-    const auto window = file_.find_uint(llama_.arch + ".attention.sliding_window").value_or(0);
+    const auto window = file_.find_uint(config_.arch + ".attention.sliding_window").value_or(0);
     if (window == 0) return;
     const bool other =
         std::ranges::any_of(forms_, [](const HfForm* form) { return form->model_class.window_by_default; });
     if (other && !config.model_class->window_by_default)
       throw file_.error("cannot be said in config.json of " + std::string(config.model_class->name),
-                        "key " + llama_.arch + ".attention.sliding_window");
+                        "key " + config_.arch + ".attention.sliding_window");
     config.sliding_window = static_cast<std::uint32_t>(std::min(window, limits::kContext));
   }
 
   void require_all_keys(const Keys& said) const {
     for (const std::string& suffix : graph_.keys_read) {
-      const std::string key = llama_.arch + "." + suffix;
+      const std::string key = config_.arch + "." + suffix;
       if (file_.find(key) != nullptr && !said.has_been_read(suffix))
         throw file_.error("cannot be said in config.json of this class of models", "key " + key);
     }
@@ -168,7 +168,7 @@ class Describer {
   }
 
   const GgufFile& file_;
-  const ModelConfig& llama_;
+  const ModelConfig& config_;
   const Vocabulary& vocabulary_;
   const BuiltGraph graph_;
   const std::vector<const HfForm*> forms_;
@@ -180,7 +180,7 @@ struct Export::State {
   ExportOptions options;
   fs::path destination;  // options.directory, resolved
   GgufFile file;
-  ModelConfig llama;
+  ModelConfig config;
   Vocabulary vocabulary;
   std::unique_ptr<Description> description;
   std::map<std::string_view, const HfTarget*> targets;  // by name
@@ -192,12 +192,12 @@ struct Export::State {
   explicit State(ExportOptions wanted)
       : options(std::move(wanted)),
         file(GgufFile::open(options.file)),
-        llama(read_config(file)),
+        config(read_config(file)),
         vocabulary(Vocabulary::from_gguf(file)) {
     options.directory = without_slash(fs::path(options.directory).lexically_normal()).string();
     destination = resolved(options.directory);
     require_room_for_directory();
-    const Describer describer(file, llama, vocabulary);
+    const Describer describer(file, config, vocabulary);
     const TensorView* const embedding = file.tensor("token_embd.weight");
     description = describer.describe(torch_name(matrix_type(embedding->dtype)));
     if (const std::vector<std::string> names = describer.left_out(); !names.empty())

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "model/error.h"
+#include "tokenizer/chat/text_ends.h"
 #include "tokenizer/jinja/values/json.h"
 
 namespace cria {
@@ -58,8 +59,7 @@ std::optional<Value> object_in(const Text& text) {
 /// Whether a call has none: clients leave them out, or write an empty text, where a tool takes none.
 bool no_arguments(const Value* arguments) {
   if (arguments == nullptr || arguments->is_none()) return true;
-  return arguments->text() != nullptr &&
-         arguments->text()->bytes().find_first_not_of(" \t\r\n") == std::string::npos;
+  return arguments->text() != nullptr && without_spaces(arguments->text()->bytes()).empty();
 }
 
 /// Arguments as an object, where they are none: most templates print them as JSON, or go through them.

@@ -1,5 +1,4 @@
 // tokenizer.json as it is written: the library's defaults are said, as its own files do.
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "tokenizer/bpe/pre_tokenizer.h"
@@ -18,14 +17,11 @@ Json added_tokens(const Vocabulary& vocabulary) {
   Json list = Json::array();
   for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) {
     if (!is_added(vocabulary.types[id])) continue;
-    const auto strips = [id](const std::vector<TokenId>& those) {
-      return std::ranges::binary_search(those, static_cast<TokenId>(id));
-    };
     list.push_back({{"id", id},
                     {"content", vocabulary.tokens[id]},
                     {"single_word", false},
-                    {"lstrip", strips(vocabulary.strip_before)},
-                    {"rstrip", strips(vocabulary.strip_after)},
+                    {"lstrip", vocabulary.strips_before(static_cast<TokenId>(id))},
+                    {"rstrip", vocabulary.strips_after(static_cast<TokenId>(id))},
                     {"normalized", false},
                     {"special", vocabulary.types[id] != TokenType::UserDefined}});
   }

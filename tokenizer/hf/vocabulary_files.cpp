@@ -44,11 +44,9 @@ Ordered tokenizer_config(const Vocabulary& v, const NamedTemplates& templates) {
   for (std::size_t id = 0; id < v.tokens.size(); ++id) {
     const TokenType type = v.types[id];
     if (type != TokenType::Control && type != TokenType::UserDefined && type != TokenType::Unknown) continue;
-    const auto strips = [id](const std::vector<TokenId>& those) {
-      return std::ranges::binary_search(those, static_cast<TokenId>(id));
-    };
-    decoder[std::to_string(id)] = {{"content", v.tokens[id]}, {"lstrip", strips(v.strip_before)},
-                                   {"normalized", false},     {"rstrip", strips(v.strip_after)},
+    const auto token = static_cast<TokenId>(id);
+    decoder[std::to_string(id)] = {{"content", v.tokens[id]}, {"lstrip", v.strips_before(token)},
+                                   {"normalized", false},     {"rstrip", v.strips_after(token)},
                                    {"single_word", false},    {"special", type != TokenType::UserDefined}};
   }
   json["added_tokens_decoder"] = decoder;

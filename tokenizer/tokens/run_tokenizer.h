@@ -2,7 +2,6 @@
 // run by run.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -64,11 +63,8 @@ class RunTokenizer : public Tokenizer {
     std::vector<SpecialTokens::Entry> entries;
     for (TokenId id = 0; id < static_cast<TokenId>(roles_.size()); ++id) {
       if (!is_special(role_of(id)) || text_of(id).empty()) continue;
-      const auto strips = [id](const std::vector<TokenId>& those) {
-        return std::binary_search(those.begin(), those.end(), id);
-      };
       entries.push_back({spelling(id), id, role_of(id) != TokenRole::UserDefined,
-                         strips(vocabulary_.strip_before), strips(vocabulary_.strip_after)});
+                         vocabulary_.strips_before(id), vocabulary_.strips_after(id)});
     }
     for (const SpecialTokens::Entry& entry : entries) note_special(entry.text);
     specials_ = SpecialTokens(std::move(entries));

@@ -1,0 +1,116 @@
+// Experts: which ones a router chooses, ties among them, and routers that are not the family's.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/engine/architectures/architecture_cases.h"
+#include "tests/engine/demo.h"
+
+namespace cria::test {
+namespace {
+
+TEST(Experts, AreDescribedInTheGraph) {
+  const auto model = TinyArchitecture({"experts", "llama", expert_keys(), expert_tensors(), 0}).load();
+  const std::string text = model->graph().to_string();
+  EXPECT_NE(text.find("2 of 6 experts by softmax, normalized"), std::string::npos) << text;
+}
+
+class ExpertTies : public ::testing::Test {
+ protected:
+  /// Six experts, of which as many are used. Where the router's rows of two are equal, so are the router's values.
+  static TinyArchitecture model(std::uint32_t used, bool all_equal) {
+    TinyArchitecture tiny(
+        {"ties", "llama", {{"expert_count", kExperts}, {"expert_used_count", used}}, expert_tensors(), 0});
+    tiny.edit = [all_equal](const TinyArchitecture::Tensor& t, std::vector<float>& values) {
+      if (t.name.ends_with("ffn_gate_inp.weight")) make_ties(all_equal, values);
+    };
+    return tiny;
+  }
+  /// The same with zeros in place of experts [begin, end).
+  static TinyArchitecture without(TinyArchitecture tiny, std::size_t begin, std::size_t end) {
+    const auto edit = tiny.edit;
+    tiny.edit = [=](const TinyArchitecture::Tensor& t, std::vector<float>& values) {
+      edit(t, values);
+      if (!t.name.ends_with("_exps.weight")) return;
+      const std::size_t one = values.size() / kExperts;
+      std::fill_n(values.begin() + static_cast<std::ptrdiff_t>(begin * one), (end - begin) * one, 0.0F);
+    };
+    return tiny;
+  }
+  static std::vector<float> logits(const TinyArchitecture& tiny) {
+    return architecture_logits(*tiny.load(), {.n_ctx = 64, .threads = 2}, 24);
+  }
+  static constexpr std::uint32_t kExperts = 6;
+
+ private:
+  /// All rows as the first, or those of the second half as those of the first.
+  static void make_ties(bool all_equal, std::vector<float>& values) {
+    const std::size_t row = values.size() / kExperts, distinct = all_equal ? row : values.size() / 2;
+    for (std::size_t i = distinct; i < values.size(); ++i) values[i] = values[i - distinct];
+  }
+};
+
+TEST_F(ExpertTies, GoToTheLowerIds) {
+  const TinyArchitecture two = model(2, true);
+  const std::vector<float> want = logits(two);
+  EXPECT_TRUE(same_bytes(logits(without(two, 2, 6)), want)) << "none but the first two are used";
+  for (const std::size_t used : {0U, 1U})
+    EXPECT_FALSE(same_bytes(logits(without(two, used, used + 1)), want)) << used;
+}
+
+// Each of experts 0, 1, 2 is as good as the one three after it, but not as each other.
+TEST_F(ExpertTies, OfThoseThatAreBestGoToTheLowerId) {
+  const TinyArchitecture one = model(1, false);
+  const std::vector<float> want = logits(one);
+  EXPECT_TRUE(same_bytes(logits(without(one, 3, 6)), want));
+  for (const std::size_t used : {0U, 1U, 2U})
+    EXPECT_FALSE(same_bytes(logits(without(one, used, used + 1)), want)) << used;
+}
+
+// The best experts lie in the groups of the best, so that groups change nothing where as many of them are used.
+TEST(Experts, GroupsWithoutABiasCountAsTheirBest) {
+  const auto logits_with = [](std::map<std::string, GgufData> keys) {
+    return architecture_logits(
+        *TinyArchitecture({"groups", "deepseek2", expert_keys(std::move(keys)), expert_tensors(), 0}).load(),
+        {.n_ctx = 64, .threads = 1}, 24);
+  };
+  std::map<std::string, GgufData> keys = {{"attention.kv_lora_rank", 32U},
+                                          {"attention.key_length", 40U},
+                                          {"rope.dimension_count", 8U},
+                                          {"expert_gating_func", 1U}};
+  const std::vector<float> want = logits_with(keys);
+  keys["expert_group_count"] = 3U;
+  keys["expert_group_used_count"] = 2U;
+  EXPECT_EQ(logits_with(keys), want);
+  keys["expert_group_used_count"] = 1U;
+  EXPECT_NE(logits_with(keys), want);
+}
+
+// What the keys may say of a family that does not go by them.
+TEST(Architecture, RoutersThatAreNotTheFamilys) {
+  struct Says {
+    const char* name;
+    bool normalized;
+    std::uint32_t function;
+  };
+  for (const Says& family : {Says{"qwen3moe", true, 1}, Says{"qwen2moe", false, 1}, Says{"llama4", false, 2},
+                             Says{"gpt_oss", true, 3}}) {
+    TinyArchitecture tiny(architecture_case(family.name));
+    const std::string norm = tiny.arch + ".expert_weights_norm", function = tiny.arch + ".expert_gating_func";
+    const bool decides = family.function != 3;  // softmax of the chosen: sums of 1
+    tiny.keys[norm] = family.normalized;
+    tiny.keys[function] = family.function;
+    EXPECT_NO_THROW((void)tiny.load()) << family.name;
+    tiny.keys[function] = 0U;
+    EXPECT_NO_THROW((void)tiny.load()) << family.name;
+    tiny.keys[function] = 3 - family.function;
+    EXPECT_EQ(error_of([&] { (void)tiny.load(); }).find("(key " + function + ")") != std::string::npos,
+              decides);
+    tiny.keys.erase(function);
+    tiny.keys[norm] = !family.normalized;
+    EXPECT_EQ(error_of([&] { (void)tiny.load(); }).find("(key " + norm + ")") != std::string::npos, decides);
+  }
+}
+
+}  // namespace
+}  // namespace cria::test
