@@ -24,13 +24,12 @@ void build_deepseek2(ModelBuilder& m) {
   if (temperature.scale != 0)
     temperature.length = m.keys.get("attention.temperature_length", 1, limits::kContext);
   m.embed();
-  m.layers(
-      [&](std::uint32_t) {
-        m.latent_attention(m.norm("attn_norm"), scale, rope, temperature);
-        const ValueId g = m.norm("ffn_norm");
-        m.has_experts() ? m.experts(g, experts) : m.feed_forward(g, {});
-      },
-      m.layers_to_run());
+  m.leave_out_prediction();
+  m.layers([&](std::uint32_t) {
+    m.latent_attention(m.norm("attn_norm"), scale, rope, temperature);
+    const ValueId g = m.norm("ffn_norm");
+    m.has_experts() ? m.experts(g, experts) : m.feed_forward(g, {});
+  });
   m.output();
 }
 

@@ -6,22 +6,21 @@
 namespace cria {
 
 void build_exaone4(ModelBuilder& m) {
+  m.leave_out_prediction();
   // The 32B model's files may lack the key.
-  const std::uint32_t layers = m.layers_to_run(), window = m.window_if_any(layers == 64 ? 4096 : 0);
+  const std::uint32_t window = m.window_if_any(m.n_layers == 64 ? 4096 : 0);
   const bool windows = window != 0;
   const std::uint32_t rope = m.window_rope(0, true);
   const std::vector<bool> windowed = windows ? m.windowed(4) : std::vector<bool>(m.config.n_layers);
   m.embed();
-  m.layers(
-      [&](std::uint32_t i) {
-        m.attention(m.x, {.rotated = !windows || windowed[i],
-                          .rope = windowed[i] ? rope : kNoIndex,
-                          .window = windowed[i] ? window : 0,
-                          .qk_norm = QkNorm::PerHead,
-                          .branch = {"post_attention_norm"}});
-        m.feed_forward(m.x, {.branch = {"post_ffw_norm"}});
-      },
-      layers);
+  m.layers([&](std::uint32_t i) {
+    m.attention(m.x, {.rotated = !windows || windowed[i],
+                      .rope = windowed[i] ? rope : kNoIndex,
+                      .window = windowed[i] ? window : 0,
+                      .qk_norm = QkNorm::PerHead,
+                      .branch = {"post_attention_norm"}});
+    m.feed_forward(m.x, {.branch = {"post_ffw_norm"}});
+  });
   m.output();
 }
 

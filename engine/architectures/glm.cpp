@@ -10,24 +10,22 @@ void build_glm4(ModelBuilder& m) {
   // several axes among the pairs; those of text are alike.
   if (m.keys.any("rope.dimension_sections")) attention.style = RopeStyle::HalfSplit;
   m.embed();
-  m.layers(
-      [&](std::uint32_t) {
-        m.attention(m.norm("attn_norm"), attention);
-        m.feed_forward(m.norm("ffn_norm"), {.fused = !m.has("ffn_gate"), .branch = {"post_ffw_norm"}});
-      },
-      m.layers_to_run());
+  m.leave_out_prediction();
+  m.layers([&](std::uint32_t) {
+    m.attention(m.norm("attn_norm"), attention);
+    m.feed_forward(m.norm("ffn_norm"), {.fused = !m.has("ffn_gate"), .branch = {"post_ffw_norm"}});
+  });
   m.output();
 }
 
 void build_glm4moe(ModelBuilder& m) {
   m.embed();
-  m.layers(
-      [&](std::uint32_t) {
-        m.attention(m.norm("attn_norm"), {.qk_norm = m.has("attn_q_norm") ? QkNorm::PerHead : QkNorm::None});
-        const ValueId g = m.norm("post_attention_norm");
-        m.has_experts() ? m.experts(g, m.experts_by_keys(Gating::Sigmoid)) : m.feed_forward(g, {});
-      },
-      m.layers_to_run());
+  m.leave_out_prediction();
+  m.layers([&](std::uint32_t) {
+    m.attention(m.norm("attn_norm"), {.qk_norm = m.has("attn_q_norm") ? QkNorm::PerHead : QkNorm::None});
+    const ValueId g = m.norm("post_attention_norm");
+    m.has_experts() ? m.experts(g, m.experts_by_keys(Gating::Sigmoid)) : m.feed_forward(g, {});
+  });
   m.output();
 }
 

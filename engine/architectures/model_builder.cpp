@@ -12,6 +12,7 @@ ModelBuilder::ModelBuilder(const Architecture& architecture, const ModelConfig& 
       weights(model_weights),
       graph(builder),
       x(builder.value("x", model_config.n_embd)),
+      n_layers(model_config.n_layers),
       architecture_(architecture) {}
 
 void ModelBuilder::embed(float scale) {
@@ -21,11 +22,10 @@ void ModelBuilder::embed(float scale) {
   node.scale = scale;
 }
 
-std::uint32_t ModelBuilder::layers_to_run() {
-  const std::uint32_t all = config.n_layers, run = all - keys.get_or("nextn_predict_layers", 0, 0, all - 1);
-  for (std::uint32_t i = run; i < all; ++i)
+void ModelBuilder::leave_out_prediction() {
+  n_layers -= keys.get_or("nextn_predict_layers", 0, 0, config.n_layers - 1);
+  for (std::uint32_t i = n_layers; i < config.n_layers; ++i)
     weights.ignore("blk." + std::to_string(i) + ".", "blocks that predict further tokens are not used");
-  return run;
 }
 
 void ModelBuilder::output(float scale, float softcap) {

@@ -80,23 +80,24 @@ class ModelBuilder {
   Weights& weights;
   GraphBuilder& graph;
   const ValueId x;           ///< the residual stream
+  std::uint32_t n_layers;    ///< that are run, the first of the file's
   std::uint32_t layer = 0;   ///< the current one
   bool rms_bias = false;     ///< RMS norms add a bias (phimoe)
   bool norm_weights = true;  ///< false: norms have none (olmo)
 
   void embed(float scale = 1);
-  /// describe(layer) for the first n layers; all where n is 0.
+  /// Runs all but the last nextn_predict_layers, which predict further tokens.
+  void leave_out_prediction();
+  /// describe(layer) for each layer that is run.
   template <class F>
-  void layers(F describe, std::uint32_t n = 0) {
-    for (layer = 0; layer < (n == 0 ? config.n_layers : n); ++layer) {
+  void layers(F describe) {
+    for (layer = 0; layer < n_layers; ++layer) {
       graph.set_prefix(prefix());
       describe(layer);
     }
     graph.set_prefix("");
   }
   void output(float scale = 1, float softcap = 0);
-  /// How many layers are run: not those that predict further tokens, the last nextn_predict_layers.
-  std::uint32_t layers_to_run();
 
   [[nodiscard]] std::string prefix() const { return "blk." + std::to_string(layer) + "."; }
   /// Whether the layer has NAME.weight.

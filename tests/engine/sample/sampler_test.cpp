@@ -306,18 +306,19 @@ TEST(Sampler, RefusesBadOptions) {
   };
   EXPECT_FALSE(refused([](SamplerOptions&) {}));
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-  constexpr float kInf = std::numeric_limits<float>::infinity();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
   using Field = float SamplerOptions::*;
   using S = SamplerOptions;
   for (const Field field :
        {&S::temperature, &S::dynatemp_range, &S::dynatemp_exponent, &S::top_p, &S::min_p, &S::typical_p,
         &S::top_n_sigma, &S::xtc_probability, &S::xtc_threshold, &S::repeat_penalty, &S::dry_multiplier,
         &S::dry_base, &S::mirostat_tau, &S::mirostat_eta}) {
-    for (const float bad : {kNan, kInf, -kInf, -1.F})
+    for (const float bad : {kNan, kInfinity, -kInfinity, -1.F})
       EXPECT_TRUE(refused([&](S& o) { o.*field = bad; })) << bad;
   }
   for (const Field field : {&S::presence_penalty, &S::frequency_penalty}) {
-    for (const float bad : {kNan, kInf, -kInf}) EXPECT_TRUE(refused([&](S& o) { o.*field = bad; })) << bad;
+    for (const float bad : {kNan, kInfinity, -kInfinity})
+      EXPECT_TRUE(refused([&](S& o) { o.*field = bad; })) << bad;
     EXPECT_FALSE(refused([&](S& o) { o.*field = -2; }));
   }
   for (const Field field : {&S::top_p, &S::min_p, &S::typical_p, &S::xtc_probability, &S::xtc_threshold}) {
@@ -337,7 +338,7 @@ TEST(Sampler, RefusesBadOptions) {
   EXPECT_TRUE(refused([](S& o) { o.logit_bias = {{10, 1.F}}; }));
   EXPECT_TRUE(refused([](S& o) { o.logit_bias = {{-1, 1.F}}; }));
   EXPECT_TRUE(refused([&](S& o) { o.logit_bias = {{1, kNan}}; }));
-  EXPECT_TRUE(refused([&](S& o) { o.logit_bias = {{1, kInf}}; }));
+  EXPECT_TRUE(refused([&](S& o) { o.logit_bias = {{1, kInfinity}}; }));
 }
 
 }  // namespace
