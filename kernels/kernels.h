@@ -65,6 +65,7 @@ struct LayOut {
   }
 };
 
+/// Products of one weight dtype with activations, as every caller holds them; KernelSet::matmul() gives them.
 struct MatMulKernel {
   ActType act = ActType::None;      ///< how activations must be given
   MatMulFn run = nullptr;           ///< null: the type cannot be a weight matrix

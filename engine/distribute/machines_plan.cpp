@@ -7,6 +7,7 @@
 #include <string>
 
 #include "engine/execute/executor.h"
+#include "kernels/formats/round.h"
 #include "model/error.h"
 
 namespace cria {
@@ -48,7 +49,7 @@ GatherTotals gather_size(const Graph& graph, const GraphParts& parts, std::size_
   const NodePart& part = parts.nodes[node];
   const std::size_t rows = tokens * graph.values[graph.nodes[node].out].rows_per_token;
   const std::size_t together = rows_together(part, part.forms);
-  return {0, (rows + together - 1) / together, rows * gathered_bytes(part, part.forms)};
+  return {0, divide_up(rows, together), rows * gathered_bytes(part, part.forms)};
 }
 
 class Planner {

@@ -4,6 +4,8 @@
 
 #include "engine/execute/executor.h"
 
+#include "kernels/formats/round.h"
+
 namespace cria {
 
 // Some query heads that read the same keys, as a job of their own. kv_group: which of the groups of such heads.

@@ -18,14 +18,12 @@
 #include "engine/graph/graph.h"
 #include "engine/ranks/ranks.h"
 #include "kernels/attention/attention.h"
-#include "model/vocabulary.h"
+#include "kernels/formats/round.h"
 
 namespace cria {
 
 /// The values of a float32 tensor.
 inline const float* floats(const TensorView& tensor) { return reinterpret_cast<const float*>(tensor.data); }
-/// Pieces of `unit` that n fills, the last in part.
-constexpr std::size_t divide_up(std::size_t n, std::size_t unit) { return (n + unit - 1) / unit; }
 
 /// Sees the floats that a node has written: [n_tokens][width].
 using NodeObserver = std::function<void(const Node& node, std::span<const float> values, std::size_t width)>;

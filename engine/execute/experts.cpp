@@ -5,6 +5,7 @@
 
 #include "engine/execute/executor.h"
 #include "kernels/attention/kv_layout.h"
+#include "kernels/formats/round.h"
 
 namespace cria {
 namespace {

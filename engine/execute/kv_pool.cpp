@@ -6,6 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include "kernels/formats/round.h"
+
 namespace cria {
 
 KvPool::Group KvPool::group_for(const CacheSpec& spec, const KvShape& shape) {

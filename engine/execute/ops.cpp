@@ -5,6 +5,8 @@
 
 #include "engine/execute/executor.h"
 
+#include "kernels/formats/round.h"
+
 namespace cria {
 namespace {
 

@@ -4,6 +4,8 @@
 
 #include "engine/execute/executor.h"
 
+#include "kernels/formats/round.h"
+
 namespace cria {
 
 // Rows of a chunk, where chunks are equal: whole kernel tiles, several chunks per thread. At least one, also of no rows.

@@ -7,6 +7,7 @@
 
 #include "kernels/attention/attention.h"
 #include "kernels/attention/kv_layout.h"
+#include "kernels/formats/round.h"
 
 namespace cria {
 namespace {

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <string>
 
+#include "kernels/formats/round.h"
 #include "model/error.h"
 
 namespace cria {
@@ -31,7 +32,7 @@ Shares parse_shares(std::string_view text, std::size_t ranks) {
 
 std::vector<std::size_t> divide(std::size_t n, std::size_t together, std::span<const unsigned> shares) {
   const std::size_t all = std::accumulate(shares.begin(), shares.end(), std::size_t{0});
-  const std::size_t pieces = (n + together - 1) / together;
+  const std::size_t pieces = divide_up(n, together);
   std::vector<std::size_t> bounds(1, 0);
   std::size_t sum = 0;
   for (const unsigned share : shares) {

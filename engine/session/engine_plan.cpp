@@ -2,6 +2,7 @@
 #include "engine/architectures/architecture.h"
 #include "engine/distribute/default_threads.h"
 #include "engine/session/engine_state.h"
+#include "kernels/formats/round.h"
 #include "model/plural.h"
 
 namespace cria {

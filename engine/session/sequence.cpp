@@ -5,6 +5,7 @@
 
 #include "engine/session/common_prefix.h"
 #include "engine/session/engine_state.h"
+#include "kernels/formats/round.h"
 
 namespace cria {
 
@@ -22,7 +23,7 @@ Sequence::State::State(Engine::State& e, std::uint64_t s, bool shares)
 Sequence::State::State(const State& other) : State(other.engine, other.scope, other.shared) {
   tokens.assign(other.tokens.begin(), other.tokens.end());
   prefix.assign(other.prefix.begin(), other.prefix.end());
-  const auto used = static_cast<std::ptrdiff_t>((tokens.size() + kKeyTile - 1) / kKeyTile);
+  const auto used = static_cast<std::ptrdiff_t>(divide_up(tokens.size(), kKeyTile));
   for (std::size_t group = 0; group < tables.size(); ++group) {
     const auto begin = other.tables[group].begin();
     tables[group].assign(begin, begin + used);
@@ -117,8 +118,7 @@ std::size_t Sequence::State::truncate(std::size_t n) {
   if (n >= tokens.size() && n != 0) return tokens.size();  // to 0 also lets go of pages without tokens
   if (!has_window(n)) n = 0;
   if (index() != nullptr) index()->touch(prefix);
-  for (std::size_t group = 0; group < tables.size(); ++group)
-    release_from(group, (n + kKeyTile - 1) / kKeyTile);
+  for (std::size_t group = 0; group < tables.size(); ++group) release_from(group, divide_up(n, kKeyTile));
   prefix.resize(std::min(prefix.size(), n / kKeyTile));
   tokens.resize(n);
   return n;
@@ -174,7 +174,7 @@ Sequence::State::Found Sequence::State::find(std::span<const TokenId> wanted) co
 
 // On the same pages; the last one is copied when somebody goes on in it.
 void Sequence::State::become(const Found& found, std::span<const TokenId> wanted) {
-  const std::size_t pages = (found.n + kKeyTile - 1) / kKeyTile, full = found.n / kKeyTile;
+  const std::size_t pages = divide_up(found.n, kKeyTile), full = found.n / kKeyTile;
   for (std::size_t group = 0; group < tables.size(); ++group) {
     release_from(group, 0);
     for (std::size_t page = 0; page < pages; ++page) {

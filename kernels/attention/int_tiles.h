@@ -9,6 +9,7 @@
 #include "kernels/attention/int_dots_avx512.h"
 #include "kernels/attention/int_weights.h"
 #include "kernels/attention/queries.h"
+#include "kernels/formats/round.h"
 #include "kernels/simd/outer_product.h"
 #include "kernels/simd/row_lanes.h"
 
@@ -62,7 +63,7 @@ class IntAttention : AttentionQueries<Isa> {
 
   /// Queries [begin, end), at most chunk().
   void run(std::size_t begin, std::size_t end) {
-    const std::size_t n = end - begin, blocks = (n + kBlockQueries - 1) / kBlockQueries;
+    const std::size_t n = end - begin, blocks = divide_up(n, kBlockQueries);
     this->start(begin, n);
     for (std::size_t i = 0; i < n; ++i) encode_query(i);
     Step step;
@@ -129,8 +130,8 @@ class IntAttention : AttentionQueries<Isa> {
 
   /// How often some of the next tiles is fetched while n queries, in so many blocks, meet one.
   [[nodiscard]] std::size_t fetches(std::size_t n, std::size_t blocks) const {
-    const std::size_t of_block = (n + blocks - 1) / blocks;
-    const std::size_t parts = (of_block + Dots::kQueries - 1) / Dots::kQueries;
+    const std::size_t of_block = divide_up(n, blocks);
+    const std::size_t parts = divide_up(of_block, Dots::kQueries);
     // Of keys once in every product, of values twice: theirs are twice as long.
     const std::size_t groups = key_blocks_ * kKeyTile / kFloatLanes + value_blocks_ * 2 * 32 / kFloatLanes;
     return blocks * parts * groups / Dots::kGroups;
@@ -153,7 +154,7 @@ class IntAttention : AttentionQueries<Isa> {
 
   /// f(i, number) for parts of n queries, at most kBlockQueries, from i on: as many as fit, as equally as can be, since few
   /// sums wait for each other. number is a compile-time number.
-  template <std::size_t Times = (kBlockQueries + Dots::kQueries - 1) / Dots::kQueries, class F>
+  template <std::size_t Times = divide_up(kBlockQueries, Dots::kQueries), class F>
   static void in_parts(std::size_t n, F f) {
     if constexpr (Times > 1) {
       if (n <= (Times - 1) * Dots::kQueries) return in_parts<Times - 1>(n, f);
@@ -174,7 +175,7 @@ class IntAttention : AttentionQueries<Isa> {
 
   /// Products with the keys that any query sees, to the queries' own scales.
   void score(Step& step) {
-    const std::size_t end = (step.ranges.all.end + kFloatLanes - 1) / kFloatLanes;
+    const std::size_t end = divide_up(step.ranges.all.end, kFloatLanes);
     std::size_t group = step.ranges.all.begin / kFloatLanes;
     const auto score = [&](auto groups) CRIA_INLINE {
       for (; group + groups <= end; group += groups)

@@ -12,10 +12,9 @@
 
 #include "kernels/attention/attention.h"
 #include "kernels/formats/blocks32.h"
+#include "kernels/formats/round.h"
 
 namespace cria {
-
-constexpr std::size_t round_up(std::size_t n, std::size_t unit) { return (n + unit - 1) / unit * unit; }
 
 /// Bytes of one block of 32 dims of a Q8_0 tile, and where its values start.
 inline constexpr std::size_t kQ8BlockBytes = kKeyTile * sizeof(BlockQ8_0);
@@ -42,15 +41,6 @@ constexpr std::size_t value_row_bytes(KvType type, std::size_t value_dim) {
   if (type == KvType::Q8_0) return round_up(value_dim, 32) / 32 * sizeof(BlockQ8_0);
   return round_up(value_dim, 16) * (type == KvType::F16 ? 2 : 4);
 }
-/// Bytes of one kv head for positions 0 … n_ctx-1: AttentionJob::k_head_bytes and v_head_bytes.
-constexpr std::size_t key_head_bytes(KvType type, std::size_t head_dim, std::size_t n_ctx) {
-  return round_up(n_ctx, kKeyTile) / kKeyTile * key_tile_bytes(type, head_dim);
-}
-constexpr std::size_t value_head_bytes(KvType type, std::size_t value_dim, std::size_t n_ctx) {
-  const std::size_t rows = type == KvType::Q8_0 ? round_up(n_ctx, kKeyTile) : n_ctx;
-  return round_up(rows * value_row_bytes(type, value_dim), 64);
-}
-
 /// From a tile of `bytes` to the next of the same head: AttentionJob::page_bytes.
 constexpr std::size_t tile_step(std::size_t page_bytes, std::size_t bytes) {
   return page_bytes != 0 ? page_bytes : bytes;

@@ -12,6 +12,7 @@
 
 #include "kernels/attention/kv_layout.h"
 #include "kernels/attention/segments.h"
+#include "kernels/formats/round.h"
 #include "kernels/rows/activate.h"
 #include "kernels/simd/fetch_in_turn.h"
 
@@ -109,7 +110,7 @@ class AttentionQueries : CallQueries {
         key_bytes_(key_tile_bytes(job.kv_type, job.head_dim)),
         value_bytes_(kKeyTile * value_row_bytes(job.kv_type, job.value_dim)),
         stride_(AttentionScratch::padded_values(job.value_dim)),
-        out_groups_((job.value_dim + kFloatLanes - 1) / kFloatLanes),
+        out_groups_(divide_up(job.value_dim, kFloatLanes)),
         scratch_(scratch, job.value_dim) {}
 
   /// Keys of a tile that the query in a slot sees.

@@ -5,6 +5,7 @@
 
 #include "kernels/attention/call_queries.h"
 #include "kernels/attention/kv_layout.h"
+#include "kernels/formats/round.h"
 #include "kernels/rows/row_ops.h"
 #include "kernels/simd/math.h"
 

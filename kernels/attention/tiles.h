@@ -7,6 +7,7 @@
 
 #include "kernels/attention/int_tiles.h"
 #include "kernels/attention/queries.h"
+#include "kernels/formats/round.h"
 #include "kernels/simd/outer_product.h"
 
 namespace cria {
@@ -54,7 +55,7 @@ class Attention : AttentionQueries<Isa> {
 
   /// Queries [begin, end), at most chunk().
   void run(std::size_t begin, std::size_t end) {
-    const std::size_t n = end - begin, blocks = (n + kBlockQueries - 1) / kBlockQueries;
+    const std::size_t n = end - begin, blocks = divide_up(n, kBlockQueries);
     const std::size_t last = this->position(end - 1);
     this->start(begin, n);
     const auto bound = [&](std::size_t b) { return n * b / blocks; };
@@ -94,7 +95,7 @@ class Attention : AttentionQueries<Isa> {
   [[nodiscard]] std::size_t fetches(std::size_t n, std::size_t blocks) const {
     if (!in_place(n)) return blocks;
     const std::size_t steps = job_.head_dim + kKeyTile * ((out_groups_ + 3) / 4);
-    return (n + kMaxQueries - 1) / kMaxQueries * (steps / kFetchedSteps);
+    return divide_up(n, kMaxQueries) * (steps / kFetchedSteps);
   }
 
   [[nodiscard]] KvTile converted() const {
@@ -128,7 +129,7 @@ class Attention : AttentionQueries<Isa> {
   /// For up to kBlockQueries queries, as many at a time as registers hold, as equally as can be.
   static void outer_product(const KvTile& kv, std::size_t n_queries, OuterProduct product, std::size_t begin,
                             std::size_t end) {
-    const std::size_t times = (n_queries + kMaxQueries - 1) / kMaxQueries;
+    const std::size_t times = divide_up(n_queries, kMaxQueries);
     for (std::size_t left = times; left > 0; --left) {
       const std::size_t n = left == 1 ? n_queries : (n_queries + 1) / 2;
       if (kv.type == Stored::F16) {
@@ -156,7 +157,7 @@ class Attention : AttentionQueries<Isa> {
     outer_product(
         kv, block.n,
         {this->rows_ + first, job_.head_dim, kv.keys, kv.key_stride, scores[0], kKeyTile, true, &fetch_},
-        all.begin / kFloatLanes, (all.end + kFloatLanes - 1) / kFloatLanes);
+        all.begin / kFloatLanes, divide_up(all.end, kFloatLanes));
     this->find_maxima(block, scores);
     this->update(block, this->weigh(block, scores, V::load(block.maximum),
                                     [](const V& x) CRIA_INLINE { return exp_down(x); }));

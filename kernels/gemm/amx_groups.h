@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "kernels/formats/round.h"
 #include "kernels/gemm/amx_tiles.h"
 #include "kernels/gemm/panel.h"
 #include "kernels/simd/row_lanes.h"
@@ -67,7 +68,7 @@ class AmxGroups {
         n_(x.cols / kGroup),
         steps_((n_ + 3) / 4 * 4) {
     // Of an odd number of sixteen tokens the last unit of a tile is not wanted, but is there.
-    n_units_ = (n_units_ + per_tile_ - 1) / per_tile_ * per_tile_;
+    n_units_ = round_up(n_units_, per_tile_);
   }
 
   void run() {

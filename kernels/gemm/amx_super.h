@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "kernels/formats/round.h"
 #include "kernels/gemm/amx_tiles.h"
 #include "kernels/gemm/panel.h"
 
@@ -20,7 +21,7 @@ template <PanelShape shape>
 class AmxSuper {
  public:
   AmxSuper(const TokenSlice& x, GemmScratch& s, std::size_t n_panels)
-      : x_(x), s_(s), n_panels_(n_panels), n_tiles_((x.n_tokens + kAmxTokens - 1) / kAmxTokens) {
+      : x_(x), s_(s), n_panels_(n_panels), n_tiles_(divide_up(x.n_tokens, kAmxTokens)) {
     for (std::size_t t = 0; t < n_tiles_ * kAmxTokens; t += 2) fill(t);
     const std::size_t first = (n_tiles_ - 1) * kAmxTokens;
     if (first + kAmxTokens > x.n_tokens) {

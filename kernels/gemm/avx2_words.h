@@ -9,6 +9,7 @@
 #include <array>
 #include <cstring>
 
+#include "kernels/formats/round.h"
 #include "kernels/gemm/avx2_words_pack.h"
 #include "kernels/gemm/words_tokens.h"
 #include "kernels/gemv/fetch_ahead.h"
@@ -185,8 +186,7 @@ class WordsRows {
   void run(std::size_t row_begin, std::size_t row_end) {
     const std::byte* const end = job_.weights + row_end * job_.row_bytes;
     for (std::size_t r = row_begin; r < row_end; r += kRows) {
-      const std::size_t n_rows = std::min(kRows, row_end - r),
-                        n_panels = (n_rows + kWordsRows - 1) / kWordsRows;
+      const std::size_t n_rows = std::min(kRows, row_end - r), n_panels = divide_up(n_rows, kWordsRows);
       const std::byte* const rows = job_.weights + r * job_.row_bytes;
       multiply(rows, n_rows, n_panels, fetched_beside(rows, kRows * job_.row_bytes, end, job_.next));
       for (std::size_t p = 0; p < n_panels; ++p)
@@ -240,7 +240,7 @@ class WordsRows {
 template <DType type>
 void words_rows(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
   const std::size_t tiles = words_tiles(job.x->n_tokens),
-                    most = words_tokens_together(job.cols) / kWordsTokens, waves = (tiles + most - 1) / most;
+                    most = words_tokens_together(job.cols) / kWordsTokens, waves = divide_up(tiles, most);
   for (std::size_t i = 0; i < waves; ++i)
     WordsRows<type>(job, tiles * i / waves, tiles * (i + 1) / waves, scratch).run(row_begin, row_end);
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/formats/round.h"
 #include "kernels/gemm/panel.h"
 
 namespace cria {
@@ -52,11 +53,11 @@ struct alignas(64) TokenTile {
   float d_sum[8][kTileTokens];          ///< groups with m: d * sum
 };
 
-constexpr std::size_t token_tiles(std::size_t n) { return (n + kTileTokens - 1) / kTileTokens; }
+constexpr std::size_t token_tiles(std::size_t n) { return divide_up(n, kTileTokens); }
 
 /// Bytes that n tokens of rows of `cols` values take. (Inlined: see formats/f16.h)
 [[gnu::always_inline]] constexpr std::size_t token_tiles_bytes(std::size_t n, std::size_t cols) {
-  return (cols + kGemmCols - 1) / kGemmCols * token_tiles(n) * sizeof(TokenTile);
+  return divide_up(cols, kGemmCols) * token_tiles(n) * sizeof(TokenTile);
 }
 
 }  // namespace cria

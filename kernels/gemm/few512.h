@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/formats/round.h"
 #include "kernels/gemm/few512_products.h"
 #include "kernels/gemv/fetch_ahead.h"
 #include "kernels/kernels.h"
@@ -95,7 +96,7 @@ class FewByPanels {
   void multiply(const FewToken* x, std::size_t cols, const FewAhead* ahead) {
     constexpr auto& kernels = kFewProducts<kShape, Decoder::kFits>;
     static constexpr FewAhead kNothing[kFewPanels] = {};
-    const std::size_t n = job_.x->n_tokens, n_tiles = (n + kFewTile - 1) / kFewTile;
+    const std::size_t n = job_.x->n_tokens, n_tiles = divide_up(n, kFewTile);
     for (std::size_t i = 0; i < n_tiles; ++i) {
       const std::size_t t = n * i / n_tiles, end = n * (i + 1) / n_tiles;
       kernels[end - t - kLeastFewTile](panels_, x + t, cols / kShape.group, t == 0 ? ahead : kNothing,

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "kernels/formats/round.h"
 #include "kernels/gemm/panel.h"
 #include "kernels/rows/activations.h"
 
@@ -37,7 +38,7 @@ constexpr std::size_t few_tokens_stride(std::size_t n) { return n <= kFewAtOnce 
 
 /// Bytes that n tokens of rows of `cols` values take.
 constexpr std::size_t few_tokens_bytes(std::size_t n, std::size_t cols) {
-  return (cols + kGemmCols - 1) / kGemmCols * few_tokens_stride(n) * sizeof(FewToken);
+  return divide_up(cols, kGemmCols) * few_tokens_stride(n) * sizeof(FewToken);
 }
 
 /// Fills what `cols` columns from k on of token t bring.

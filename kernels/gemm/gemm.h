@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/formats/round.h"
 #include "kernels/gemm/pack.h"
 #include "kernels/gemm/panel.h"
 #include "kernels/gemv/fetch_ahead.h"
@@ -41,7 +42,7 @@ struct TokensOf<Kernel, shape> {
 template <class Isa, DType type, class Tokens>
 void gemm_tile(const MatMulJob& job, std::size_t row, std::size_t n_rows, std::size_t row_end,
                const Tokens& x, std::size_t token, std::size_t n_tokens, GemmScratch& s) {
-  const std::size_t n_panels = (n_rows + kGemmRows - 1) / kGemmRows;
+  const std::size_t n_panels = divide_up(n_rows, kGemmRows);
   const auto rows_of = [&](std::size_t p) { return std::min(kGemmRows, n_rows - p * kGemmRows); };
   for (std::size_t p = 0; p < n_panels; ++p)
     std::memset(s.acc[p], 0, (std::min(n_tokens, kGemmTokens) + kGemmPad) * sizeof s.acc[p][0]);
@@ -90,8 +91,8 @@ void gemm(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std:
   using Tokens = typename TokensOf<Kernel, kShape>::Type;
   [[maybe_unused]] const typename Kernel::Session session(kShape);
   // As equal as can be, of whole tiles.
-  const std::size_t all = job.x->n_tokens, most = Tokens::most(job), waves = (all + most - 1) / most,
-                    tiles = ((all + waves - 1) / waves + Kernel::kTokens - 1) / Kernel::kTokens,
+  const std::size_t all = job.x->n_tokens, most = Tokens::most(job), waves = divide_up(all, most),
+                    tiles = divide_up(divide_up(all, waves), Kernel::kTokens),
                     wave = std::min(most, tiles * Kernel::kTokens);
   for (std::size_t t = 0; t < all; t += wave) {
     const std::size_t n_tokens = std::min(wave, all - t);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/formats/round.h"
 #include "kernels/gemm/panel.h"
 
 namespace cria {
@@ -37,14 +38,13 @@ struct alignas(64) LaidOutToken {
 constexpr std::size_t padded_tokens(std::size_t n) { return n + 5; }
 
 constexpr std::size_t laid_out_bytes(std::size_t n_tokens, std::size_t cols) {
-  return (cols + kGemmCols - 1) / kGemmCols * padded_tokens(n_tokens) * sizeof(LaidOutToken);
+  return divide_up(cols, kGemmCols) * padded_tokens(n_tokens) * sizeof(LaidOutToken);
 }
 
 /// How many tokens of so long rows a thread lays out for itself at a time: as many as stay in a part of the L2, but not so
 /// few that decoding the weights again for the next ones would count.
 constexpr std::size_t laid_out_together(std::size_t cols) {
-  const std::size_t bytes =
-      std::max((cols + kGemmCols - 1) / kGemmCols, std::size_t{1}) * sizeof(LaidOutToken);
+  const std::size_t bytes = std::max(divide_up(cols, kGemmCols), std::size_t{1}) * sizeof(LaidOutToken);
   return std::clamp((1U << 20) / bytes / kLaidOutTiles, std::size_t{2}, kGemmTokens / kLaidOutTiles) *
          kLaidOutTiles;
 }

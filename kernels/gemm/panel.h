@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/formats/decode.h"
+#include "kernels/formats/round.h"
 #include "kernels/rows/activations.h"
 
 namespace cria {
@@ -112,7 +113,7 @@ class Ahead {
     out_stride_ = stride;
     out_rows_ = n_rows;
     out_left_ = n_tokens;
-    out_step_ = (n_tokens + fetches - 1) / fetches;
+    out_step_ = divide_up(n_tokens, fetches);
   }
 
   /// The next part. (Inlined, or GCC takes it for a function without effects.)

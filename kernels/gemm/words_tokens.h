@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/formats/round.h"
 #include "kernels/gemm/panel.h"
 
 namespace cria {
@@ -26,18 +27,16 @@ struct alignas(64) WordsTokens {
 
 using WordsSums = float[kWordsMostTokens][kWordsRows];  ///< of a panel
 
-constexpr std::size_t words_tiles(std::size_t n_tokens) {
-  return (n_tokens + kWordsTokens - 1) / kWordsTokens;
-}
+constexpr std::size_t words_tiles(std::size_t n_tokens) { return divide_up(n_tokens, kWordsTokens); }
 
 /// Bytes that n tokens of rows of `cols` values take.
 constexpr std::size_t words_tokens_bytes(std::size_t n_tokens, std::size_t cols) {
-  return (cols + kGemmCols - 1) / kGemmCols * words_tiles(n_tokens) * sizeof(WordsTokens);
+  return divide_up(cols, kGemmCols) * words_tiles(n_tokens) * sizeof(WordsTokens);
 }
 
 /// How many tokens of so long rows are multiplied at a time: 2 MiB, but not so few that decoding the weights again would count.
 constexpr std::size_t words_tokens_together(std::size_t cols) {
-  const std::size_t tile = (cols + kGemmCols - 1) / kGemmCols * sizeof(WordsTokens);
+  const std::size_t tile = divide_up(cols, kGemmCols) * sizeof(WordsTokens);
   return std::clamp((std::size_t{2} << 20) / std::max<std::size_t>(tile, 1) * kWordsTokens, std::size_t{32},
                     kWordsMostTokens);
 }

@@ -1,7 +1,6 @@
 // How products of few tokens read weights: several rows side by side, in one of the ways that Reading lists.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 
 #include "kernels/simd/row_lanes.h"

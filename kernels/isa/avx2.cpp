@@ -1,5 +1,4 @@
 // The kernels of avx2, but for the products and encoders, which are units of their own.
-#include <algorithm>
 
 #include "kernels/gemm/few256_tokens.h"
 #include "kernels/isa/make_kernels.h"

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "kernels/formats/round.h"
 #include "kernels/gemv/fetch_ahead.h"
 #include "kernels/kernels.h"
 #include "kernels/matmul/float_blocks.h"
@@ -22,9 +23,7 @@ inline constexpr std::size_t kWave = 48;              ///< tokens that pass a pi
 inline constexpr std::size_t kPiece = 512;            ///< columns
 inline constexpr std::size_t kMaxBlockTokens = 6;
 
-constexpr std::size_t padded_cols(std::size_t cols) {
-  return (cols + kFloatLanes - 1) / kFloatLanes * kFloatLanes;
-}
+constexpr std::size_t padded_cols(std::size_t cols) { return round_up(cols, kFloatLanes); }
 
 /// Rows of a panel: as many units as fit kPanelBytes, at least one, at most kFloatPanelRows.
 constexpr std::size_t panel_rows(std::size_t cols) {
@@ -80,7 +79,7 @@ class FloatPanel : FloatJob {
   }
 
   void panel_times_tokens(std::size_t row, std::size_t n) {
-    groups_ = (n + kRows - 1) / kRows;
+    groups_ = divide_up(n, kRows);
     for (std::size_t i = 0; i < groups_ * kRows; ++i)
       pack_row(i, i < n ? job_.weights + (row + i) * job_.row_bytes : nullptr);
     for (std::size_t first = 0; first < job_.x->n_tokens; first += kWave) {

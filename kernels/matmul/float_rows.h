@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "kernels/formats/round.h"
 #include "kernels/gemv/fetch_ahead.h"
 #include "kernels/kernels.h"
 #include "kernels/matmul/float_blocks.h"
@@ -79,7 +80,7 @@ class FloatRows : FloatJob {
   template <Way way>
   void in_waves(std::size_t begin, std::size_t end) {
     const std::size_t n = job_.x->n_tokens, fit = kDirectWaveBytes / (job_.cols * sizeof(float) + 1),
-                      most = std::clamp(fit, kDirectLeast, kDirectWave), waves = (n + most - 1) / most,
+                      most = std::clamp(fit, kDirectLeast, kDirectWave), waves = divide_up(n, most),
                       blocks = kDirectRowBytes / (job_.row_bytes + 1) / way.rows,
                       together = waves == 1 ? end - begin : std::max(blocks, std::size_t{1}) * way.rows;
     for (std::size_t row = begin; row < end; row += together)

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "kernels/formats/round.h"
 #include "kernels/kernels.h"
 #include "kernels/matmul/float_blocks.h"
 #include "kernels/simd/f32x16.h"
@@ -26,9 +27,7 @@ struct TileShape {
 
   std::size_t cols;  ///< of what lies in memory
 
-  [[nodiscard]] constexpr std::size_t steps() const {
-    return (cols + kFloatLanes - 1) / kFloatLanes * kSplit;
-  }
+  [[nodiscard]] constexpr std::size_t steps() const { return divide_up(cols, kFloatLanes) * kSplit; }
   /// Floats from a chain to the next one. Of rows: not a multiple of 4 KiB, or stores would meet in a set. Of tokens: a
   /// register is stored for kTokens, and the last one reaches beyond them.
   [[nodiscard]] constexpr std::size_t row_slice() const { return (steps() | 1) * kRows; }
@@ -36,12 +35,12 @@ struct TileShape {
   /// Floats of a tile of tokens.
   [[nodiscard]] constexpr std::size_t token_tile() const { return kFloatLanes * token_slice(); }
   [[nodiscard]] static constexpr std::size_t tiles(std::size_t n_tokens) {
-    return (n_tokens + kTokens - 1) / kTokens;
+    return divide_up(n_tokens, kTokens);
   }
   /// Tiles are as equal as can be, of whole units.
   static constexpr std::size_t kUnit = kTokens / 3;
   [[nodiscard]] static constexpr std::size_t first_token(std::size_t tile, std::size_t n_tokens) {
-    const std::size_t units = (n_tokens + kUnit - 1) / kUnit;
+    const std::size_t units = divide_up(n_tokens, kUnit);
     return std::min(units * tile / tiles(n_tokens) * kUnit, n_tokens);
   }
 

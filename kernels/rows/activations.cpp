@@ -1,4 +1,5 @@
 #include "kernels/rows/activations.h"
+#include "kernels/formats/round.h"
 
 #include <cassert>
 
@@ -7,9 +8,7 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 
-constexpr std::size_t aligned(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
+constexpr std::size_t aligned(std::size_t bytes) { return round_up(bytes, kAlignment); }
 
 // What place() lays out one after the other, each part aligned.
 struct PartBytes {

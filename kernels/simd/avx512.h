@@ -5,7 +5,6 @@
 
 #include <array>
 #include <bit>
-#include <cstring>
 
 #include "kernels/simd/eight_rows.h"
 #include "kernels/simd/row_lanes.h"

@@ -43,7 +43,8 @@ struct Avx512Bf16 {
 struct Avx512Intel {
   static constexpr std::string_view name = "avx512intel";
 };
-/// The same where it comes before the other: on Intel's.
+/// The same kernels, registered a second time ahead of avx512vnni for Intel's processors, so that they are preferred there;
+/// Avx512Intel stays selectable by its name elsewhere.
 struct Avx512OnIntel {};
 
 /// AVX-512 as above, with AMX tiles for the integer products of many tokens (Sapphire Rapids and later).

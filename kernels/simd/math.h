@@ -61,12 +61,4 @@ template <class Isa>
   return fma(e, r, c(1.0F)) * pow2(bits);
 }
 
-/// exp of one number, through the same instructions.
-template <class Isa>
-inline float exp_one(float x) {
-  alignas(64) float out[kFloatLanes];
-  exp(F32x16<Isa>::broadcast(x)).store(out);
-  return out[0];
-}
-
 }  // namespace cria

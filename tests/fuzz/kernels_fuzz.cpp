@@ -14,6 +14,7 @@
 #include "kernels/attention/kv_layout.h"
 #include "tests/fuzz/byte_source.h"
 #include "tests/fuzz/target.h"
+#include "tests/kernels/attention/head_bytes.h"
 
 namespace cria::fuzz {
 namespace {
@@ -241,8 +242,8 @@ void attention(ByteSource& data) {
   std::vector<float> expected;
   for (std::size_t i = available_kernels().size(); i-- > 0;) {
     const KernelSet& set = *available_kernels()[i];
-    const std::size_t k_bytes = key_head_bytes(kv_type, key_dim, positions),
-                      v_bytes = value_head_bytes(kv_type, value_dim, positions);
+    const std::size_t k_bytes = test::key_head_bytes(kv_type, key_dim, positions),
+                      v_bytes = test::value_head_bytes(kv_type, value_dim, positions);
     Aligned keys(k_bytes * kv_heads), values(v_bytes * kv_heads);
     const KvStoreJob store{k.values.data(), kv_heads * key_dim,
                            v.values.data(), kv_heads * value_dim,

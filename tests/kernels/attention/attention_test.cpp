@@ -10,6 +10,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/attention/kv_layout.h"
 #include "kernels/formats/f16.h"
+#include "tests/kernels/attention/head_bytes.h"
 #include "tests/kernels/kernel_test.h"
 
 namespace cria {
@@ -68,7 +69,8 @@ struct Places {
 
   static Places in_a_row(const AttentionShape& s, KvType type) {
     const std::size_t n = s.first_pos + s.tokens;
-    const std::size_t k = key_head_bytes(type, s.head_dim, n), v = value_head_bytes(type, s.value_dim, n);
+    const std::size_t k = test::key_head_bytes(type, s.head_dim, n),
+                      v = test::value_head_bytes(type, s.value_dim, n);
     return {k, v, k * s.kv_heads, v * s.kv_heads};
   }
   /// The last tile first, behind a page that is nobody's.

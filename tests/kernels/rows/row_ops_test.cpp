@@ -10,6 +10,14 @@
 namespace cria {
 namespace {
 
+// exp of one number, as vectors have it.
+template <class Isa>
+float exp_one(float x) {
+  alignas(64) float out[kFloatLanes];
+  exp(F32x16<Isa>::broadcast(x)).store(out);
+  return out[0];
+}
+
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
 TEST(RowOps, SameBitsOnEveryIsa) {
