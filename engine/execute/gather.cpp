@@ -48,9 +48,9 @@ void Executor::make_exchange() {
   }
 }
 
-// The rows of its output that a node writes now.
+// The rows of its output that a node writes now: of experts all slots, also where a token takes one expert alone.
 UnitRange Executor::rows_of_out(const Node& node) const {
-  if (graph_.values[node.out].rows_per_token > 1) return {0, work_.routing.begin[node.experts.n]};
+  if (node.op == Op::ExpertsUp) return {0, work_.routing.begin[node.experts.n]};
   const std::size_t first = first_row(node.out);
   return {first, first + count()};
 }

@@ -59,6 +59,30 @@ TEST(Ranks, EveryArchitectureHasTheBytesOfOne) {
   }
 }
 
+// Rows of experts are slots, not tokens, also where a token takes one expert: in the last layer few tokens are wanted, and their
+// slots begin at 0.
+TEST(Ranks, OneExpertOfATokenHasTheBytesOfOne) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("model.gguf");
+  for (const ArchitectureCase& c : architecture_cases()) {
+    TinyArchitecture tiny(c);
+    const auto used = tiny.keys.find(tiny.arch + ".expert_used_count");
+    if (used == tiny.keys.end() || tiny.keys.contains(tiny.arch + ".expert_group_used_count")) continue;
+    SCOPED_TRACE(c.name);
+    used->second = 1U;
+    tiny.write(path);
+    const auto last_of = [&path] {
+      const auto model = Model::load(path);
+      Session session(*model, small_session());
+      const std::vector<TokenId> tokens = {3, 1, 4, 1, 5, 9, 2, 6};
+      return copy(session.eval(tokens));
+    };
+    const std::vector<float> alone = last_of();
+    const RankTeam team(3);
+    EXPECT_TRUE(same_bytes(alone, last_of()));
+  }
+}
+
 // Floats and quantized values, the last piece smaller than the others.
 TEST(Ranks, LongBatchesTravelInPieces) {
   const TemporaryDirectory directory;
