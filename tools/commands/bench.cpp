@@ -1,7 +1,6 @@
 // `cria bench`: tokens per second of prompts and of decoding, beside the machine's limits.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -26,11 +25,10 @@
 #include "tools/options/synthetic_file.h"
 #include "tools/report/bench_report.h"
 #include "tools/report/json.h"
+#include "tools/report/repetitions.h"
 #include "tools/report/roofline.h"
 #include "tools/report/tuned.h"
-#include "tools/terminal/interrupt.h"
 #include "tools/terminal/messages.h"
-#include "tools/terminal/progress.h"
 #include "tools/terminal/standard_output.h"
 
 namespace cria::tools {
@@ -71,30 +69,6 @@ TokenCost token_cost(const Model& model) {
                       return a.second < b.second;
                     })->first);
   return cost;
-}
-
-/// Seconds that work(on_token) takes for n tokens, one figure per repetition after one run that is not counted.
-/// Shows progress, and stops at Ctrl-C.
-template <class Prepare, class Work>
-std::vector<double> time_repetitions(const std::string& test, unsigned repetitions, std::size_t n,
-                                     Prepare prepare, Work work) {
-  const std::atomic<bool>& interrupted = catch_interrupts();
-  Progress progress(test, "tokens", n * (repetitions + 1));
-  std::vector<double> times;
-  for (unsigned i = 0; i <= repetitions; ++i) {
-    const auto show = [&](std::size_t done) {
-      if (interrupted) throw Interrupted();
-      progress.update(i * n + done,
-                      "run " + std::to_string(i + 1) + " of " + std::to_string(repetitions + 1));
-    };
-    prepare();
-    const auto start = std::chrono::steady_clock::now();
-    work(show);
-    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
-    if (i > 0) times.push_back(spent.count());
-    show(n);
-  }
-  return times;
 }
 
 class Bench {

@@ -1,23 +1,24 @@
 // `cria inspect`: what a model file holds, and what this machine can do with it.
 #include <algorithm>
-#include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "engine/architectures/architecture.h"
-#include "engine/sample/defaults.h"
+#include "engine/execute/kernels_in_use.h"
+#include "model/config.h"
 #include "model/plural.h"
 #include "tools/commands/commands.h"
 #include "tools/options/command.h"
 #include "tools/options/find_model.h"
 #include "tools/options/model.h"
 #include "tools/options/settings.h"
-#include "tools/report/bench_report.h"
 #include "tools/report/file_difference.h"
-#include "tools/report/machine.h"
+#include "tools/report/file_parts.h"
+#include "tools/report/file_summary.h"
+#include "tools/report/machine_report.h"
 #include "tools/report/metadata_json.h"
-#include "tools/report/roofline.h"
-#include "tools/report/table.h"
-#include "tools/report/value_check.h"
+#include "tools/report/tokenizer_report.h"
+#include "tools/report/value_report.h"
 #include "tools/terminal/messages.h"
 #include "tools/terminal/standard_output.h"
 #include "tools/terminal/terminal.h"
@@ -41,275 +42,6 @@ struct InspectOptions {
 
 std::string dump(const Json& json, int indent = -1) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
-}
-
-struct Summary {
-  std::uint64_t parameters = 0, bytes = 0;
-  std::map<std::string_view, std::uint64_t> types;  // tensors of each type
-
-  explicit Summary(const GgufFile& file) {
-    for (const TensorView& tensor : file.tensors()) {
-      parameters += tensor.cols() * tensor.rows();
-      bytes += tensor.bytes;
-      ++types[name(tensor.dtype)];
-    }
-  }
-  [[nodiscard]] double bits_per_weight() const {
-    return parameters == 0 ? 0 : 8.0 * static_cast<double>(bytes) / static_cast<double>(parameters);
-  }
-};
-
-/// A string value, or "" where the key is missing or of another type.
-std::string string_or_empty(const GgufFile& file, std::string_view key) {
-  const GgufValue* value = file.find(key);
-  if (value == nullptr || value->type != GgufType::String) return "";
-  return metadata_json(file, *value).get<std::string>();
-}
-
-/// How an answer is drawn where the command line says nothing.
-std::string sampling_in_force(const GgufFile& file) {
-  SamplerOptions options;
-  try {
-    set_sampling_defaults(file, options);
-  } catch (const Error& error) {
-    return "refused: " + without_controls(error.what());
-  }
-  return sampling_text(options, file);
-}
-
-Json summary_json(const GgufFile& file) {
-  const Summary summary(file);
-  Json types = Json::object();
-  for (const auto& [type, count] : summary.types) types[std::string(type)] = count;
-  return {{"architecture", string_or_empty(file, "general.architecture")},
-          {"name", string_or_empty(file, "general.name")},
-          {"parameters", summary.parameters},
-          {"bits_per_weight", summary.bits_per_weight()},
-          {"tensor_bytes", summary.bytes},
-          {"types", types},
-          {"sampling", sampling_in_force(file)}};
-}
-
-std::string summary_text(const GgufFile& file) {
-  const Summary summary(file);
-  std::string types;
-  for (const auto& [type, count] : summary.types)
-    types += (types.empty() ? "" : ", ") + std::to_string(count) + " × " + std::string(type);
-  const std::string title = string_or_empty(file, "general.name"),
-                    arch = string_or_empty(file, "general.architecture");
-  return without_controls(file.path()) + ": GGUF version " + std::to_string(file.version()) + ", " +
-         human_bytes(file.file_bytes()) +
-         (file.shard_count() > 1 ? " in " + counted(file.shard_count(), "file") : "") + "\n" +
-         without_controls((title.empty() ? "unnamed" : title) + ", architecture " +
-                          (arch.empty() ? "not stated" : arch)) +
-         "\n" + human_count(summary.parameters) + " parameters, " + fixed(summary.bits_per_weight(), 2) +
-         " bits per weight; tensors: " + (types.empty() ? "none" : types) +
-         "\nsampling: " + sampling_in_force(file) + "\n";
-}
-
-std::string type_text(const GgufValue& value) {
-  if (value.type != GgufType::Array) return std::string(name(value.type));
-  return std::string(name(value.element)) + "[" + std::to_string(value.count) + "]";
-}
-
-/// On one line, cut short: at most 8 elements and 72 bytes.
-std::string value_text(const GgufFile& file, const GgufValue& value) {
-  constexpr std::size_t kElements = 8, kBytes = 72;
-  std::string text = dump(metadata_json(file, value, kElements));
-  bool cut = value.type == GgufType::Array && value.count > kElements;
-  if (cut) text.pop_back();  // the closing bracket
-  if (text.size() > kBytes) {
-    std::size_t end = kBytes;
-    while ((text[end] & 0xC0) == 0x80) --end;
-    text.resize(end);
-    cut = true;
-  }
-  return cut ? text + " …" : text;
-}
-
-/// A role of a token ("bos", "end of generation") and the token.
-using TokenUses = std::vector<std::pair<std::string, TokenId>>;
-
-TokenUses token_uses(const Vocabulary& v) {
-  TokenUses uses;
-  const auto add = [&](const char* use, std::optional<TokenId> id) {
-    if (id) uses.emplace_back(use, *id);
-  };
-  add("bos", v.bos);
-  add("eos", v.eos);
-  add("eot", v.eot);
-  add("eom", v.eom);
-  add("unknown", v.unk);
-  add("separator", v.sep);
-  add("padding", v.pad);
-  for (const TokenId id : v.end_of_generation) add("end of generation", id);
-  return uses;
-}
-
-/// What the vocabulary says; nothing if the file has none that can be read.
-std::optional<Vocabulary> find_vocabulary(const GgufFile& file) {
-  if (file.find("tokenizer.ggml.tokens") == nullptr) return std::nullopt;
-  try {
-    return Vocabulary::from_gguf(file);
-  } catch (const Error& error) {
-    print_warning(error.what());
-    return std::nullopt;
-  }
-}
-
-std::string tokenizer_text(const GgufFile& file) {
-  const auto v = find_vocabulary(file);
-  if (!v) return "no vocabulary\n";
-  std::string text = "tokenizer " + without_controls(v->model) +
-                     (v->pre.empty() ? "" : ", pre-tokenizer " + without_controls(v->pre)) + ", " +
-                     counted(v->tokens.size(), "token") +
-                     (v->merges.empty() ? "" : ", " + counted(v->merges.size(), "merge")) +
-                     (v->add_bos ? ", BOS added" : "") + (v->add_eos ? ", EOS added" : "") + "\n";
-  Table table({"use", ">id", "token"});
-  for (const auto& [use, id] : token_uses(*v))
-    table.add(
-        {use, std::to_string(id), without_controls(std::string(v->tokens[static_cast<std::size_t>(id)]))});
-  return text + table.text(stdout);
-}
-
-Json tokenizer_json(const GgufFile& file) {
-  const auto v = find_vocabulary(file);
-  if (!v) return nullptr;
-  Json uses = Json::object();
-  for (const auto& [use, id] : token_uses(*v))
-    if (use != "end of generation") uses[use] = id;
-  return {{"model", v->model},
-          {"pre", v->pre},
-          {"tokens", v->tokens.size()},
-          {"merges", v->merges.size()},
-          {"add_bos", v->add_bos},
-          {"add_eos", v->add_eos},
-          {"special", uses},
-          {"end_of_generation", v->end_of_generation}};
-}
-
-std::string keys_text(const GgufFile& file) {
-  Table table({"key", "type", "value"});
-  for (const GgufKey& key : file.keys())
-    table.add({without_controls(key.key), type_text(key.value), value_text(file, key.value)});
-  return table.text(stdout);
-}
-
-std::string tensors_text(const GgufFile& file) {
-  Table table({"tensor", "type", ">shape", ">bytes"});
-  for (const TensorView& tensor : file.tensors())
-    table.add({without_controls(tensor.name), std::string(name(tensor.dtype)), tensor.shape_string(),
-               std::to_string(tensor.bytes)});
-  return table.text(stdout);
-}
-
-Json tensors_json(const GgufFile& file) {
-  Json tensors = Json::array();
-  for (const TensorView& tensor : file.tensors())
-    tensors.push_back({{"name", tensor.name},
-                       {"type", name(tensor.dtype)},
-                       {"shape", tensor.shape},
-                       {"bytes", tensor.bytes},
-                       {"shard", tensor.shard}});
-  return tensors;
-}
-
-Json limits_json(const Roofline& limits, unsigned threads) {
-  return {{"threads", threads},
-          {"read_gbytes_per_second", limits.read_gbytes},
-          {"int8_gmac_per_second", limits.int8_gmacs},
-          {"float32_gmac_per_second", limits.float_gmacs},
-          {"bfloat16_gmac_per_second", limits.bf16_gmacs},
-          {"int8_matrix_gmac_per_second", limits.matrix_gmacs}};
-}
-
-Json cpu_json(bool measure) {
-  const MachineInfo machine = this_machine();
-  Json available = Json::array(), caches = Json::array();
-  for (const KernelSet* set : available_kernels()) available.push_back(set->isa);
-  for (const CacheInfo& cache : machine.caches)
-    caches.push_back({{"level", cache.level}, {"type", cache.type}, {"bytes", cache.bytes}});
-  Json json = {
-      {"available", available},         {"used", kernels_in_use().isa},        {"model", machine.cpu},
-      {"cores", machine.cores},         {"processors", machine.processors},    {"caches", caches},
-      {"memory_bytes", machine.memory}, {"available_bytes", machine.available}};
-  if (measure) json["limits"] = limits_json(measure_roofline(kernels_in_use(), machine.cores), machine.cores);
-  return json;
-}
-
-std::string cpu_text(bool measure) {
-  const MachineInfo machine = this_machine();
-  std::string caches;
-  for (const CacheInfo& cache : machine.caches)
-    caches += (caches.empty() ? "" : ", ") + std::string("L") + std::to_string(cache.level) +
-              (cache.type == "Unified" ? "" : " " + cache.type) + " " + human_bytes(cache.bytes);
-  std::string text = machine.cpu + "\n" + counted(machine.cores, "physical core") + ", " +
-                     counted(machine.processors, "logical processor") +
-                     "\ncaches: " + (caches.empty() ? "not known" : caches) +
-                     "\nmemory: " + human_bytes(machine.memory) + ", available " +
-                     human_bytes(machine.available) + "\ninstruction sets: " + available_kernel_names() +
-                     "\nin use: " + std::string(kernels_in_use().isa) + "\n";
-  if (!measure) return text;
-  return text + "with " + counted(machine.cores, "thread") + ": " +
-         roofline_text(measure_roofline(kernels_in_use(), machine.cores)) + "\n";
-}
-
-/// The chat template as it stands in the file.
-std::string template_text(const GgufFile& file) {
-  const GgufValue* value = file.find("tokenizer.chat_template");
-  if (value == nullptr || value->type != GgufType::String)
-    throw file.error("holds no chat template (key tokenizer.chat_template)");
-  return metadata_json(file, *value).get<std::string>();
-}
-
-Json check_json(const std::vector<TensorValues>& all) {
-  Json list = Json::array();
-  for (const TensorValues& tensor : all)
-    if (!tensor.good())
-      list.push_back({{"name", tensor.name},
-                      {"nans", tensor.nans},
-                      {"infinities", tensor.infinities},
-                      {"first", tensor.missing ? Json() : Json(tensor.first_bad)},
-                      {"missing", tensor.missing}});
-  return list;
-}
-
-Json statistics_json(const std::vector<TensorValues>& all) {
-  Json list = Json::array();
-  for (const TensorValues& tensor : all)
-    list.push_back({{"name", tensor.name},
-                    {"type", name(tensor.dtype)},
-                    {"values", tensor.values},
-                    {"zeros", tensor.zeros},
-                    {"min", tensor.min},
-                    {"max", tensor.max},
-                    {"mean", tensor.mean},
-                    {"rms", tensor.rms}});
-  return list;
-}
-
-std::string check_text(const std::vector<TensorValues>& all) {
-  Table table({"tensor", "type", ">min", ">max", ">mean", ">rms", ">zeros"});
-  std::string bad;
-  std::size_t good = 0;
-  for (const TensorValues& tensor : all) {
-    if (!tensor.missing)
-      table.add(
-          {without_controls(tensor.name), std::string(name(tensor.dtype)), significant(tensor.min),
-           significant(tensor.max), significant(tensor.mean), significant(tensor.rms),
-           fixed(100 * static_cast<double>(tensor.zeros) / static_cast<double>(tensor.values), 2) + " %"});
-    if (tensor.good()) {
-      ++good;
-      continue;
-    }
-    bad += without_controls(tensor.name) + ": ";
-    bad += tensor.missing ? std::string("the file ends before its data")
-                          : std::to_string(tensor.nans) + " NaN, " + std::to_string(tensor.infinities) +
-                                " infinite, the first at value " + std::to_string(tensor.first_bad);
-    bad += "\n";
-  }
-  return table.text(stdout) + "\n" + bad + std::to_string(good) + " of " + counted(all.size(), "tensor") +
-         (good == 1 ? " holds" : " hold") + " finite numbers\n";
 }
 
 /// The nodes of the graph that would run here. Needs metadata and tensor shapes only.
