@@ -8,6 +8,7 @@
 #include "engine/evaluate/perplexity.h"
 #include "engine/fingerprint.h"
 #include "model/file/binary_file.h"
+#include "model/plural.h"
 
 namespace cria {
 namespace {
@@ -68,6 +69,9 @@ void Perplexity::load(const std::string& path) {
                 ", got " + std::to_string(header.n_done),
             "at byte 12");
   in.expect_equal("number of compared tokens", base_ != nullptr ? header.surprise.n : 0, header.n_values);
+  in.expect(
+      header.n_values <= in.size() / (2 * sizeof(float)),  // else their size might wrap
+      "too short for " + counted(header.n_values, "compared token") + ": got " + counted(in.size(), "byte"));
   in.expect_equal("wrong size in bytes",
                   sizeof(StateHeader) + header.n_values * 2 * sizeof(float) + sizeof(std::uint64_t),
                   in.size());

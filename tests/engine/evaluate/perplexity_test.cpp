@@ -361,6 +361,12 @@ TEST(PerplexityState, GoesOnToTheSameBits) {
     bad[at] = static_cast<char>(bad[at] ^ 0x40);
     EXPECT_NE(error(make(), bad), "") << at;
   }
+  // So many values that their size in bytes wraps to that of the file; both numbers of them agree.
+  std::string wrapping = good;
+  for (const std::size_t at : {std::size_t{24}, std::size_t{216}})
+    wrapping[at + 7] = static_cast<char>(wrapping[at + 7] ^ 0x20);
+  EXPECT_NE(error(make(), wrapping).find("too short for 2305843009213693"), std::string::npos)
+      << error(make(), wrapping);
 }
 
 // With other RoPE factors a model, or its base, is another.
