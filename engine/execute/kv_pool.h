@@ -92,7 +92,7 @@ class KvPool {
  private:
   struct Group {
     bool latent;
-    std::size_t window;  // 0: positions are never let go
+    std::size_t window;  // 0: every position looks at all before it
     std::size_t most_held, n_pages;
     std::vector<PageId> free;  // the next to be taken last
     std::vector<std::uint32_t> references;

@@ -73,6 +73,8 @@ struct Sequence::State {
   void check(std::span<const TokenId> added) const;
   /// Pages of its own for n positions more. Throws Error if the pool has not enough.
   void make_room(std::size_t n);
+  /// Lets go of the pages that position n and those behind it never look at.
+  void drop_unseen(std::size_t n);
   /// Their keys and values have been written.
   void append(std::span<const TokenId> added);
   std::size_t truncate(std::size_t n);

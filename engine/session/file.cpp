@@ -106,6 +106,7 @@ std::string Session::load(const std::string& path) {
   sequence.truncate(0);  // from here on the cache is overwritten
   try {
     sequence.make_room(tokens.size());
+    sequence.drop_unseen(tokens.size());  // the file has no keys and values for them
     in.read(tokens.data(), tokens.size() * sizeof(TokenId));
     sequence.engine.pool.for_used_bytes(&sequence.tables, tokens.size(),
                                         [&](std::byte* to, std::size_t size) { in.read(to, size); });

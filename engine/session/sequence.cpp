@@ -94,6 +94,14 @@ void Sequence::State::make_room(std::size_t n) {
   }
 }
 
+void Sequence::State::drop_unseen(std::size_t n) {
+  for (std::size_t group = 0; group < tables.size(); ++group) {
+    for (std::size_t page = 0; page < engine.pool.first_page(group, n); ++page)
+      if (tables[group][page] != kNoPage)
+        engine.pool.release(group, std::exchange(tables[group][page], kNoPage));
+  }
+}
+
 void Sequence::State::append(std::span<const TokenId> added) {
   tokens.insert(tokens.end(), added.begin(), added.end());
   if (index() == nullptr) return;
@@ -177,10 +185,11 @@ void Sequence::State::become(const Found& found, std::span<const TokenId> wanted
   const std::size_t pages = divide_up(found.n, kKeyTile), full = found.n / kKeyTile;
   for (std::size_t group = 0; group < tables.size(); ++group) {
     release_from(group, 0);
+    const bool holds_all = engine.pool.most_held(group) >= Engine::pages_of(engine.plan.options.n_ctx);
+    const std::size_t first = holds_all ? 0 : engine.pool.first_page(group, found.n);
     for (std::size_t page = 0; page < pages; ++page) {
-      const bool seen = page >= engine.pool.first_page(group, found.n);
-      tables[group].push_back(seen ? page_of(found, group, page) : kNoPage);
-      if (seen) engine.pool.share(group, tables[group].back());
+      tables[group].push_back(page < first ? kNoPage : page_of(found, group, page));
+      if (tables[group].back() != kNoPage) engine.pool.share(group, tables[group].back());
     }
   }
   const auto& known = found.sequence != nullptr ? found.sequence->prefix : found.entries;

@@ -1,4 +1,5 @@
 // Many sequences in one engine: each has the bytes that it has alone.
+#include "tests/engine/architectures/tiny_architecture.h"
 #include "tests/engine/session/batch_mix.h"
 #include "tests/engine/tiny_model.h"
 
@@ -96,6 +97,24 @@ TEST(Batches, APrefixIsFoundByItsTokensAndScope) {
   EXPECT_EQ(later.reuse(text), 70U) << "another text from there on";
   Sequence secret(engine, 7, false);
   EXPECT_EQ(secret.reuse(text), 0U) << "shares nothing";
+}
+
+// Where a window need not let go of anything, what lies before it is shared, too.
+TEST(Batches, APrefixBeforeAWindowIsKeptWhereThereIsRoom) {
+  const auto model = TinyArchitecture({"w", "cohere2", {{"attention.sliding_window", 8U}}, {}, 0}).load();
+  EngineOptions options = mixed_options(2, 1);
+  options.n_batch = 400;
+  Engine engine(*model, options);
+  const std::vector<TokenId> text(300, 5);
+  {
+    Sequence first(engine);
+    Batch batch(engine);
+    batch.add(first, text, text.size());
+    batch.forward();
+  }
+  Sequence second(engine);
+  EXPECT_EQ(second.reuse(text), 300U);
+  EXPECT_EQ(second.truncate(100), 100U);
 }
 
 // What ended texts have in common with the next, token by token; one of them alone is kept where it has all.

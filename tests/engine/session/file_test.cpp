@@ -127,6 +127,49 @@ TEST_F(SessionFile, ADamagedOneOfAWindowLeavesASessionThatGoesOn) {
   }
 }
 
+// How many pages a session holds behind a window depends on its context and batches; what a file holds does not.
+TEST_F(SessionFile, OfAWindowFitsAnyContextAndBatch) {
+  const auto model = TinyArchitecture({"w", "cohere2", {{"attention.sliding_window", 8U}}, {}, 0}).load();
+  const std::vector<TokenId> tokens(200, 5);
+  const TokenId next = 7;
+  const std::vector<SessionOptions> all = {{.n_ctx = 256, .n_batch = 256, .threads = 1},
+                                           {.n_ctx = 2000, .n_batch = 64, .threads = 1},
+                                           {.n_ctx = 2000, .n_batch = 2000, .threads = 1}};
+  std::size_t size = 0;
+  for (const SessionOptions& from : all) {
+    Session saved(*model, from);
+    saved.eval(tokens);
+    saved.save(path);
+    if (size == 0) size = read().size();
+    EXPECT_EQ(read().size(), size);
+    const std::vector<float> want = copy(saved.eval({&next, 1}));
+    for (const SessionOptions& to : all) {
+      Session session(*model, to);
+      session.load(path);
+      EXPECT_TRUE(same_bytes(copy(session.eval({&next, 1})), want)) << from.n_ctx << " to " << to.n_ctx;
+    }
+  }
+}
+
+// What a file does not hold is not there after loading, though pages for it could be.
+TEST_F(SessionFile, OfAWindowHasNothingBeforeIt) {
+  const auto model = TinyArchitecture({"w", "cohere2", {{"attention.sliding_window", 8U}}, {}, 0}).load();
+  for (const std::uint32_t n_ctx : {256U, 2000U}) {
+    const SessionOptions options = {.n_ctx = n_ctx, .n_batch = 256, .threads = 1};
+    const std::vector<TokenId> tokens(200, 5);
+    Session session(*model, options);
+    session.eval(tokens);
+    session.save(path);
+    Session loaded(*model, options);
+    loaded.load(path);
+    EXPECT_EQ(loaded.truncate(100), 0U);
+    session.truncate(0);
+    EXPECT_TRUE(same_bytes(copy(loaded.eval(tokens)), copy(session.eval(tokens))));
+    loaded.load(path);
+    EXPECT_EQ(loaded.truncate(199), 199U) << "its window is there";
+  }
+}
+
 TEST_F(SessionFile, KeepsItsNote) {
   Session session(demo_model(), {});
   session.eval(many_tokens(5));
