@@ -163,7 +163,7 @@ class Batch {
   /// that the vocabulary has not, for more tokens than positions are left to the sequence or the pool; the batch is
   /// as before then. Returns the index of the first wanted token among all that are wanted.
   std::size_t add(Sequence& sequence, std::span<const TokenId> tokens, std::size_t first_wanted);
-  /// Evaluates the slices and appends their tokens to their sequences.
+  /// Evaluates the slices and appends their tokens to their sequences. After an Error it can only be cleared.
   void forward();
   /// Logits of the wanted tokens [begin, end), counted through all slices, at most Engine::logit_rows() of them:
   /// [end-begin][n_vocab], valid until the next call or batch. They may not be finite (all_finite()).

@@ -9,12 +9,19 @@ Batch::State::State(Engine::State& e) : engine(e), plan(e.plan.shape.n_batch) {
   sequences.reserve(e.plan.shape.n_batch);
 }
 
+// Some may be gone already.
+void Batch::State::drop_sequences() {
+  for (Sequence::State* const s : sequences)
+    if (std::ranges::count(engine.sequences, s) != 0) s->trim();
+  sequences.clear();
+}
+
 Batch::Batch(Engine& engine) : state_(std::make_unique<State>(engine.state())) {}
 Batch::~Batch() = default;
 
 void Batch::clear() {
   state_->plan.clear();
-  state_->sequences.clear();
+  state_->drop_sequences();
   state_->n_wanted = 0;
 }
 
@@ -37,13 +44,19 @@ void Batch::forward() {
   Engine::State& engine = state_->engine;
   state_->plan.finish();
   engine.last = nullptr;
-  engine.forward(state_->plan);
+  try {
+    engine.forward(state_->plan);
+  } catch (...) {
+    state_->drop_sequences();
+    throw;
+  }
   engine.last = state_.get();
   const BatchRows& rows = state_->plan.all;
   for (std::size_t i = 0; i < rows.slices.size(); ++i) {
     const auto& [begin, end, first_pos, pages] = rows.slices[i];
     state_->sequences[i]->append(std::span(rows.tokens).subspan(begin, end - begin));
   }
+  state_->sequences.clear();
 }
 
 std::span<const float> Batch::logits(std::size_t begin, std::size_t end) {

@@ -71,8 +71,10 @@ struct Sequence::State {
 
   /// Throws Error for tokens that the vocabulary has not or that do not fit into the context.
   void check(std::span<const TokenId> added) const;
-  /// Pages of its own for n positions more. Throws Error if the pool has not enough.
+  /// Pages of its own for n positions more. Throws Error if the pool has not enough; it has none of them then.
   void make_room(std::size_t n);
+  /// Gives pages back that were taken for tokens which have not been evaluated.
+  void trim();
   /// Lets go of the pages that position n and those behind it never look at.
   void drop_unseen(std::size_t n);
   /// Their keys and values have been written.
@@ -91,6 +93,7 @@ struct Sequence::State {
  private:
   [[nodiscard]] PrefixIndex* index() const { return shared && engine.index ? &*engine.index : nullptr; }
   void own_last_page(std::size_t group);
+  void take_pages(std::size_t n);
   void release_from(std::size_t group, std::size_t page);
   void keep();
   [[nodiscard]] bool has_window(std::size_t n) const;
@@ -102,10 +105,15 @@ struct Sequence::State {
 struct Batch::State {
   Engine::State& engine;
   BatchPlan plan;
-  std::vector<Sequence::State*> sequences;  // of the slices
+  std::vector<Sequence::State*> sequences;  // of the slices, until these are evaluated
   std::size_t n_wanted = 0;
 
   explicit State(Engine::State& e);
+  ~State() { drop_sequences(); }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  /// What has not been evaluated will not be: it needs no pages.
+  void drop_sequences();
 };
 
 }  // namespace cria

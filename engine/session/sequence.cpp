@@ -82,6 +82,20 @@ void Sequence::State::own_last_page(std::size_t group) {
 }
 
 void Sequence::State::make_room(std::size_t n) {
+  try {
+    take_pages(n);
+  } catch (...) {  // in the middle, say: others could use what it has
+    trim();
+    throw;
+  }
+}
+
+void Sequence::State::trim() {
+  for (std::size_t group = 0; group < tables.size(); ++group)
+    release_from(group, divide_up(tokens.size(), kKeyTile));
+}
+
+void Sequence::State::take_pages(std::size_t n) {
   for (std::size_t group = 0; group < tables.size(); ++group) {
     std::vector<PageId>& table = tables[group];
     if (tokens.size() % kKeyTile != 0) own_last_page(group);

@@ -1,4 +1,5 @@
 // Many sequences in one engine: each has the bytes that it has alone.
+#include "engine/session/stop_on.h"
 #include "tests/engine/architectures/tiny_architecture.h"
 #include "tests/engine/session/batch_mix.h"
 #include "tests/engine/tiny_model.h"
@@ -170,6 +171,44 @@ TEST(Batches, RefusalsChangeNothing) {
   batch.forward();
   EXPECT_EQ(a.tokens().size(), 3U);
   EXPECT_TRUE(same_bytes(copy(batch.logits(0, 1)), copy(batch.logits(2, 3)))) << "the same text";
+}
+
+// However it comes that tokens are not evaluated: others can use the pages.
+TEST(Batches, WhatIsNotEvaluatedHasNoPages) {
+  EngineOptions options = mixed_options(2, 1);
+  options.n_batch = 256;
+  options.positions = 448;
+  options.keep_prefixes = false;
+  Engine engine(plain_model(), options);
+  const KvPool& pool = engine.state().pool;
+  Sequence a(engine), b(engine);
+  Batch batch(engine);
+  const std::vector<TokenId> tokens(256, 5);
+  for (Sequence* const sequence : {&a, &b}) {
+    batch.clear();
+    batch.add(*sequence, std::span(tokens).first(100), 100);
+    batch.forward();
+  }
+  ASSERT_EQ(pool.free_pages(0), 3U);
+  batch.clear();
+  batch.add(a, std::span(tokens).first(100), 100);
+  EXPECT_NE(error_of([&] { batch.add(b, std::span(tokens).first(150), 0); }).find("no room"),
+            std::string::npos);
+  EXPECT_EQ(pool.free_pages(0), 1U) << "those of the first slice alone";
+  batch.clear();
+  EXPECT_EQ(pool.free_pages(0), 3U);
+  batch.add(a, std::span(tokens).first(100), 100);
+  {
+    const std::atomic<bool> stop = true;
+    const StopOn stop_on(engine, &stop);
+    EXPECT_THROW(batch.forward(), EvaluationStopped);
+  }
+  EXPECT_EQ(pool.free_pages(0), 3U);
+  {
+    Batch dropped(engine);
+    dropped.add(a, std::span(tokens).first(100), 100);
+  }
+  EXPECT_EQ(pool.free_pages(0), 3U);
 }
 
 // Pages that others share are not free for what is evaluated again.
