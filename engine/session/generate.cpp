@@ -17,26 +17,33 @@ class Passes {
     draft_.reserve(kMostDraft);
   }
 
+  /// Until the answer has ended.
   void run() {
-    while (!answer_.ended()) {
-      const auto start = Clock::now();
-      draft_.clear();
-      const bool decoding = answering_.decoding() && answering_.missing() == 1;  // more: after a shift
-      const std::size_t agree = decoding ? guess() : 0;
-      pass();
-      const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-      if (!decoding) {
-        state_.drafts.spent(seconds);
-      } else {
-        answer_.count_drafts(draft_.size(), answering_.kept());
-        state_.drafts.passed(agree, draft_.size(), answering_.kept(), seconds);
-      }
+    try {
+      while (!answer_.ended()) step();
+    } catch (const EvaluationStopped&) {
+      answer_.end(StopReason::Interrupted);
     }
+    answering_.finish();
   }
-  void finish() { answering_.finish(); }
 
  private:
   using Clock = std::chrono::steady_clock;
+
+  void step() {
+    const auto start = Clock::now();
+    draft_.clear();
+    const bool decoding = answering_.decoding() && answering_.missing() == 1;  // more: after a shift
+    const std::size_t agree = decoding ? guess() : 0;
+    pass();
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    if (!decoding) {
+      state_.drafts.spent(seconds);
+    } else {
+      answer_.count_drafts(draft_.size(), answering_.kept());
+      state_.drafts.passed(agree, draft_.size(), answering_.kept(), seconds);
+    }
+  }
 
   // Fills the draft. Returns how much speaks for it.
   std::size_t guess() {
@@ -88,14 +95,11 @@ GenerateResult Session::generate(std::span<const TokenId> prompt, const Generate
   const std::vector<TokenId> before(tokens().begin(), tokens().end());
   try {
     passes.run();
-  } catch (const EvaluationStopped&) {
-    answer.end(StopReason::Interrupted);
-  } catch (...) {  // drafts that were not drawn may be among what was evaluated
+    return answer.result();  // the sink gets what was held back
+  } catch (...) {            // drafts that were not drawn may be among what was evaluated
     truncate(common_prefix(tokens(), before));
     throw;
   }
-  passes.finish();
-  return answer.result();
 }
 
 }  // namespace cria

@@ -76,6 +76,17 @@ std::span<const float> Session::State::logits(std::size_t begin, std::size_t end
 template <class OnLogits>
 void Session::State::eval(std::span<const TokenId> added, std::size_t wanted, OnLogits&& on_logits) {
   sequence.state().check(added);
+  const std::size_t before = sequence.tokens().size();
+  try {
+    eval_batches(added, wanted, on_logits);
+  } catch (...) {  // in a later batch, or by on_logits
+    sequence.truncate(std::min(before, sequence.tokens().size()));
+    throw;
+  }
+}
+
+template <class OnLogits>
+void Session::State::eval_batches(std::span<const TokenId> added, std::size_t wanted, OnLogits&& on_logits) {
   const std::size_t n_vocab = model().config().n_vocab, n_batch = options.n_batch;
   for (std::size_t done = 0; done < added.size(); done += n_batch) {
     const std::size_t n = std::min(n_batch, added.size() - done);

@@ -29,6 +29,8 @@ struct Session::State {
   /// Evaluates tokens in batches; calls on_logits(index, logits) for tokens from first_wanted on.
   template <class OnLogits>
   void eval(std::span<const TokenId> added, std::size_t first_wanted, OnLogits&& on_logits);
+  template <class OnLogits>
+  void eval_batches(std::span<const TokenId> added, std::size_t first_wanted, OnLogits&& on_logits);
   void forward(std::span<const TokenId> added, std::size_t first_wanted);
   std::span<const float> logits(std::size_t begin, std::size_t end);
 };

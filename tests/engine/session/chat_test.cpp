@@ -372,6 +372,23 @@ TEST(Chat, AfterAnErrorASessionHoldsNoMoreThanBefore) {
   EXPECT_EQ(session.generate(prompt, greedy(8)).tokens, fresh.generate(prompt, greedy(8)).tokens);
 }
 
+// Likewise by what is held back until the end, and where the logits of every token are looked at.
+TEST(Chat, AfterALateErrorASessionHoldsNoMoreThanBefore) {
+  Session session(demo_model(), {.n_batch = 16});
+  const std::vector<TokenId> prompt = many_tokens(30), known = many_tokens(20);
+  session.eval(known);
+  GenerateOptions options = greedy(5);
+  options.stop = {Session(demo_model(), {}).generate(prompt, options).text + "never"};
+  const auto fail = [](std::string_view) -> bool { throw Error("no more"); };
+  EXPECT_EQ(error_of([&] { session.generate(prompt, options, fail); }), "no more");
+  EXPECT_EQ(std::vector(session.tokens().begin(), session.tokens().end()), known);
+  const auto fail_at_20 = [](std::size_t i, std::span<const float>) {
+    if (i == 20) throw Error("no more");
+  };
+  EXPECT_EQ(error_of([&] { session.eval_all(prompt, fail_at_20); }), "no more");
+  EXPECT_EQ(std::vector(session.tokens().begin(), session.tokens().end()), known);
+}
+
 // Against the softmax of the logits that eval() gives, in double.
 TEST(Chat, LogProbabilitiesAreTheModelsOwn) {
   Session session(demo_model(), {});
