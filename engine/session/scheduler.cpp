@@ -46,9 +46,10 @@ std::optional<Error> as_error(const std::exception_ptr& thrown) {
   }
 }
 
-// That prompt and answer may become.
+// That prompt and answer may become. Behind a prompt whose embedding is wanted comes nothing.
 std::size_t most_tokens(const Engine& engine, const AnswerRequest& request) {
   const std::size_t n_ctx = context(engine, request);
+  if (request.embedding) return std::min(n_ctx, request.prompt.size());
   if (request.options.max_tokens < 0) return n_ctx;
   const auto most = static_cast<std::size_t>(request.options.max_tokens);
   return std::min(n_ctx, request.prompt.size() + std::min(most, n_ctx));

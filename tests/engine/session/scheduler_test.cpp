@@ -505,6 +505,26 @@ TEST(Scheduler, AnswersBeginWhereThereIsRoomForThemToEnd) {
   for (const Ended& e : ended) expect_as_alone(demo_model(), 256, wanted, e);
 }
 
+// An embedding becomes no more than its prompt.
+TEST(Scheduler, EmbeddingsBeginWhereThereIsRoomForTheirPrompts) {
+  EngineOptions options = engine_options(2, 1);
+  options.positions = 256;
+  options.keep_prefixes = false;
+  Engine engine(demo_model(), options);
+  Scheduler scheduler(engine);
+  std::vector<Ended> ended(2);
+  const Wanted wanted{many_tokens(20), greedy(90)};  // two pages of four
+  scheduler.add(request_of(wanted, ended[0]));
+  AnswerRequest embedding = request_of({many_tokens(10), {}}, ended[1]);
+  embedding.embedding = Pooling::Mean;
+  scheduler.add(embedding);
+  scheduler.step();
+  EXPECT_EQ(scheduler.waiting(), 0U);
+  while (scheduler.step()) continue;
+  EXPECT_EQ(ended[1].reason, StopReason::Length);
+  expect_as_alone(demo_model(), 256, wanted, ended[0]);
+}
+
 // The engine's only sequence is that of a text that is being scored, then that of an answer: each waits for the other.
 TEST(Scheduler, WaitsForScorersAndTheyForIt) {
   Engine engine(demo_model(), engine_options(1, 1));
