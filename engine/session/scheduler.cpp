@@ -175,10 +175,11 @@ void Scheduler::State::add_drawing() {
 }
 
 // Whether an earlier prompt, still being read, begins with so much more of the same than is known, or with all of
-// it: that is read once.
+// it: that is read once, where it can be found then.
 bool Scheduler::State::waits_for_prefix(Running& reader) {
   constexpr std::size_t kWorthWaiting = 16;  // tokens
-  if (reader.answering.begun() || reader.answering.reads_all() || !reader.request.cache_prompt) return false;
+  if (!engine.options().keep_prefixes || !reader.request.cache_prompt) return false;
+  if (reader.answering.begun() || reader.answering.reads_all()) return false;
   const std::span<const TokenId> text = reader.answer.text(), wanted = text.first(text.size() - 1);
   std::optional<std::size_t> known;
   for (const auto& other : running) {

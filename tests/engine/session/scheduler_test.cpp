@@ -204,6 +204,21 @@ TEST(Scheduler, TheSamePromptIsReadOnce) {
   for (const Ended& e : ended) expect_as_alone(demo_model(), 256, wanted, e);
 }
 
+// What nobody finds is not waited for: prompts are read in rounds.
+TEST(Scheduler, NobodyWaitsForAPrefixThatIsNotKept) {
+  EngineOptions options = engine_options(2, 1);
+  options.keep_prefixes = false;
+  Engine engine(demo_model(), options);
+  Scheduler scheduler(engine);
+  std::vector<Ended> ended(2);
+  const Wanted wanted{many_tokens(200), greedy(5)};
+  for (Ended& e : ended) scheduler.add(request_of(wanted, e));
+  for (int i = 0; i < 2; ++i) scheduler.step();
+  for (const Scheduler::Progress& p : scheduler.progress()) EXPECT_EQ(p.to_read, 200U - 64U);
+  while (scheduler.step()) continue;
+  for (const Ended& e : ended) expect_as_alone(demo_model(), 256, wanted, e);
+}
+
 TEST(Scheduler, NothingIsFoundOfAPromptThatIsNotCached) {
   Engine engine(demo_model(), engine_options(4, 1));
   Scheduler scheduler(engine);
