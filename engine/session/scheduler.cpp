@@ -97,6 +97,7 @@ struct Scheduler::State {
   std::vector<std::unique_ptr<Running>> running;  // in the order of their arrival
   std::vector<Running*> in_batch;                 // in the order of their rows
   std::vector<Running*> readers;                  // whose prompts are read in this step
+  std::size_t to_read = 0;                        // tokens of these; of one that has not begun all
   std::vector<DraftModel::Guess> guesses;
   DraftControl drafts;
   std::size_t turn = 0;  // whose prompt is read first
@@ -114,6 +115,7 @@ struct Scheduler::State {
   void guess(const std::atomic<bool>* stop);
   void look_up(Running& r, std::size_t most, DraftControl::Pass& pass);
   void ask_model(Running& r, std::size_t most, DraftControl::Pass& pass);
+  [[nodiscard]] std::size_t readers_share() const;
   void add_drawing();
   void add_prompts();
   void count_drafts(double seconds);
@@ -165,10 +167,18 @@ bool Scheduler::State::add(Running& r, std::size_t most, std::span<const TokenId
   }
 }
 
+// Tokens of an empty batch that are for prompts, however many answers are being written: a quarter; of one token
+// every other round.
+std::size_t Scheduler::State::readers_share() const {
+  const std::size_t room = batch.room();
+  const std::size_t share = room == 1 ? turn / running.size() % 2 : std::max<std::size_t>(1, room / 4);
+  return std::min({share, options.prompt_tokens, to_read});
+}
+
 // In rounds: each step another answer, and another prompt, is the first.
 void Scheduler::State::add_drawing() {
-  const std::size_t n = running.size();
-  for (std::size_t i = 0; i < n && batch.room() > 0; ++i) {
+  const std::size_t n = running.size(), left = readers_share();
+  for (std::size_t i = 0; i < n && batch.room() > left; ++i) {
     Running& r = *running[(turn + i) % n];
     if (r.answering.decoding()) add(r, 1, r.draft);
   }
@@ -198,10 +208,13 @@ bool Scheduler::State::waits_for_prefix(Running& reader) {
 
 void Scheduler::State::find_readers() {
   readers.clear();
+  to_read = 0;
   const std::size_t n = running.size();
   for (std::size_t i = 0; i < n; ++i) {
     Running& r = *running[(turn + i) % n];
-    if (!r.answering.decoding() && !waits_for_prefix(r)) readers.push_back(&r);
+    if (r.answering.decoding() || waits_for_prefix(r)) continue;
+    readers.push_back(&r);
+    to_read += r.answering.begun() ? r.answering.missing() : r.answer.text().size();
   }
 }
 
@@ -216,16 +229,14 @@ void Scheduler::State::add_prompts() {
 // Drafts for the answers that are being written, of what prompts leave: nobody waits for them.
 void Scheduler::State::guess(const std::atomic<bool>* stop) {
   const std::size_t n = running.size();
-  std::size_t of_prompts = 0, writers = 0;
-  for (Running* const r : readers)
-    of_prompts += r->answering.begun() ? r->answering.missing() : r->answer.text().size();
+  std::size_t writers = 0;
   for (const auto& r : running) {
     r->draft.clear();
     r->agree = 0;
     writers += r->answering.decoding() ? 1 : 0;
   }
   const std::size_t all = std::min(options.prompt_tokens, batch.room() - std::min(batch.room(), writers));
-  std::size_t left = all - std::min(all, of_prompts);
+  std::size_t left = all - std::min(all, to_read);
   const std::size_t certain = writers + all - left;
   DraftControl::Pass pass{certain, static_cast<double>(n), certain};  // those who read wait as well
   guesses.clear();

@@ -584,6 +584,40 @@ TEST(Scheduler, EveryStepServesAllThatWrite) {
   EXPECT_EQ(ended[0].tokens.size(), 50U);
 }
 
+// More answers than a batch has tokens: a prompt is read all the same, and none of the answers waits for its end.
+TEST(Scheduler, ManyWritersLeaveRoomForPrompts) {
+  for (const std::uint32_t n_batch : {1U, 2U, 4U}) {
+    EngineOptions options = engine_options(6, 1);
+    options.n_batch = n_batch;
+    Engine engine(demo_model(), options);
+    Scheduler scheduler(engine);
+    std::vector<Ended> ended(6);
+    std::vector<Wanted> wanted(6);
+    for (std::size_t i = 0; i < 6; ++i) {
+      wanted[i] = {{static_cast<TokenId>(300 + i)}, greedy(100)};
+      if (i == 5) wanted[i] = {many_tokens(30), greedy(1)};
+      wanted[i].options.ignore_eos = true;
+      wanted[i].options.speculate = Speculate::Off;
+    }
+    const auto drawn = [&] {
+      std::vector<std::size_t> all;
+      for (const Scheduler::Progress& p : scheduler.progress()) all.push_back(p.drawn);
+      return all;
+    };
+    for (std::size_t i = 0; i < 5; ++i) scheduler.add(request_of(wanted[i], ended[i]));
+    for (int i = 0; i < 40; ++i) scheduler.step();
+    ASSERT_EQ(scheduler.active(), 5U);
+    const std::vector<std::size_t> before = drawn();
+    scheduler.add(request_of(wanted[5], ended[5]));
+    for (int i = 0; i < 80 && ended[5].times == 0; ++i) scheduler.step();
+    EXPECT_EQ(ended[5].times, 1) << n_batch;
+    ASSERT_EQ(scheduler.active(), 5U);
+    for (std::size_t i = 0; i < 5; ++i) EXPECT_GT(drawn()[i], before[i]) << n_batch;
+    while (scheduler.step()) continue;
+    for (std::size_t i = 0; i < 6; ++i) expect_as_alone(demo_model(), 256, wanted[i], ended[i]);
+  }
+}
+
 TEST(Scheduler, AfterAStepThatThrewAllIsClearedAndOthersBegin) {
   const auto model = TinyModel().load();
   Engine engine(*model, engine_options(2, 1));
