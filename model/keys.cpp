@@ -109,6 +109,12 @@ bool Keys::any(std::string_view suffix) const {
   return std::ranges::any_of(numbers, [](std::int64_t number) { return number != 0; });
 }
 
+// Some converters count the blocks that predict further tokens as layers, but write arrays without them.
+bool Keys::is_one_per_layer(std::size_t length) const {
+  const std::uint64_t predicting = file_.find_uint(key("nextn_predict_layers")).value_or(0);
+  return length == n_layers_ || (predicting < n_layers_ && length == n_layers_ - predicting);
+}
+
 std::vector<std::uint32_t> Keys::per_layer(std::string_view suffix, std::uint64_t low,
                                            std::uint64_t high) const {
   read_.emplace(suffix);
@@ -116,7 +122,7 @@ std::vector<std::uint32_t> Keys::per_layer(std::string_view suffix, std::uint64_
   if (value == nullptr || value->type != GgufType::Array)
     return std::vector(n_layers_, get(suffix, low, high));
   const auto numbers = *file_.find_ints(key(suffix));
-  if (numbers.size() != n_layers_) {
+  if (!is_one_per_layer(numbers.size())) {
     fail(suffix, "wrong length of an array: expected one number per layer, " + std::to_string(n_layers_) +
                      ", got " + std::to_string(numbers.size()));
   }
@@ -128,6 +134,7 @@ std::vector<std::uint32_t> Keys::per_layer(std::string_view suffix, std::uint64_
                        ", got " + std::to_string(n));
     out.push_back(in_range(suffix, static_cast<std::uint64_t>(n), low, high));
   }
+  out.resize(n_layers_, out.back());
   return out;
 }
 
@@ -160,9 +167,10 @@ std::vector<bool> Keys::flags_per_layer(std::string_view suffix) const {
     const auto numbers = *file_.find_ints(key(suffix));
     for (const std::int64_t number : numbers) flags.push_back(number != 0);
   }
-  if (flags.size() != n_layers_)
+  if (!is_one_per_layer(flags.size()))
     fail(suffix, "wrong length of an array: expected one value per layer, " + std::to_string(n_layers_) +
                      ", got " + std::to_string(flags.size()));
+  flags.resize(n_layers_);
   return flags;
 }
 
@@ -184,7 +192,10 @@ void Keys::refuse_unread() const {
 
 std::vector<bool> windowed_layers(const Keys& keys, std::uint32_t n_layers, std::uint32_t period) {
   std::vector<bool> windows = keys.flags_per_layer("attention.sliding_window_pattern");
-  if (!windows.empty()) return windows;
+  if (!windows.empty()) {
+    windows.resize(n_layers);
+    return windows;
+  }
   const std::uint32_t every = keys.get_or("attention.sliding_window_pattern", period, 1, limits::kLayers);
   for (std::uint32_t i = 0; i < n_layers; ++i) windows.push_back(i % every < every - 1);
   return windows;

@@ -17,7 +17,8 @@ class Keys {
   explicit Keys(const GgufFile& file);
 
   [[nodiscard]] const std::string& architecture() const { return architecture_; }
-  /// How many numbers an array has that holds one per layer.
+  /// How many numbers an array has that holds one per layer. Those of the last nextn_predict_layers may be missing,
+  /// and are made up: such blocks are not run.
   void set_layers(std::uint32_t n_layers) { n_layers_ = n_layers; }
 
   [[nodiscard]] bool has(std::string_view suffix) const;
@@ -52,6 +53,7 @@ class Keys {
 
  private:
   [[nodiscard]] std::string key(std::string_view suffix) const;
+  [[nodiscard]] bool is_one_per_layer(std::size_t length) const;
   [[nodiscard]] float finite(std::string_view suffix, double value) const;
   std::uint32_t in_range(std::string_view suffix, std::uint64_t value, std::uint64_t low,
                          std::uint64_t high) const;

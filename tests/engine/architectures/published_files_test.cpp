@@ -117,6 +117,35 @@ TEST(Architecture, LayersThatPredictAreNotRun) {
   }
 }
 
+// EXAONE 4.5's arrays do not count the block that predicts; those of other files do.
+TEST(Architecture, ArraysMayLackLayersThatPredict) {
+  TinyArchitecture tiny(architecture_case("exaone4"));
+  const std::string want = tiny.load()->graph().to_string();
+  tiny.keys["exaone4.block_count"] = 5U;
+  tiny.keys["exaone4.nextn_predict_layers"] = 1U;
+  const auto load_with = [&](std::size_t length) {
+    std::vector<bool> windows = {true, true, true, false, true, true};
+    windows.resize(length);
+    tiny.keys["exaone4.attention.sliding_window_pattern"] = GgufArray::of(windows);
+    tiny.keys["exaone4.attention.head_count"] = GgufArray::of(std::vector<std::uint32_t>(length, 4));
+    return tiny.load();
+  };
+  for (const std::size_t length : {4U, 5U}) EXPECT_EQ(load_with(length)->graph().to_string(), want) << length;
+  for (const std::size_t length : {3U, 6U})
+    EXPECT_NE(error_of([&] { (void)load_with(length); }).find("wrong length of an array"), std::string::npos);
+  tiny.keys["exaone4.nextn_predict_layers"] = 0U;
+  EXPECT_NE(error_of([&] { (void)load_with(4); }).find("wrong length of an array"), std::string::npos);
+}
+
+// An architecture that knows none is refused, however long its arrays are.
+TEST(Architecture, LayersThatPredictWhereThereAreNone) {
+  TinyArchitecture tiny(architecture_case("gemma4"));
+  tiny.keys["gemma4.nextn_predict_layers"] = 1U;
+  tiny.keys["gemma4.attention.sliding_window_pattern"] = flags({1, 0, 1});
+  EXPECT_NE(error_of([&] { (void)tiny.load(); }).find("(key gemma4.nextn_predict_layers)"),
+            std::string::npos);
+}
+
 TEST(Architecture, Gemma3AsOllamaNamesIt) {
   TinyArchitecture tiny(architecture_case("gemma3"));
   tiny.keys["gemma3.rope.freq_base"] = 1e6F;

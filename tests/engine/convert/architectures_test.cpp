@@ -571,6 +571,25 @@ TEST(ConvertArchitectures, ColumnsOfRowsWithAHeader) {
   }
 }
 
+nlohmann::json exported_config(const HfModel& hf) {
+  std::ifstream in(hf.exported() + "/config.json");
+  return nlohmann::json::parse(in);
+}
+
+// A type for each layer that is run.
+TEST(ExportArchitectures, LayersThatPredictHaveNoType) {
+  HfCase c = hf_case("exaone4");
+  c.gguf.keys["block_count"] = 5U;
+  c.gguf.keys["nextn_predict_layers"] = 1U;
+  c.gguf.tensors = {{"y.padding", {64}}};
+  for (const std::size_t length : {4U, 5U}) {
+    c.gguf.keys["attention.sliding_window_pattern"] = GgufArray::of(std::vector<bool>(length, true));
+    const nlohmann::json config = exported_config(HfModel(c));
+    EXPECT_EQ(config["num_hidden_layers"], 4);
+    EXPECT_EQ(config["layer_types"], nlohmann::json(std::vector<std::string>(4, "sliding_attention")));
+  }
+}
+
 // KV heads may differ among the layers of this class; for heads its config.json has one number.
 TEST(ExportArchitectures, OneNumberOfHeads) {
   HfCase c = hf_case("gemma4");
