@@ -7,7 +7,11 @@
 namespace cria {
 namespace {
 
-float softplus(float z) { return std::log1p(std::exp(z)); }
+// Where e^z is no float any more, nothing beside z counts.
+float softplus(float z) {
+  const float power = std::exp(z);
+  return std::isinf(power) ? z : std::log1p(power);
+}
 
 }  // namespace
 

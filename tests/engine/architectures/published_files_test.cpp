@@ -137,6 +137,14 @@ TEST(Architecture, ArraysMayLackLayersThatPredict) {
   EXPECT_NE(error_of([&] { (void)load_with(4); }).find("wrong length of an array"), std::string::npos);
 }
 
+// Its softplus is the number itself where e to it is no float any more.
+TEST(Architecture, XieluOfLargeNumbers) {
+  TinyArchitecture tiny(architecture_case("apertus"));
+  for (const char* key : {"xielu.alpha_p", "xielu.alpha_n"}) tiny.keys[key] = 100.0F;
+  for (const float logit : architecture_logits(*tiny.load(), {.n_ctx = 64, .threads = 1}, 24))
+    ASSERT_TRUE(std::isfinite(logit));
+}
+
 // An architecture that knows none is refused, however long its arrays are.
 TEST(Architecture, LayersThatPredictWhereThereAreNone) {
   TinyArchitecture tiny(architecture_case("gemma4"));
