@@ -78,6 +78,8 @@ const TensorView& ModelBuilder::vector(const std::string& name, std::uint64_t le
 float ModelBuilder::number(const std::string& name) {
   float value = 0;
   std::memcpy(&value, vector(name, 1).data, sizeof value);
+  if (!std::isfinite(value))
+    weights.fail("bad number: expected a finite number, got " + number_text(value), prefix() + name);
   return value;
 }
 

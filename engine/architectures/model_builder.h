@@ -108,7 +108,7 @@ class ModelBuilder {
   Matrix stacked_matrix(const std::string& name, std::uint64_t cols, std::uint64_t rows, std::uint64_t n);
   /// The layer's vector, by its full name within the layer ("attn_sinks.weight").
   const TensorView& vector(const std::string& name, std::uint64_t length);
-  [[nodiscard]] float number(const std::string& name);  ///< a vector of one value
+  [[nodiscard]] float number(const std::string& name);  ///< a vector of one finite value
 
   /// in, or x, normed by the layer's tensor NAME into a value of that name.
   ValueId norm(const std::string& name) { return norm(name, x, "norm"); }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "tests/engine/architectures/architecture_cases.h"
@@ -143,6 +144,19 @@ TEST(Architecture, XieluOfLargeNumbers) {
   for (const char* key : {"xielu.alpha_p", "xielu.alpha_n"}) tiny.keys[key] = 100.0F;
   for (const float logit : architecture_logits(*tiny.load(), {.n_ctx = 64, .threads = 1}, 24))
     ASSERT_TRUE(std::isfinite(logit));
+}
+
+TEST(Architecture, NumbersThatAreTensorsAreFinite) {
+  TinyArchitecture tiny(architecture_case("gemma4"));
+  const auto scale =
+      std::ranges::find(tiny.tensors, "blk.1.layer_output_scale.weight", &TinyArchitecture::Tensor::name);
+  ASSERT_NE(scale, tiny.tensors.end());
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    scale->fill = bad;
+    const std::string error = error_of([&] { (void)tiny.load(); });
+    EXPECT_NE(error.find("bad number: expected a finite number, got "), std::string::npos) << error;
+    EXPECT_TRUE(error.ends_with("(tensor blk.1.layer_output_scale.weight)")) << error;
+  }
 }
 
 // An architecture that knows none is refused, however long its arrays are.
