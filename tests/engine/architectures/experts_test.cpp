@@ -1,6 +1,7 @@
 // Experts: which ones a router chooses, ties among them, and routers that are not the family's.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 
 #include "tests/engine/architectures/architecture_cases.h"
@@ -84,6 +85,18 @@ TEST(Experts, GroupsWithoutABiasCountAsTheirBest) {
   EXPECT_EQ(logits_with(keys), want);
   keys["expert_group_used_count"] = 1U;
   EXPECT_NE(logits_with(keys), want);
+}
+
+// The bias chooses the first two, however little their sigmoids are.
+TEST(Experts, SumsOfNothingDivideNothing) {
+  TinyArchitecture tiny(architecture_case("glm4moe"));
+  tiny.edit = [](const TinyArchitecture::Tensor& t, std::vector<float>& values) {
+    if (t.name.ends_with("ffn_gate_inp.weight"))
+      for (float& value : values) value *= 1e6F;
+    if (t.name.ends_with("exp_probs_b.bias")) values = {10, 10, 0, 0, 0, 0};
+  };
+  for (const float logit : architecture_logits(*tiny.load(), {.n_ctx = 64, .threads = 1}, 24))
+    ASSERT_TRUE(std::isfinite(logit));
 }
 
 // What the keys may say of a family that does not go by them.
