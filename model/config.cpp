@@ -156,6 +156,11 @@ class ConfigReader {
       keys_.fail("expert_count", "out of range: expected 0 to " + std::to_string(limits::kExperts) +
                                      ", got " + std::to_string(experts));
     }
+    if (const std::uint64_t all = experts * config_.n_layers; all > limits::kExpertsOfAllLayers) {
+      keys_.fail("expert_count", "too many experts: expected at most " +
+                                     std::to_string(limits::kExpertsOfAllLayers) + " in all layers, got " +
+                                     std::to_string(all));
+    }
     if (experts != 0 && (used == 0 || used > experts)) {
       keys_.fail("expert_used_count", "bad number of experts used: expected 1 to " + std::to_string(experts) +
                                           ", got " + std::to_string(used));

@@ -179,6 +179,14 @@ INSTANTIATE_TEST_SUITE_P(
         ConfigDefect{"Context0", "out of range", with("context_length", 0U)},
         ConfigDefect{"ContextMax", "out of range", with("context_length", UINT32_MAX)},
         ConfigDefect{"ExpertsHuge", "expected 0 to 4096, got 5000", with("expert_count", 5000U)},
+        ConfigDefect{
+            "ExpertsOfAllLayers", "too many experts: expected at most 262144 in all layers, got 266240",
+            [](TinyModel& m) {
+              m.key("block_count") = 65U;
+              m.key("expert_count") = 4096U;
+              m.key("expert_used_count") = 8U;
+              for (int i = 0; i < 65; ++i) m.add("x." + std::to_string(i), DType::F32, {8});
+            }},
         ConfigDefect{"ExpertsUsed0", "bad number of experts used", with("expert_count", 8U)},
         ConfigDefect{"VocabularyDisagrees", "fits neither embeddings nor tokens: expected 10, got 11",
                      with("vocab_size", 11U)},
