@@ -162,9 +162,12 @@ std::set<std::string, std::less<>> Weights::unused() const {
   return names;
 }
 
-// Tensors without a use are tolerated, but for these.
+// Tensors without a use are tolerated, but for these, with which another text is meant.
 void Weights::refuse_contradiction(std::string_view name) const {
   constexpr std::string_view prefix = "blk.";
+  if (name.starts_with("output_norm.") || name.starts_with("token_embd_norm."))
+    fail("a norm that this architecture does not have", name);
+  if (name.starts_with("position_embd.")) fail("an embedding that this architecture does not have", name);
   if (!name.starts_with(prefix)) return;
   std::uint64_t layer = 0;
   const auto [end, status] = std::from_chars(name.data() + prefix.size(), name.data() + name.size(), layer);
@@ -177,6 +180,11 @@ void Weights::refuse_contradiction(std::string_view name) const {
   if (name.find(".ssm_") != std::string_view::npos)
     fail("a state space that this architecture does not have", name);
   if (name.ends_with(".scale")) fail("a scale that this architecture does not have", name);
+  constexpr std::string_view kOfOthers[] = {"attn_sinks.weight", "attn_gate.weight", "ffn_gate.weight",
+                                            "ffn_gate_inp_shexp.weight"};
+  if (std::ranges::find(kOfOthers, std::string_view(end + 1, name.data() + name.size())) !=
+      std::end(kOfOthers))
+    fail("a part of a layer that this architecture does not have", name);
 }
 
 TensorView rows_of(const TensorView& matrix, std::uint64_t begin, std::uint64_t rows) {

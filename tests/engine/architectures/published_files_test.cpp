@@ -220,6 +220,33 @@ TEST(Architecture, StateSpacesAreTensors) {
             std::string::npos);
 }
 
+// What other families have: each would change the text.
+TEST(Architecture, TensorsOfOtherFamiliesAreRefused) {
+  const auto error_with = [](const char* name, const char* tensor) {
+    TinyArchitecture tiny(architecture_case(name));
+    tiny.tensors.push_back({tensor, {64}});
+    return error_of([&] { (void)tiny.load(); });
+  };
+  for (const auto& [arch, tensor] :
+       std::vector<std::pair<const char*, const char*>>{{"llama", "output_norm.bias"},
+                                                        {"llama", "token_embd_norm.weight"},
+                                                        {"llama", "position_embd.weight"},
+                                                        {"llama", "blk.2.attn_sinks.weight"},
+                                                        {"llama", "blk.2.attn_gate.weight"},
+                                                        {"qwen3moe", "blk.2.ffn_gate_inp_shexp.weight"},
+                                                        {"olmo", "output_norm.weight"},
+                                                        {"arcee", "blk.2.ffn_gate.weight"},
+                                                        {"nemotron", "blk.2.ffn_gate.weight"},
+                                                        {"apertus", "blk.2.ffn_gate.weight"}}) {
+    const std::string error = error_with(arch, tensor);
+    EXPECT_NE(error.find("that this architecture does not have"), std::string::npos) << tensor << error;
+    EXPECT_TRUE(error.ends_with("(tensor " + std::string(tensor) + ")")) << error;
+  }
+  EXPECT_EQ(error_with("starcoder2", "output_norm.bias"), "");
+  EXPECT_EQ(error_with("llama", "blk.2.attn_rot_embd.weight"), "");
+  EXPECT_EQ(error_with("llama", "cls.output.weight"), "");
+}
+
 // Layer 2 reads the keys and values of layer 0, of four heads.
 TEST(Architecture, SharedKeysHaveHeadsThatDivideAmongThem) {
   const auto with_heads = [](std::int32_t heads) {
