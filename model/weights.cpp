@@ -149,8 +149,8 @@ std::vector<std::string> Weights::finish() const {
     if (++count <= 3) examples += (examples.empty() ? "" : ", ") + printable(tensor.name);
   }
   if (count != 0) {
-    warnings.push_back(std::to_string(count) + " unknown tensors are not used: " + examples +
-                       (count > 3 ? ", …" : ""));
+    warnings.push_back(counted(count, "unknown tensor") + (count == 1 ? " is" : " are") +
+                       " not used: " + examples + (count > 3 ? ", …" : ""));
   }
   return warnings;
 }

@@ -214,7 +214,7 @@ TEST(MalformedTensors, GapsTrailingBytesAndUnknownTensors) {
   Image gap = valid_model();
   gap.tensors.insert(gap.tensors.begin() + 3, {"unused", {1024}, 0, std::string(4096, '\1')});
   expect_same_answer(gap);
-  EXPECT_NE(expect_answer(gap, {"-v"}).err.find("1 unknown tensors are not used: unused"), std::string::npos);
+  EXPECT_NE(expect_answer(gap, {"-v"}).err.find("1 unknown tensor is not used: unused"), std::string::npos);
   gap.remove("unused");  // and now a hole in its place
   std::uint64_t place = 0;
   for (Image::Tensor& t : gap.tensors) {

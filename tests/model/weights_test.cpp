@@ -56,6 +56,13 @@ TEST(Weights, WarnsOfUnknownTensors) {
       (std::vector<std::string>{"2 unknown tensors are not used: blk.0.attn_rot_embd, x.patch_embd.weight"}));
 }
 
+TEST(Weights, WarnsOfOne) {
+  TinyModel model;
+  model.add("x.patch_embd.weight", DType::F16, {8});
+  EXPECT_EQ(read(model.open()),
+            (std::vector<std::string>{"1 unknown tensor is not used: x.patch_embd.weight"}));
+}
+
 TEST(Weights, FindsScalesUnderEitherName) {
   TinyModel model;
   model.add("blk.0.attn_q.scale", DType::F32, {1});
