@@ -35,6 +35,7 @@ constexpr Decisive kDecisive[] = {
     {"attention.output_scale", 0, 1},
     {"expert_weights_scale", 0, 1},
     {"rope.scaling.yarn_ext_factor", 1, -1},
+    {"rope.scaling.alpha", 0, 1},
     {"altup.num_inputs", 0, 1},
 };
 

@@ -35,6 +35,7 @@ TEST(Architecture, DecisiveKeysThatAreNotKnownAreRefused) {
                                                                   {"attention.output_scale", 0.5F},
                                                                   {"expert_weights_scale", 2.0F},
                                                                   {"rope.scaling.yarn_ext_factor", 0.5F},
+                                                                  {"rope.scaling.alpha", 1000.0F},
                                                                   {"expert_count", 4U}}) {
     TinyArchitecture tiny({"x", "qwen3", {}, {}, 0});
     tiny.keys["qwen3." + key] = value;
