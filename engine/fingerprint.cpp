@@ -22,7 +22,7 @@ std::uint64_t weights_fingerprint(const Model& model) {
   return hash.value();
 }
 
-// The graph's text has all but how YaRN's ramp lies, and which of two tables a context takes.
+// The graph's text has all but how YaRN's ramp lies, what divides frequencies, and which of two tables a context takes.
 std::uint64_t computation_fingerprint(const Model& model, const Graph& graph, std::size_t rope_ctx) {
   Hash hash;
   hash.add_number(weights_fingerprint(model));
@@ -30,6 +30,8 @@ std::uint64_t computation_fingerprint(const Model& model, const Graph& graph, st
   hash.add(text.data(), text.size());
   for (const RopeTable& rope : graph.ropes) {
     const RopeSpec& spec = rope.spec();
+    for (const std::vector<float>& divisors : {spec.divisors, spec.long_divisors})
+      hash.add(divisors.data(), divisors.size() * sizeof(float));
     for (const double beta : {spec.beta_fast, spec.beta_slow}) hash.add_number(beta);
     hash.add_number(std::uint32_t{!spec.long_divisors.empty() && rope_ctx > spec.orig_ctx});
   }

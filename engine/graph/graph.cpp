@@ -128,7 +128,7 @@ class Details {
     if (node_.op == Op::Attention) attention();
     if (node_.op == Op::Route) route();
     if (node_.op == Op::FeedForward || node_.op == Op::GateMul || node_.op == Op::ExpertsUp)
-      add(std::string(name(node_.activation.kind)));
+      activation(node_.activation);
     if (node_.op == Op::HeadProducts && node_.products.columns) add("by columns");
     if (node_.op == Op::ExpertsUp || node_.op == Op::ExpertsDown)
       add(std::to_string(node_.experts.used) + " of " + std::to_string(node_.experts.n) + " experts");
@@ -142,6 +142,14 @@ class Details {
 
  private:
   void add(const std::string& what) { text_ += ", " + what; }
+
+  void activation(const Activation& a) {
+    std::string what(name(a.kind));
+    if (a.kind == ActivationKind::Xielu)
+      what += " of " + number_text(a.alpha_p) + ", " + number_text(a.alpha_n) + ", " + number_text(a.beta) +
+              ", " + number_text(a.eps);
+    add(what);
+  }
 
   void norm(const std::string& of, const NormSpec& spec) {
     add(of + (spec.kind == NormKind::Rms ? "rms" : "layer") + " norm of " + std::to_string(spec.width) +

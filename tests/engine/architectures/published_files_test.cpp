@@ -145,6 +145,8 @@ TEST(Architecture, XieluOfLargeNumbers) {
   for (const char* key : {"xielu.alpha_p", "xielu.alpha_n"}) tiny.keys[key] = 100.0F;
   for (const float logit : architecture_logits(*tiny.load(), {.n_ctx = 64, .threads = 1}, 24))
     ASSERT_TRUE(std::isfinite(logit));
+  const std::string text = tiny.load()->graph().to_string();
+  EXPECT_NE(text.find("xielu of 100, 100.5, 0.5, -1e-06"), std::string::npos) << text;
 }
 
 TEST(Architecture, NumbersThatAreTensorsAreFinite) {
