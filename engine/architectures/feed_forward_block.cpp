@@ -43,7 +43,7 @@ ExpertsBlock ModelBuilder::experts_by_keys(Gating usual) {
   e.normalized = keys.flag_or("expert_weights_norm", false);
   const float scale = keys.number_or("expert_weights_scale", 0);
   e.scale = scale == 0 ? 1 : scale;
-  e.groups = std::max(1U, keys.get_or("expert_group_count", 1, 0, config.n_experts));
+  e.groups = std::max(1U, keys.get_or("expert_group_count", 1, 0, std::max(1U, config.n_experts)));
   e.groups_used = std::max(1U, keys.get_or("expert_group_used_count", e.groups, 0, e.groups));
   if (e.groups > 1 && (config.n_experts % e.groups != 0 || config.n_experts / e.groups < 2))
     keys.fail("expert_group_count", "groups do not divide the experts: expected a divisor of " +

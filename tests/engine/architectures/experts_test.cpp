@@ -99,6 +99,18 @@ TEST(Experts, SumsOfNothingDivideNothing) {
     ASSERT_TRUE(std::isfinite(logit));
 }
 
+// A file may say that there is one group, or none, of no experts.
+TEST(Experts, GroupsOfNone) {
+  TinyArchitecture tiny(architecture_case("deepseek2_split"));
+  const std::string want = tiny.load()->graph().to_string();
+  tiny.keys["deepseek2.expert_group_count"] = 1U;
+  tiny.keys["deepseek2.expert_group_used_count"] = 1U;
+  EXPECT_EQ(tiny.load()->graph().to_string(), want);
+  tiny.keys["deepseek2.expert_group_count"] = 2U;
+  EXPECT_NE(error_of([&] { (void)tiny.load(); }).find("(key deepseek2.expert_group_count)"),
+            std::string::npos);
+}
+
 // What the keys may say of a family that does not go by them.
 TEST(Architecture, RoutersThatAreNotTheFamilys) {
   struct Says {
