@@ -12,6 +12,7 @@
 
 #include "engine/c/cria.h"
 #include "engine/c/handles.h"
+#include "kernels/simd/float_mode.h"
 #include "model/plural.h"
 
 namespace cria::c_api {
@@ -26,9 +27,10 @@ class Failure : public std::runtime_error {
 /// The status of the exception that is being handled; its text is cria_last_error() from now on.
 cria_status report_exception() noexcept;
 
-/// f's status (CRIA_OK if it has none), or that of what it throws.
+/// f's status (CRIA_OK if it has none), or that of what it throws. Results do not depend on the float mode of the program.
 template <class F>
 cria_status call(F&& f) noexcept {
+  const DefaultFloatMode mode;
   try {
     if constexpr (std::is_void_v<std::invoke_result_t<F>>)
       return f(), CRIA_OK;

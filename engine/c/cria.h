@@ -13,6 +13,7 @@
  *   0 is never a handle. Handles may be freed in any order: what an engine, sequence or answer needs is kept as long as it needs it.
  * - All functions may be called by any thread at any time. Calls that compute on one engine take turns, pass by pass, in the order in which they
  *   ask. Answers of one engine are written together: threads that wait for them share its passes over the weights.
+ * - The float mode of the calling thread (how it rounds, subnormal numbers) changes no result, and is the same afterwards.
  * - Pointers passed in are read during the call and not kept. Pointers returned belong to the handle that they came from. Each comment says how
  *   long they live. A thread that holds such pointers must be the only one that uses the handle.
  *   An answer that is freed while another thread is in a call with it leaves that call with pointers to freed memory: cancel it, and

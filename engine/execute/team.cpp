@@ -175,6 +175,7 @@ std::uint32_t Team::run_chunks(unsigned seat) {
 }
 
 void Team::join() {
+  const DefaultFloatMode mode;  // oneTBB gives its threads that of whoever made the arena
   for (unsigned seat = 1; seat < max_threads_; ++seat) {
     if (seats_[seat].taken.exchange(true, std::memory_order_acquire)) continue;
     serve_regions(seat);

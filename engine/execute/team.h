@@ -7,6 +7,8 @@
 #include <memory>
 #include <type_traits>
 
+#include "kernels/simd/float_mode.h"
+
 namespace cria {
 
 /// Threads of a oneTBB arena. They come when an evaluation begins, stay while one region follows the other,
@@ -27,7 +29,8 @@ class Team {  // NOLINT(*.Padding): what different threads write lies in differe
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
-  /// While it lives, workers wait for regions instead of leaving.
+  /// While it lives, workers wait for regions instead of leaving, and the calling thread computes in the same float mode as
+  /// they, whatever its program has set.
   class [[nodiscard]] Evaluation {
    public:
     explicit Evaluation(Team& team) : team_(team) { team_.active_.store(true, std::memory_order_release); }
@@ -39,6 +42,7 @@ class Team {  // NOLINT(*.Padding): what different threads write lies in differe
     Evaluation& operator=(const Evaluation&) = delete;
 
    private:
+    const DefaultFloatMode mode_;
     Team& team_;
   };
   /// The caller (seat 0) and threads-1 workers run the regions that follow. threads <= max_threads.

@@ -1,5 +1,8 @@
 // The C interface beside the C++ one: the same tokens, texts and bits.
 #include "tests/engine/c/c_api.h"
+
+#include <cfenv>
+
 #include "engine/c/cria.h"
 #include "engine/constrain/constraint.h"
 #include "engine/evaluate/perplexity.h"
@@ -143,6 +146,23 @@ TEST_F(CApi, EmbeddingsAreThoseOfTheEngine) {
               CRIA_OK);
     EXPECT_TRUE(same_bytes(embedding, embed(cpp, {&tokens, 1}, pooling)[0]));
   }
+}
+
+TEST_F(CApi, TheRoundingOfACallerChangesNothing) {
+  const std::vector<TokenId>& tokens = demo_tokens();
+  std::vector<float> expected(demo_model().config().n_embd), got(expected.size());
+  std::size_t count = 0;
+  const auto embed_to = [&](std::vector<float>& embedding) {
+    return cria_embed(engine.handle, tokens.data(), tokens.size(), CRIA_POOL_MEAN, embedding.data(),
+                      embedding.size(), &count);
+  };
+  ASSERT_EQ(embed_to(expected), CRIA_OK);
+  ASSERT_EQ(std::fesetround(FE_UPWARD), 0);
+  const cria_status status = embed_to(got);
+  EXPECT_EQ(std::fegetround(), FE_UPWARD);
+  std::fesetround(FE_TONEAREST);
+  ASSERT_EQ(status, CRIA_OK);
+  EXPECT_TRUE(same_bytes(got, expected));
 }
 
 TEST_F(CApi, ScoresAreTheSameAloneAndAmongOthers) {
