@@ -14,10 +14,24 @@ template <class Isa>
   return one / (one + exp(V::broadcast(0) - z));
 }
 
+/// The largest cap for which cap·tanh(z/cap) may be a difference of numbers of cap's size.
+inline constexpr float kDifferenceCap = 256;
+
+/// cap·tanh(z/cap) of a cap so large that most z are hardly changed.
+template <class Isa>
+[[gnu::always_inline]] inline F32x16<Isa> large_soft_cap(const F32x16<Isa>& z, float cap) {
+  using V = F32x16<Isa>;
+  const auto c = [](float v) { return V::broadcast(v); };
+  const V x = z / c(cap), xx = x * x;
+  const V series = fma(z * xx, fma(xx, c(2.0F / 15), c(-1.0F / 3)), z);
+  return select_less(abs(x), c(0x1p-6F), series, c(cap) * (c(1) - c(2) / (exp(x + x) + c(1))));
+}
+
 /// cap·tanh(z/cap), as cap - 2·cap/(e^(2z/cap) + 1).
 template <class Isa>
 [[gnu::always_inline]] inline F32x16<Isa> soft_cap(const F32x16<Isa>& z, float cap) {
   using V = F32x16<Isa>;
+  if (__builtin_fabsf(cap) > kDifferenceCap) return large_soft_cap(z, cap);
   return V::broadcast(cap) - V::broadcast(2 * cap) / (exp(z * V::broadcast(2 / cap)) + V::broadcast(1));
 }
 

@@ -30,7 +30,11 @@ TEST(Activate, SameBitsOnEveryIsa) {
       k.activate(a, gate.data(), nullptr, gate.size());
     });
   }
-  expect_same_bits([](const KernelSet& k, auto& x, const auto&) { k.soft_cap(x.data(), 1.5F, x.size()); });
+  for (const float cap : {1.5F, 300.0F})  // 300: of z, of which some are bent
+    expect_same_bits([&](const KernelSet& k, auto& x, const auto&) {
+      k.scale(x.data(), cap / 30, x.size());
+      k.soft_cap(x.data(), cap, x.size());
+    });
   expect_same_bits([](const KernelSet& k, auto& x, const auto&) { k.clamp(x.data(), 1.5F, x.size()); });
 }
 
@@ -65,7 +69,8 @@ TEST(Activate, SameBitsOfExtremes) {
     expect_same_extremes(
         [&](const KernelSet& k, auto& gate) { k.activate(a, gate.data(), nullptr, gate.size()); });
   }
-  expect_same_extremes([](const KernelSet& k, auto& x) { k.soft_cap(x.data(), 30, x.size()); });
+  for (const float cap : {30.0F, 1e6F, 3e38F})
+    expect_same_extremes([&](const KernelSet& k, auto& x) { k.soft_cap(x.data(), cap, x.size()); });
   expect_same_extremes([](const KernelSet& k, auto& x) { k.clamp(x.data(), 30, x.size()); });
 }
 
@@ -160,6 +165,27 @@ TEST(SoftCap, FollowsItsFormula) {
       for (std::size_t i = 0; i < n; ++i) {
         const double x = z[i], c = cap, exact = c * std::tanh(x / c);
         const double error = 2 * c * logistic(-2 * x / c, 2 * kHalfUlp).error + std::abs(exact) * kHalfUlp;
+        ASSERT_NEAR(got[i], exact, Bounded({exact, error}).within()) << x << " with a cap of " << cap;
+      }
+    }
+  }
+}
+
+/// Where cap is much larger than x the result is a number near x, not a difference of numbers of cap's size: x times a series
+/// (rounded once; what it leaves out and how it is rounded is less than 2^-20 of a unit in the last place), else cap times a
+/// difference, each rounded.
+TEST(SoftCap, IsAsExactForLargeCaps) {
+  for (const float cap : {257.0F, -1e3F, 1e6F, 1e9F, 1e37F, 3e38F}) {
+    for (const float deviation : {5.0F, std::abs(cap) / 30, std::abs(cap) / 4}) {
+      Buffer<float> z(2048);
+      fill_random(z.data(), z.size(), 3, deviation);
+      Buffer<float> got = copy_at(z, 0);
+      scalar_kernels().soft_cap(got.data(), cap, got.size());
+      for (std::size_t i = 0; i < z.size(); ++i) {
+        const double x = z[i], c = cap, exact = c * std::tanh(x / c);
+        const double of_difference =
+            2 * std::abs(c) * logistic(-2 * x / c, kHalfUlp).error + 2 * std::abs(exact) * kHalfUlp;
+        const double error = std::abs(x / c) < 0.015 ? 1.001 * std::abs(exact) * kHalfUlp : of_difference;
         ASSERT_NEAR(got[i], exact, Bounded({exact, error}).within()) << x << " with a cap of " << cap;
       }
     }
