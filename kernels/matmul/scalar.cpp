@@ -96,9 +96,8 @@ float load_bf16(const void* p, std::size_t i) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
-// BF16: lane l takes columns 2l + 1 and 2l of every 32, in this order; subnormals are zero.
+// BF16: lane l takes columns 2l + 1 and 2l of every 32, in this order.
 void dot_bf16(const std::byte* row, const Activations& x, std::size_t first, std::size_t n, float* acc) {
-  const SubnormalsAsZero mode;
   for (std::size_t t = 0; t < n; ++t) {
     const std::int8_t* const values = x.q + (first + t) * x.q_stride();
     float lane[kFloatLanes] = {};
@@ -139,11 +138,18 @@ void run(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::
   }
 }
 
+// Subnormals are zero, those of the residual, too.
+void run_bf16(const MatMulJob& job, std::size_t row_begin, std::size_t row_end, std::byte* scratch) {
+  const SubnormalsAsZero mode;
+  run<DType::BF16>(job, row_begin, row_end, scratch);
+}
+
 }  // namespace
 
 MatMulKernel scalar_matmul(DType type) {
   return with_dtype(type, [](auto t) -> MatMulKernel {
     constexpr DotClass kClass = Format<t>::kClass;
+    if constexpr (kClass == DotClass::FloatPairs) return {activations_of(kClass), run_bf16};
     if constexpr (kClass != DotClass::None) return {activations_of(kClass), run<t>};
     return {};
   });

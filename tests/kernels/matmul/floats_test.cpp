@@ -2,6 +2,7 @@
 // order of operations that kernels/README.md prescribes, bit for bit.
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "kernels/formats/f16.h"
 #include "kernels/isa/instruction_set.h"
@@ -25,9 +26,25 @@ struct Weights {
   std::vector<std::byte> bytes;
   std::vector<float> values;
 };
-Weights random_weights(DType type, std::size_t n, std::uint32_t seed, float deviation) {
+
+/// What the numbers of a product are like.
+struct Numbers {
+  float deviation = 1, residual = 1;  ///< of weights and of activations; of what they are added to
+  bool wild = false;                  ///< some infinite, NaN, or the largest
+
+  void fill(float* p, std::size_t n, std::uint32_t seed) const {
+    constexpr float kInfinity = std::numeric_limits<float>::infinity(), kMost = 3.3e38F;
+    constexpr float kWild[] = {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN(), kMost, -kMost};
+    fill_random(p, n, seed, deviation);
+    std::mt19937 random(seed);
+    for (std::size_t i = 0; wild && i < n; ++i)
+      if (random() % 300 == 0) p[i] = kWild[random() % std::size(kWild)];
+  }
+};
+
+Weights random_weights(DType type, std::size_t n, std::uint32_t seed, const Numbers& numbers) {
   Weights w{std::vector<std::byte>(n * bytes_of(type)), std::vector<float>(n)};
-  fill_random(w.values.data(), n, seed, deviation);
+  numbers.fill(w.values.data(), n, seed);
   for (std::size_t i = 0; i < n; ++i) {
     std::uint32_t bits = std::bit_cast<std::uint32_t>(w.values[i]);
     if (type == DType::F16) bits = f32_to_f16(w.values[i]);
@@ -52,10 +69,15 @@ float walk(const float* w, const float* x, std::size_t n, bool pairs) {
   return lane[0];
 }
 
-float dot_as_prescribed(DType type, const float* w, const float* x, std::size_t n) {
-  if (type != DType::BF16) return walk(w, x, n, false);
+/// residual: null if there is none.
+float as_prescribed(DType type, const float* w, const float* x, std::size_t n, const float* residual) {
+  const auto result = [&](bool pairs) {
+    const float dot = walk(w, x, n, pairs), sum = residual == nullptr ? dot : *residual + dot;
+    return std::isnan(sum) ? std::numeric_limits<float>::quiet_NaN() : sum;  // NaN's bits are the machine's
+  };
+  if (type != DType::BF16) return result(false);
   const SubnormalsAsZero mode;
-  return walk(w, x, n, true);
+  return result(true);
 }
 
 /// The activations of a product and the floats that it multiplies.
@@ -65,11 +87,11 @@ struct Inputs {
   Activations acts;
   std::size_t stride;
 
-  Inputs(DType type, std::size_t tokens, std::size_t cols, float deviation)
+  Inputs(DType type, std::size_t tokens, std::size_t cols, const Numbers& numbers)
       : x(tokens * (cols + 3), 1),
         rounded(Activations::bytes(ActType::BF16, tokens, cols)),
         stride(cols + 3) {
-    fill_random(x.data(), x.size(), 2, deviation);
+    numbers.fill(x.data(), x.size(), 2);
     if (type == DType::BF16) {
       acts = Activations::place(ActType::BF16, tokens, cols, rounded.data());
       available_kernels().back()->quantize(x.data(), stride, acts, 0, tokens, 0, acts.cols);
@@ -104,17 +126,16 @@ constexpr std::size_t kMostStreamed = 25;  ///< tokens that look at MatMulJob::f
 
 /// Rows lie `gap` bytes apart.
 void expect_prescribed(DType type, std::size_t rows, std::size_t cols, std::size_t tokens, bool residual,
-                       float deviation = 1, std::size_t gap = 0) {
-  const Weights w = random_weights(type, rows * cols, 1, deviation);
-  const Inputs in(type, tokens, cols, deviation);
+                       const Numbers& numbers = {}, std::size_t gap = 0) {
+  const Weights w = random_weights(type, rows * cols, 1, numbers);
+  const Inputs in(type, tokens, cols, numbers);
   Buffer<float> base((tokens + 1) * rows);  // a token more, which nobody may touch
-  fill_random(base.data(), base.size(), 3);
+  fill_random(base.data(), base.size(), 3, numbers.residual);
   Buffer<float> expected = copy_at(base, 0);
   for (std::size_t t = 0; t < tokens; ++t)
-    for (std::size_t r = 0; r < rows; ++r) {
-      const float dot = dot_as_prescribed(type, &w.values[r * cols], &in.x[t * in.stride], cols);
-      expected[t * rows + r] = residual ? base[t * rows + r] + dot : dot;
-    }
+    for (std::size_t r = 0; r < rows; ++r)
+      expected[t * rows + r] = as_prescribed(type, &w.values[r * cols], &in.x[t * in.stride], cols,
+                                             residual ? &base[t * rows + r] : nullptr);
   const std::size_t own_bytes = cols * bytes_of(type), row_bytes = own_bytes + gap;
   Buffer<std::byte> bytes(rows * row_bytes - gap, 2);  // two bytes off any alignment that floats would like
   std::fill(bytes.begin(), bytes.end(), std::byte{0xFF});  // NaN between the rows
@@ -134,6 +155,8 @@ void expect_prescribed(DType type, std::size_t rows, std::size_t cols, std::size
       const std::size_t split = rows / 3;
       kernel.run(job, split, rows, scratch.data());
       kernel.run(job, 0, split, scratch.data());
+      for (float& result : out)
+        if (std::isnan(result)) result = std::numeric_limits<float>::quiet_NaN();
       EXPECT_TRUE(out == expected) << set.isa << ' ' << name(type) << ' ' << rows << 'x' << cols
                                    << " tokens=" << tokens << (laid_out == nullptr ? "" : ", laid out before")
                                    << ", fetched " << static_cast<int>(fetch);
@@ -173,7 +196,9 @@ TEST(MatMulFloat, NumbersNearTheSmallest) {
   for (const DType type : {DType::F32, DType::BF16})
     for (const float deviation : {1e-19F, 1e-20F, 1e-38F, 1e-39F})
       for (const std::size_t tokens : {std::size_t{1}, std::size_t{9}, kTiledTokens + 2})
-        expect_prescribed(type, 8, 320, tokens, false, deviation);
+        for (const std::size_t cols : {320, 33})
+          for (const bool residual : {false, true})
+            expect_prescribed(type, 8, cols, tokens, residual, {deviation, 1e-38F});
 }
 
 TEST(MatMulFloat, RoundsToBfloat16) {
@@ -221,7 +246,7 @@ TEST(MatMulFloat, MoreRowsThanAPanel) {
 TEST(MatMulFloat, RowsWithGaps) {
   for (const DType type : kFloatTypes)
     for (const std::size_t tokens : {1, 2, 5, 13, 26, 48, 70, 130})
-      expect_prescribed(type, 67, 50, tokens, tokens % 2 == 0, 1, 6);
+      expect_prescribed(type, 67, 50, tokens, tokens % 2 == 0, {}, 6);
 }
 
 TEST(MatMulFloat, NoTokens) {
