@@ -235,10 +235,8 @@ class IntAttention : AttentionQueries<Isa> {
 
   /// scores become weights beside the tile's largest score; sums and outputs are brought to the new maxima.
   void weigh(Step& step) {
-    // Beside a score of -infinity, not that itself: the weight is nothing then, not NaN.
-    const V shift = max(V::broadcast(-__FLT_MAX__), V::load(step.tile_maximum));
-    const V sums =
-        Base::weigh(step, step.scores, shift, [](const V& x) CRIA_INLINE { return exp_weight(x); });
+    const V sums = Base::weigh(step, step.scores, Base::shift_of(step.tile_maximum),
+                               [](const V& x) CRIA_INLINE { return exp_weight(x); });
     const V growth = this->growth(step);
     growth.store(step.growth);
     this->update(step, sums * growth);

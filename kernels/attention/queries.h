@@ -223,14 +223,19 @@ class AttentionQueries : CallQueries {
     return V::sums(sums);
   }
 
+  /// By query, of such maxima: what scores are weighed beside. Where all are -infinity, not that itself: weights are nothing
+  /// then, not NaN.
+  [[nodiscard]] static V shift_of(const float* maxima) {
+    return max(V::broadcast(-__FLT_MAX__), V::load(maxima));
+  }
   /// By query: e^(the tile's largest score - the largest so far). 1 where nothing is seen.
   [[nodiscard]] V growth(const QueryBlock& block) const {
-    return exp_down(seen(block, V::load(block.tile_maximum) - V::load(block.maximum)));
+    return exp_down(seen(block, V::load(block.tile_maximum) - shift_of(block.maximum)));
   }
 
   /// Sums and outputs are brought to the new maxima. added: to the sums, then.
   void update(const QueryBlock& block, const V& added) {
-    const V shrink = exp_down(seen(block, V::load(scratch_.max + block.first) - V::load(block.maximum)));
+    const V shrink = exp_down(seen(block, V::load(scratch_.max + block.first) - shift_of(block.maximum)));
     float* const sum = scratch_.sum + block.first;
     (V::load(sum) * shrink + added).store_partial(sum, block.n);
     V::load(block.maximum).store_partial(scratch_.max + block.first, block.n);

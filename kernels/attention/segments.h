@@ -55,7 +55,8 @@ class SegmentMerge {
       return put([&](std::size_t i, std::size_t n) { return load_group<Isa>(part.out + i, n) * factor; });
     }
     const V mine = V::broadcast(all_.max), its = V::broadcast(part.max), largest = max(mine, its);
-    const V a = exp_down(mine - largest), b = exp_down(its - largest);
+    const V shift = max(V::broadcast(-__FLT_MAX__), largest);  // two of -infinity have no weight, not NaN
+    const V a = exp_down(mine - shift), b = exp_down(its - shift);
     const auto merged = [&](const V& x, const V& y) { return fma(y, b, x * a); };
     all_.max = largest.max_lane();
     all_.sum = merged(V::broadcast(all_.sum), V::broadcast(part.sum)).max_lane();

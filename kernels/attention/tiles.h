@@ -159,7 +159,7 @@ class Attention : AttentionQueries<Isa> {
         {this->rows_ + first, job_.head_dim, kv.keys, kv.key_stride, scores[0], kKeyTile, true, &fetch_},
         all.begin / kFloatLanes, divide_up(all.end, kFloatLanes));
     this->find_maxima(block, scores);
-    this->update(block, this->weigh(block, scores, V::load(block.maximum),
+    this->update(block, this->weigh(block, scores, this->shift_of(block.maximum),
                                     [](const V& x) CRIA_INLINE { return exp_down(x); }));
   }
 

@@ -117,25 +117,25 @@ struct Cache {
       for (std::size_t i = 0; i < row; ++i) values[pos * row + i] *= outlier;
     for (std::size_t pos = 0; pos < n;) {  // in uneven chunks
       const std::size_t count = std::min<std::size_t>(n - pos, pos % 5 == 0 ? 1 : 37);
-      KvStoreJob job{};
-      job.k = &keys[pos * s.kv_heads * s.head_dim];
-      job.k_stride = s.kv_heads * s.head_dim;
-      job.v = &values[pos * s.kv_heads * s.value_dim];
-      job.v_stride = s.kv_heads * s.value_dim;
-      job.n_tokens = count;
-      job.first_pos = pos;
-      job.head_dim = s.head_dim;
-      job.value_dim = s.value_dim;
-      job.kv_type = type;
-      job.k_cache = k.data();
-      job.v_cache = s.latent ? nullptr : v.data();
-      job.k_head_bytes = at.k_bytes;
-      job.v_head_bytes = at.v_bytes;
-      job.page_bytes = at.page_bytes;
-      job.pages = at.pages.empty() ? nullptr : at.pages.data();
-      kernels.store_kv(job, 0, s.kv_heads);
+      store(kernels, &keys[pos * s.kv_heads * s.head_dim], &values[pos * row], pos, count);
       pos += count;
     }
+  }
+
+  /// The first 32 dims of a position's key, or of its value, in every head.
+  enum class Part { Key, Value };
+  void replace(std::size_t pos, Part part, float with) {
+    const std::size_t n = shape.first_pos + shape.tokens;
+    const auto row_of = [&](std::size_t dim, std::uint32_t seed, bool replaced) {
+      const std::size_t width = shape.kv_heads * dim;
+      const float* const from = kept_random(n * width, seed).data() + pos * width;
+      std::vector<float> row(from, from + width);
+      for (std::size_t i = 0; i < width && replaced; ++i)
+        if (i % dim < 32) row[i] = with;
+      return row;
+    };
+    store(scalar_kernels(), row_of(shape.head_dim, 11, part == Part::Key).data(),
+          row_of(shape.value_dim, 12, part == Part::Value).data(), pos, 1);
   }
 
   [[nodiscard]] double key(std::size_t head, std::size_t pos, std::size_t d) const {
@@ -162,6 +162,26 @@ struct Cache {
   }
 
  private:
+  void store(const KernelSet& kernels, const float* keys, const float* values, std::size_t pos,
+             std::size_t count) {
+    KvStoreJob job{};
+    job.k = keys;
+    job.k_stride = shape.kv_heads * shape.head_dim;
+    job.v = values;
+    job.v_stride = shape.kv_heads * shape.value_dim;
+    job.n_tokens = count;
+    job.first_pos = pos;
+    job.head_dim = shape.head_dim;
+    job.value_dim = shape.value_dim;
+    job.kv_type = type;
+    job.k_cache = k.data();
+    job.v_cache = shape.latent ? nullptr : v.data();
+    job.k_head_bytes = at.k_bytes;
+    job.v_head_bytes = at.v_bytes;
+    job.page_bytes = at.page_bytes;
+    job.pages = at.pages.empty() ? nullptr : at.pages.data();
+    kernels.store_kv(job, 0, shape.kv_heads);
+  }
   [[nodiscard]] const std::byte* key_tile(std::size_t head, std::size_t pos) const {
     return k.data() + head * at.k_bytes +
            at.page(pos) * tile_step(at.page_bytes, key_tile_bytes(type, shape.head_dim));
@@ -510,6 +530,48 @@ TEST(Attention, ABadScaleConcernsOnlyThoseWhoSeeIt) {
             ASSERT_TRUE(std::isnan(got[i])) << set->isa;
           else
             ASSERT_EQ(got[i], whole[i]) << set->isa;
+        }
+      }
+    }
+  }
+}
+
+/// Keys that queries of -1 in the first 32 dims do not like: a score is very small, or -infinity.
+Cache with_bad_keys(const AttentionShape& shape, KvType type, std::size_t begin, std::size_t end,
+                    bool infinite) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  // Beyond what f16 holds, and a Q8_0 block's scale.
+  const float bad = !infinite ? type == KvType::Q8_0 ? 7e6F : 6e4F : type == KvType::F32 ? kInfinity : 1e30F;
+  Cache cache(shape, type, scalar_kernels());
+  for (std::size_t pos = begin; pos < end; ++pos) cache.replace(pos, Cache::Part::Key, bad);
+  return cache;
+}
+
+/// As the first key that a query sees, alone in its tile, or in its segment, or as all of that.
+TEST(Attention, AKeyOfScoreMinusInfinityHasNoWeight) {
+  struct Case {
+    AttentionShape shape;
+    std::size_t begin, end;  // of the bad keys
+  };
+  const Case cases[] = {{{3, 1, 64, 40, 95, 30, 40}, 63, 64},
+                        {{3, 1, 64, 40, 95, 30, 80}, 63, 64},
+                        {{2, 1, 32, 40, 2080, 12, 40}, 2047, 2048},
+                        {{2, 1, 32, 40, 2080, 12, 40, 0, 0, true}, 2045, 2048},
+                        {{1, 1, 32, 16, 4094, 5, 2050}, 2047, 4096}};
+  for (const auto& [shape, begin, end] : cases) {
+    for (const KvType type : kKvTypes) {
+      Queries queries(shape);
+      for (std::size_t i = 0; i < queries.q.size(); ++i)
+        if (i % shape.head_dim < 32) queries.q[i] = -1;
+      const Cache small = with_bad_keys(shape, type, begin, end, false),
+                  infinite = with_bad_keys(shape, type, begin, end, true);
+      const Buffer<float> expected = run(scalar_kernels(), small, queries, 1);
+      for (const KernelSet* set : available_kernels()) {
+        SCOPED_TRACE(testing::Message() << set->isa << ' ' << shape << ", type " << static_cast<int>(type));
+        EXPECT_TRUE(run(*set, small, queries, 30) == expected);
+        for (const std::size_t tokens_per_call : {1, 30}) {
+          EXPECT_TRUE(run(*set, infinite, queries, tokens_per_call) == expected);
+          EXPECT_TRUE(run_segments(*set, infinite, queries, tokens_per_call) == expected);
         }
       }
     }
