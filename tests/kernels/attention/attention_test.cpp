@@ -21,12 +21,13 @@ struct AttentionShape {
   std::size_t chunk = 0;
   float softcap = 0;
   bool sinks = false, latent = false;
+  bool scaled = true;  ///< else scores are multiplied by 0
 
   [[nodiscard]] std::size_t first_key(std::size_t pos) const {
     const std::size_t from = chunk == 0 ? 0 : pos / chunk * chunk;
     return window == 0 || pos < window ? from : std::max(from, pos + 1 - window);
   }
-  [[nodiscard]] double scale() const { return 1 / std::sqrt(static_cast<double>(head_dim)); }
+  [[nodiscard]] double scale() const { return scaled ? 1 / std::sqrt(static_cast<double>(head_dim)) : 0; }
 };
 std::ostream& operator<<(std::ostream& out, const AttentionShape& s) {
   return out << s.heads << '/' << s.kv_heads << " heads, dims " << s.head_dim << ',' << s.value_dim << ", at "
@@ -57,6 +58,12 @@ const AttentionShape kShapes[] = {
     {3, 1, 8, 40, 4093, 5, 2050},                    // a window of two and three segments
     {2, 1, 16, 32, 2035, 40, 30, 0, 1.5F, true},     // one that leaves a segment, a sink
     {3, 1, 40, 24, 2046, 4, 0, 0, 0, false, true},   // latent keys of two
+    {3, 1, 40, 24, 90, 20, 0, 0, 1e6F},              // a soft cap that bends none
+    {2, 1, 320, 288, 60, 6, 0},                      // large heads
+    {98, 1, 576, 512, 62, 2, 0, 0, 0, false, true},  // latent keys; more heads than a pass takes
+    {200, 1, 24, 40, 70, 2, 30},                     // likewise
+    // Scores that are all zero.
+    {2, 1, 24, 40, 99, 20, 30, 0, 0, true, false, false},
 };
 constexpr KvType kKvTypes[] = {KvType::F16, KvType::F32, KvType::Q8_0};
 
@@ -572,6 +579,49 @@ TEST(Attention, AKeyOfScoreMinusInfinityHasNoWeight) {
         for (const std::size_t tokens_per_call : {1, 30}) {
           EXPECT_TRUE(run(*set, infinite, queries, tokens_per_call) == expected);
           EXPECT_TRUE(run_segments(*set, infinite, queries, tokens_per_call) == expected);
+        }
+      }
+    }
+  }
+}
+
+TEST(Attention, ASinkOfMinusInfinityIsNone) {
+  AttentionShape shape{4, 2, 64, 64, 58, 20, 7, 0, 0, true};
+  for (const KvType type : kKvTypes) {
+    const Cache cache(shape, type, scalar_kernels());
+    Queries queries(shape);
+    std::fill(queries.sinks.begin(), queries.sinks.end(), -std::numeric_limits<float>::infinity());
+    AttentionShape without = shape;
+    without.sinks = false;
+    const Cache same(without, type, scalar_kernels());
+    const Buffer<float> expected = run(scalar_kernels(), same, queries, 20);
+    for (const KernelSet* set : available_kernels())
+      for (const std::size_t tokens_per_call : {1, 20})
+        EXPECT_TRUE(run(*set, cache, queries, tokens_per_call) == expected) << set->isa;
+  }
+}
+
+TEST(Attention, AKeyOrValueThatIsNoNumberConcernsOnlyThoseWhoSeeIt) {
+  const AttentionShape shape{2, 1, 64, 64, 100, 40, 30};
+  constexpr std::size_t kBad = 110;  // a position
+  const Queries queries(shape);
+  for (const KvType type : {KvType::F16, KvType::F32}) {
+    const Cache good(shape, type, scalar_kernels());
+    const Buffer<float> whole = run(scalar_kernels(), good, queries, 40);
+    for (const bool key : {true, false}) {
+      Cache cache(shape, type, scalar_kernels());
+      cache.replace(kBad, key ? Cache::Part::Key : Cache::Part::Value,
+                    std::numeric_limits<float>::quiet_NaN());
+      for (const KernelSet* set : available_kernels()) {
+        for (const std::size_t tokens_per_call : {1, 40}) {
+          const Buffer<float> got = run(*set, cache, queries, tokens_per_call);
+          for (std::size_t i = 0; i < got.size(); ++i) {
+            const std::size_t pos = shape.first_pos + i / (shape.heads * shape.value_dim);
+            if (pos >= kBad && shape.first_key(pos) <= kBad && (key || i % shape.value_dim < 32))
+              ASSERT_TRUE(std::isnan(got[i])) << set->isa;
+            else
+              ASSERT_EQ(got[i], whole[i]) << set->isa;
+          }
         }
       }
     }
