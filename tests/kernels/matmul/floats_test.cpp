@@ -201,6 +201,21 @@ TEST(MatMulFloat, NumbersNearTheSmallest) {
             expect_prescribed(type, 8, cols, tokens, residual, {deviation, 1e-38F});
 }
 
+TEST(MatMulFloat, SubnormalHalves) {
+  for (const float deviation : {3e-5F, 1e-6F, 1e-7F})
+    for (const std::size_t tokens : {std::size_t{1}, std::size_t{9}, kTiledTokens + 2})
+      expect_prescribed(DType::F16, 8, 320, tokens, tokens == 9, {deviation, 1e-10F});
+}
+
+/// Infinite and no numbers, and products that are infinite unless they are added before they are rounded.
+TEST(MatMulFloat, NumbersNearTheLargest) {
+  for (const DType type : kFloatTypes)
+    for (const float deviation : {1.0F, 100.0F, 1.5e19F})
+      for (const std::size_t tokens : {std::size_t{1}, std::size_t{5}, std::size_t{30}, kTiledTokens + 2})
+        for (const std::size_t cols : {64, 33, 18})
+          expect_prescribed(type, 23, cols, tokens, tokens == 5, {deviation, 1, true});
+}
+
 TEST(MatMulFloat, RoundsToBfloat16) {
   // Ties go to even; a NaN stays one; an odd number of values is followed by a zero.
   const float x[] = {1.0F, 1.00390625F, 1.01171875F, 3.3895e38F, std::nanf(""), -1e-40F, 0.3F};
