@@ -157,7 +157,8 @@ struct KernelSet {
   void (*read_streams_peak)(const std::byte* bytes, std::size_t n) = nullptr;
 };
 
-/// The instruction sets compiled in that this machine can run, best first; "scalar" is always the last.
+/// The instruction sets compiled in that this machine can run, best first; "scalar" is always the last. Without "amx" if CRIA_ISA
+/// forces another.
 std::span<const KernelSet* const> available_kernels() noexcept;
 /// The set chosen once at start: CRIA_ISA if set (null if it names none that can run here), else the best.
 const KernelSet* active_kernels() noexcept;

@@ -1,4 +1,7 @@
 // Which instruction sets this machine and its operating system can run.
+#include <cstdlib>
+#include <string_view>
+
 #include "kernels/isa/instruction_set.h"
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -66,14 +69,21 @@ bool runs_here<Avx512OnIntel>() noexcept {
   return __builtin_cpu_is("intel") && runs_here<Avx512>();
 }
 
-/// Tiles are large registers that Linux grants a process only on demand, to all of its threads.
+/// Whether CRIA_ISA forces another set.
+static bool others_alone(std::string_view isa) noexcept {
+  const char* const forced = std::getenv("CRIA_ISA");
+  return forced != nullptr && *forced != '\0' && forced != isa;
+}
+
+/// Tiles are large registers that Linux grants a process only on demand, to all of its threads and for good. Small stacks for
+/// signals are refused from then on: so they are demanded by those alone who may use them.
 template <>
 bool runs_here<Amx>() noexcept {
   constexpr unsigned kBf16 = 1U << 22, kTile = 1U << 24, kInt8 = 1U << 25;  // CPUID 7.0 EDX
   constexpr int kRequestPermission = 0x1023, kTileData = 18;  // arch_prctl(ARCH_REQ_XCOMP_PERM, …)
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (!runs_here<Avx512Bf16>() || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
-  if ((d & (kBf16 | kTile | kInt8)) != (kBf16 | kTile | kInt8)) return false;
+  if ((d & (kBf16 | kTile | kInt8)) != (kBf16 | kTile | kInt8) || others_alone("amx")) return false;
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 #elif defined(__aarch64__)

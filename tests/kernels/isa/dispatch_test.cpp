@@ -1,4 +1,9 @@
 // Which kernels run: the best of the machine, or the set that CRIA_ISA names.
+#if defined(__x86_64__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include <cstdlib>
 #include <set>
 
@@ -31,6 +36,21 @@ TEST(DispatchDeathTest, UnknownIsaIsNone) {
   EXPECT_EXIT(std::exit((setenv("CRIA_ISA", "mmx", 1), active_kernels() == nullptr) ? 0 : 1),
               testing::ExitedWithCode(0), "");
 }
+
+#if defined(__x86_64__)
+/// Linux grants a process tiles for good, and small stacks for signals are refused from then on.
+TEST(DispatchDeathTest, WhoForcesAnotherSetAsksForNoTiles) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";  // in a process that has not asked for any set yet
+  const auto tiles_granted = [] {
+    constexpr int kGetPermission = 0x1022, kTileData = 18;  // arch_prctl(ARCH_GET_XCOMP_PERM, …)
+    std::uint64_t granted = 0;
+    setenv("CRIA_ISA", "scalar", 1);
+    (void)active_kernels();
+    return syscall(SYS_arch_prctl, kGetPermission, &granted) == 0 && (granted >> kTileData & 1) != 0;
+  };
+  EXPECT_EXIT(std::exit(tiles_granted() ? 1 : 0), testing::ExitedWithCode(0), "");
+}
+#endif
 
 TEST(Dispatch, EverySetHasCodeOfItsOwn) {
   std::set<std::string_view> names;
