@@ -89,11 +89,11 @@ class IqSearch {
     if (importance != nullptr) {
       V most = V::broadcast(0);
       std::uint32_t differ = 0;
-      const V first = V::broadcast(importance[0]);
+      const V first = sane_importance<Isa>(V::broadcast(importance[0]));
       for (std::size_t i = 0; i < kValues; i += kFloatLanes) {
-        const V w = V::load(importance + i), sane = sane_importance<Isa>(w);
-        sane.store(w_ + i);
-        most = max(most, sane);
+        const V w = sane_importance<Isa>(V::load(importance + i));
+        w.store(w_ + i);
+        most = max(most, w);
         differ |= less_bits(w, first) | less_bits(first, w);
       }
       const float top = most.max_lane();

@@ -160,6 +160,19 @@ TEST(Encode, NoImportanceAnywhereIsNone) {
   }
 }
 
+/// Wherever it stands in a block: not that all of the block counts alike then.
+TEST(Encode, ImportanceThatIsNoNumberCountsAsNothing) {
+  const Buffer<float> x = normal_values(512);
+  for (const std::size_t i : {0, 5, 256}) {
+    Buffer<float> none = random_importance(x.size()), no_number = random_importance(x.size());
+    none[i] = 0;
+    no_number[i] = std::numeric_limits<float>::quiet_NaN();
+    for (const DType type : kEncoded)
+      EXPECT_TRUE(encode(scalar_kernels(), type, x, &no_number) == encode(scalar_kernels(), type, x, &none))
+          << name(type) << ' ' << i;
+  }
+}
+
 TEST(Encode, ErrorIsWithinWhatTheTypeAllows) {
   // Relative to the deviation of normal weights; measured, with 2 % to spare.
   const std::map<DType, double> bounds = {
