@@ -33,13 +33,23 @@ TEST_P(Gemm, RowsSoLongThatNotAllTokensAreLaidOutAtOnce) {
 }
 
 TEST_P(Gemm, RowsWithGaps) {
-  for (const std::size_t tokens : {5, 11, 12, 47, 66})
-    expect_equal(GetParam(), {37, 2, tokens, 433}, tokens % 2 == 0, false, random_blocks(), random_values());
+  for (const std::size_t tokens : {5, 11, 12, 47, 66, 67})
+    expect_equal(GetParam(), {37, 2, tokens, 433}, tokens % 2 == 0, tokens > 12, random_blocks(),
+                 random_values());
+}
+
+/// Some of every row's results are numbers: a third of the rows has a wild scale at most, a wild f16 is rare.
+TEST_P(Gemm, ScalesThatAreInfiniteOrNoNumber) {
+  for (const std::size_t blocks : {1, 3})
+    for (const std::size_t tokens : {9, 25, 49, 66, 130})
+      expect_equal(GetParam(), {37, blocks, tokens, 0, true}, tokens % 2 == 0, tokens % 3 == 0, wild_blocks(),
+                   random_values());
 }
 
 TEST_P(Gemm, MoreTokensThanOnePass) {
   expect_equal(GetParam(), {33, 2, 600}, true, true, random_blocks(), random_values());
   expect_equal(GetParam(), {5, 2, 509}, true, true, random_blocks(), random_values());
+  expect_equal(GetParam(), {5, 1, 1101, 600}, true, true, random_blocks(), random_values());
 }
 
 TEST_P(Gemm, ExtremeBytesAndActivations) {

@@ -36,6 +36,13 @@ TEST_P(Gemv, ExtremeBytesAndActivations) {
                random_values());  // subnormal scales
 }
 
+TEST_P(Gemv, ScalesThatAreInfiniteOrNoNumber) {
+  for (const std::size_t blocks : {1, 3, 4})
+    for (std::size_t tokens = 1; tokens <= 8; ++tokens)
+      expect_equal(GetParam(), {33, blocks, tokens, 0, true}, tokens % 2 == 0, tokens % 3 == 0, wild_blocks(),
+                   random_values());
+}
+
 TEST_P(Gemv, LongRows) {
   expect_equal(GetParam(), {11, 70, 1}, true, true, random_blocks(), random_values());
   expect_equal(GetParam(), {11, 70, 5}, false, false, random_blocks(), random_values());

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "kernels/formats/decode.h"
 #include "kernels/formats/f16.h"
@@ -44,7 +46,17 @@ class Fenced {
 struct ProductShape {
   std::size_t rows, blocks, tokens;
   std::size_t row_bytes = 0;  ///< from one row to the next; 0: they follow one another
+  bool wild = false;          ///< scales of rows and of activations are anything that there may be
 };
+
+/// The scale of activations that are no numbers, and those of very large and very small ones.
+inline constexpr float kWildScales[] = {std::numeric_limits<float>::quiet_NaN(),
+                                        std::numeric_limits<float>::max() / 127,
+                                        1e30F,
+                                        1e-30F,
+                                        1e-40F,
+                                        std::numeric_limits<float>::denorm_min(),
+                                        0.0F};
 
 /// Activations of a shape; q(i) is the i-th value.
 struct Inputs {
@@ -59,8 +71,11 @@ struct Inputs {
     for (std::size_t t = 0; t < s.tokens; ++t) {
       for (std::size_t i = 0; i < cols; ++i)
         acts.q[t * acts.q_stride() + i] = static_cast<std::int8_t>(q(t * cols + i));
-      for (std::size_t i = 0; i < acts.d_stride(); ++i)
-        acts.d[t * acts.d_stride() + i] = static_cast<float>(random() % 1000) / 997.0F;
+      for (std::size_t i = 0; i < acts.d_stride(); ++i) {
+        float& d = acts.d[t * acts.d_stride() + i];
+        d = static_cast<float>(random() % 1000) / 997.0F;
+        if (s.wild && random() % 16 == 0) d = kWildScales[random() % std::size(kWildScales)];
+      }
       const std::size_t per_sum = cols / acts.sum_stride();
       for (std::size_t i = 0; i < acts.sum_stride(); ++i) {
         int sum = 0;
@@ -85,7 +100,9 @@ void expect_equal(DType type, ProductShape s, bool at_end, bool residual, Fill f
   for (std::size_t r = 0; r < s.rows; ++r) {
     std::byte* const row = weights.data() + r * row_bytes;
     for (std::size_t b = 0; b < s.blocks; ++b) fill(row + info.header_bytes + b * info.block_bytes);
-    set_row_scale(type, row, static_cast<float>(r % 7) - 2.75F);
+    set_row_scale(type, row,
+                  s.wild && r % 3 == 0 ? kWildScales[r / 3 % std::size(kWildScales)]
+                                       : static_cast<float>(r % 7) - 2.75F);
   }
   const MatMulKernel reference = scalar_matmul(type);
   const Inputs in(reference.act, s, cols, q);
@@ -103,6 +120,8 @@ void expect_equal(DType type, ProductShape s, bool at_end, bool residual, Fill f
     if (at_end) job.next = weights.fence();
     kernel.run(job, s.rows / 3, s.rows, scratch.data());
     kernel.run(job, 0, s.rows / 3, scratch.data());
+    for (float& x : out)
+      if (std::isnan(x)) x = std::numeric_limits<float>::quiet_NaN();  // its bits are the machine's
   };
   run(reference, expected);
   for (const KernelSet* set : tested_kernels()) {
@@ -142,6 +161,14 @@ class IntProduct : public testing::TestWithParam<DType> {
       for (std::size_t i = 0; i < dtype_info(GetParam()).block_bytes; ++i)
         block[i] = static_cast<std::byte>(random_());
       set_scales(GetParam(), block, static_cast<std::uint16_t>(random_() & scale_mask));
+      if (GetParam() == DType::NVFP4) mix_scales(block);
+    };
+  }
+  /// Infinite and NaN among the scales.
+  auto wild_blocks() {
+    return [this](std::byte* block) {
+      for (std::size_t i = 0; i < dtype_info(GetParam()).block_bytes; ++i)
+        block[i] = static_cast<std::byte>(random_());
     };
   }
   auto same_blocks(int byte, std::uint16_t scale) {
@@ -152,6 +179,13 @@ class IntProduct : public testing::TestWithParam<DType> {
   }
   auto random_values() {
     return [this](std::size_t) { return static_cast<int>(random_() % 255) - 127; };
+  }
+
+ private:
+  /// Each group its own, where set_scales() gives all the same: with other low bits.
+  void mix_scales(std::byte* block) {
+    constexpr std::size_t kGroups = 4;  // their scales come first
+    for (std::size_t g = 0; g < kGroups; ++g) block[g] ^= static_cast<std::byte>(random_() % 16);
   }
 };
 
