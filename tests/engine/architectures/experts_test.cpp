@@ -16,6 +16,26 @@ TEST(Experts, AreDescribedInTheGraph) {
   EXPECT_NE(text.find("2 of 6 experts by softmax, normalized"), std::string::npos) << text;
 }
 
+// Also where a token takes one, and the last layer computes the last token alone.
+TEST(Experts, AreObservedInTheRowsThatTheyWrite) {
+  const auto model =
+      TinyArchitecture(
+          {"one", "llama", {{"expert_count", 6U}, {"expert_used_count", 1U}}, expert_tensors(), 0})
+          .load();
+  const std::vector<TokenId> tokens = {1, 30, 4, 17, 9, 22};
+  const auto last_seen = [&](std::size_t before) {
+    Session session(*model, {.n_ctx = 64, .threads = 1});
+    session.eval(std::span(tokens).first(before));
+    std::vector<float> seen;
+    session.observe([&seen](const Node& node, std::span<const float> values, std::size_t) {
+      if (node.op == Op::ExpertsUp) seen = copy(values);
+    });
+    session.eval(std::span(tokens).subspan(before));
+    return seen;
+  };
+  EXPECT_TRUE(same_bytes(last_seen(0), last_seen(5)));
+}
+
 class ExpertTies : public ::testing::Test {
  protected:
   /// Six experts, of which as many are used. Where the router's rows of two are equal, so are the router's values.
