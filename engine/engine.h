@@ -96,8 +96,10 @@ class Engine {
   /// not throw.
   void parallel(std::size_t n, const std::function<void(std::size_t i)>& f);
   /// The Error that names the node that first computes a value that is no finite number for this sequence, by
-  /// evaluating it again: the sequence is empty afterwards, and the last batch's logits are gone.
-  [[nodiscard]] Error not_finite(Sequence& sequence);
+  /// evaluating it again: the sequence is empty afterwards, and the last batch's logits are gone. position: whose
+  /// logits the caller has seen not to be finite; those of earlier ones are not computed. What stops evaluations stops
+  /// this, too: then the Error names the last node.
+  [[nodiscard]] Error not_finite(Sequence& sequence, std::size_t position);
 
   /// Sums up the time of every node from now on.
   void profile(bool on);

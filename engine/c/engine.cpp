@@ -119,6 +119,7 @@ void Evaluator::pass() {
     engine_.step();
     return;
   }
+  const StopOn stop_on = engine_.stopped_by_cancels();
   Batch batch(engine_.engine);
   std::size_t wanted = 0;
   for (Evaluation& slice : slices_) {
@@ -133,7 +134,8 @@ void Evaluator::pass() {
     engine_.check_cancels(cancels_);
     while (left == 0) left = (++slice)->wanted_in_pass;
     --left;
-    if (!all_finite(logits)) throw engine_.engine.not_finite(*slice->of->sequence);
+    Sequence& sequence = *slice->of->sequence;
+    if (!all_finite(logits)) throw engine_.engine.not_finite(sequence, sequence.tokens().size() - 1 - left);
     to_ = std::copy(logits.begin(), logits.end(), to_);
   });
   if (over()) release_pages();

@@ -14,6 +14,7 @@
 #include "engine/c/call.h"
 #include "engine/constrain/constraint.h"
 #include "engine/scheduler.h"
+#include "engine/session/stop_on.h"
 
 namespace cria::c_api {
 
@@ -117,6 +118,8 @@ class EngineObject {
   /// One pass of tokens that are no answer's. False: it was broken off for the sake of another caller's answer, and nothing has been
   /// evaluated. Throws Failure where cancels() is no longer what it was. Within a turn.
   bool forward(Batch& batch, std::uint64_t cancels);
+  /// While it lives, also what is evaluated outside of step() and forward() ends where others break off. Within a turn.
+  [[nodiscard]] StopOn stopped_by_cancels() { return {engine, &stop_}; }
   /// Throws Failure where cancels() is no longer what it was.
   void check_cancels(std::uint64_t cancels) const;
   /// f() within a turn in which answers and other calls leave room for so many sequences and pages() more: it steps for the answers

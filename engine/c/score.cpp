@@ -29,6 +29,7 @@ class SharedScorer {
  private:
   bool pass(const ScorerHooks& hooks) {
     const EngineObject::Turn turn(engine_);
+    const StopOn stop_on = engine_.stopped_by_cancels();
     return scorer_->pass(hooks);
   }
 

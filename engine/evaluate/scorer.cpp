@@ -70,7 +70,7 @@ void Scorer::take_rows(Batch& batch, const ScorerHooks& hooks) {
     engine_.parallel(end - begin,
                      [&](std::size_t i) { take(rows_[begin + i], logits.subspan(i * n_vocab, n_vocab)); });
     for (const Row& row : std::span(rows_).subspan(begin, end - begin))
-      if (!row.finite) throw engine_.not_finite(*row.of->sequence);
+      if (!row.finite) throw engine_.not_finite(*row.of->sequence, row.token - 1);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "engine/execute/batch_plan.h"
@@ -82,8 +83,8 @@ class Executor {
 
   /// From now on forward() throws EvaluationStopped before the next node once the flag is set. The batch is not
   /// evaluated then: positions before it keep their keys and values. Null: nothing stops it. Where several ranks compute,
-  /// they all end the batch that they have begun; who wants to stop asks stopped() before.
-  void stop_on(const std::atomic<bool>* flag) { stop_ = flag; }
+  /// they all end the batch that they have begun; who wants to stop asks stopped() before. Returns the flag until now.
+  const std::atomic<bool>* stop_on(const std::atomic<bool>* flag) { return std::exchange(stop_, flag); }
   [[nodiscard]] bool stopped() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed); }
   /// Called after every node; empty: none.
   void observe(NodeObserver observer) { observer_ = std::move(observer); }

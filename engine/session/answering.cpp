@@ -54,7 +54,8 @@ void Answering::passed() {
 
 void Answering::take(std::size_t row, std::span<const float> logits) {
   if (!looks_at(row)) return;
-  const std::size_t position = known_ + added_.size() - rows_ + looked_++;
+  const std::size_t position = next_position();
+  ++looked_;
   if (position < last_) return answer_.take_prompt(position, logits);
   const std::size_t before = answer_.text().size();
   answer_.take(logits);

@@ -38,6 +38,8 @@ class Answering {
   /// looked at.
   void take(std::size_t row, std::span<const float> logits);
   [[nodiscard]] bool looks_at(std::size_t row) const { return taking_ && row == first_row_ + looked_; }
+  /// The position of the next row that it looks at.
+  [[nodiscard]] std::size_t next_position() const { return known_ + added_.size() - rows_ + looked_; }
   /// Of the last pass: how many of the draft's tokens were drawn.
   [[nodiscard]] std::size_t kept() const { return taken_ == 0 ? 0 : taken_ - 1; }
 

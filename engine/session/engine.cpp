@@ -1,5 +1,6 @@
 #include "engine/engine.h"
 
+#include <algorithm>
 #include <bit>
 #include <utility>
 
@@ -138,10 +139,9 @@ class Observing {
 
 }  // namespace
 
-// Evaluates everything again from position 0, looking at each node's result. Only a model or a token sequence
-// that cannot be used any more gets here, so the time does not matter.
-Error Engine::not_finite(Sequence& sequence) {
-  state_->executor.stop_on(nullptr);
+// Evaluates everything again from position 0, looking at each node's result: only a model or a token sequence that
+// cannot be used any more gets here. Logits of earlier positions are not to blame.
+Error Engine::not_finite(Sequence& sequence, std::size_t position) {
   const std::vector<TokenId> all(sequence.tokens().begin(), sequence.tokens().end());
   sequence.truncate(0);
   std::optional<Error> found;
@@ -153,11 +153,15 @@ Error Engine::not_finite(Sequence& sequence) {
     Batch batch(*this);
     for (std::size_t done = 0; done < all.size() && !found; done += batch.size()) {
       batch.clear();
-      batch.add(sequence, std::span(all).subspan(done, std::min(batch.room(), all.size() - done)), 0);
+      const std::size_t n = std::min(batch.room(), all.size() - done);
+      const std::size_t first = std::clamp(position, done, done + n) - done;
+      batch.add(sequence, std::span(all).subspan(done, n), first);
       batch.forward();
-      for (std::size_t i = 0; i < batch.size() && !found; ++i) (void)batch.logits(i, i + 1);
+      for (std::size_t i = 0; i < n - first && !found && !state_->executor.stopped(); ++i)
+        (void)batch.logits(i, i + 1);
     }
   } catch (const Error&) {  // no room any more: others share the pages that it had
+  } catch (const EvaluationStopped&) {
   }
   sequence.truncate(0);
   return found ? *found : cria::not_finite(file, graph(), graph().nodes.back(), {});

@@ -74,7 +74,8 @@ class Passes {
     for_each_row(state_.engine, state_.batch, 0, answering_.rows(),
                  [&](std::size_t row, std::span<const float> logits) {
                    if (!answering_.looks_at(row)) return;
-                   if (!all_finite(logits)) throw state_.engine.not_finite(state_.sequence);
+                   if (!all_finite(logits))
+                     throw state_.engine.not_finite(state_.sequence, answering_.next_position());
                    answering_.take(row, logits);
                  });
   }

@@ -324,7 +324,7 @@ void Scheduler::State::take_rows() {
   }
   for (Running* const r : in_batch)
     if (r->failed && !r->answer.ended()) {
-      r->error = std::make_exception_ptr(engine.not_finite(r->sequence));
+      r->error = std::make_exception_ptr(engine.not_finite(r->sequence, r->answering.next_position()));
       r->answer.end(StopReason::Interrupted);
     }
 }
@@ -424,12 +424,12 @@ void Scheduler::drop_ended() { state_->drop_ended(); }
 
 bool Scheduler::step(const std::atomic<bool>* stop) {
   const auto start = Clock::now();
+  const StopOn stop_on(state_->engine, stop);
   try {
     if (!state_->plan_step(stop)) {
       state_->end_answers();  // those that could not be added let go of their sequences
       return !state_->queue.empty() || !state_->running.empty();
     }
-    const StopOn stop_on(state_->engine, stop);
     state_->batch.forward();
   } catch (const EvaluationStopped&) {
     return true;

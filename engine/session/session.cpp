@@ -69,7 +69,7 @@ void Session::State::forward(std::span<const TokenId> added, std::size_t wanted)
 
 std::span<const float> Session::State::logits(std::size_t begin, std::size_t end) {
   const std::span<const float> rows = batch.logits(begin - first_wanted, end - first_wanted);
-  if (!all_finite(rows)) throw engine.not_finite(sequence);
+  if (!all_finite(rows)) throw engine.not_finite(sequence, sequence.tokens().size() - batch.size() + begin);
   return rows;
 }
 

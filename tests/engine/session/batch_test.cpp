@@ -225,10 +225,37 @@ TEST(Batches, WhoIsBlamedWithoutRoomIsEmptyAfterwards) {
     batch.forward();
   }
   const Sequence other = sequence.fork();
-  EXPECT_NE(std::string(engine.not_finite(sequence).what()), "");
+  EXPECT_NE(std::string(engine.not_finite(sequence, 0).what()), "");
   EXPECT_EQ(sequence.tokens().size(), 0U);
   EXPECT_EQ(other.tokens().size(), tokens.size());
   EXPECT_FALSE(engine.state().executor.observed()) << "what observed is gone";
+}
+
+// Nobody waits longer for a sequence that cannot be used than he must.
+TEST(Batches, WhoIsToBlameIsSoughtNoLongerThanNeeded) {
+  TinyModel tiny;
+  tiny.edit = [](const std::string& tensor, std::vector<float>& values) {
+    if (tensor == "token_embd.weight") values[9 * 64] = std::numeric_limits<float>::infinity();
+  };
+  const auto model = tiny.load();
+  Engine engine(*model, mixed_options(1, 1));
+  Sequence sequence(engine);
+  Batch batch(engine);
+  const auto error = [&](const std::vector<TokenId>& tokens, const std::atomic<bool>* stop) {
+    batch.clear();
+    batch.add(sequence, tokens, tokens.size());
+    batch.forward();
+    engine.profile(true);
+    const StopOn stop_on(engine, stop);
+    const std::string text = engine.not_finite(sequence, tokens.size()).what();
+    EXPECT_EQ(sequence.tokens().size(), 0U);
+    EXPECT_EQ(engine.profile().back().seconds, 0) << "no logits of positions before";
+    return text;
+  };
+  EXPECT_NE(error({1, 5, 9}, nullptr).find("token_embd.weight"), std::string::npos);
+  (void)error({1, 5}, nullptr);
+  const std::atomic<bool> stop = true;
+  EXPECT_NE(error({1, 5, 9}, &stop).find("node output"), std::string::npos);
 }
 
 TEST(Batches, MemoryIsSaidBefore) {

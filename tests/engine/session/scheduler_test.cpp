@@ -360,6 +360,29 @@ TEST(Scheduler, FailuresAreOnesOwn) {
   EXPECT_EQ(scheduler.active(), 0U);
 }
 
+// What ends a step ends the search for what is to blame, which evaluates all of an answer's tokens again.
+TEST(Scheduler, ABlameThatIsSoughtIsStopped) {
+  TinyModel tiny;
+  tiny.edit = [](const std::string& tensor, std::vector<float>& values) {
+    if (tensor == "token_embd.weight") values[7 * 64] = std::numeric_limits<float>::infinity();
+  };
+  const auto model = tiny.load();
+  Engine engine(*model, engine_options(2, 1));
+  Scheduler scheduler(engine);
+  std::vector<Ended> ended(2);
+  std::atomic<bool> stop = false;
+  Wanted good{{1, 20, 30}, greedy(20)};
+  good.options.sampler.logit_bias = {{7, -std::numeric_limits<float>::infinity()}};
+  AnswerRequest stopping = request_of(good, ended[0]);
+  stopping.on_first_token = [&stop](double) { stop = true; };
+  scheduler.add(stopping);
+  scheduler.add(request_of({{1, 7, 30}, greedy(20)}, ended[1]));
+  while (!stop) scheduler.step(&stop);
+  EXPECT_NE(ended[1].error.find("node output"), std::string::npos) << ended[1].error;
+  while (scheduler.step()) continue;
+  expect_as_alone(*model, 256, good, ended[0]);
+}
+
 TEST(Scheduler, TellsWhatWasThrown) {
   Engine engine(demo_model(), engine_options(2, 1));
   Scheduler scheduler(engine);
