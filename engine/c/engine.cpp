@@ -3,8 +3,8 @@
 
 #include "engine/c/objects.h"
 #include "engine/model_parts.h"
-#include "engine/session/answering.h"
 #include "engine/session/engine_state.h"
+#include "engine/session/logit_rows.h"
 
 namespace cria::c_api {
 namespace {

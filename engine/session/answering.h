@@ -59,17 +59,4 @@ class Answering {
   bool begun_ = false, decoding_ = false, taking_ = false;
 };
 
-/// Calls take(row, logits) for rows begin … end-1 of a batch, computed in pieces of what the engine holds at once.
-template <class Take>
-void for_each_row(const Engine& engine, Batch& batch, std::size_t begin, std::size_t end, Take&& take) {
-  const std::size_t n_vocab = engine.model().vocabulary_size();
-  while (begin < end) {
-    const std::size_t piece = std::min(end, begin + engine.logit_rows());
-    const std::span<const float> logits = batch.logits(begin, piece);
-    for (std::size_t row = begin; row < piece; ++row)
-      take(row, logits.subspan((row - begin) * n_vocab, n_vocab));
-    begin = piece;
-  }
-}
-
 }  // namespace cria

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "engine/model_parts.h"
-#include "engine/session/answering.h"
 #include "engine/session/common_prefix.h"
+#include "engine/session/logit_rows.h"
 #include "engine/session/stop_on.h"
 
 namespace cria {

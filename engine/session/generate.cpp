@@ -3,6 +3,7 @@
 
 #include "engine/session/answering.h"
 #include "engine/session/common_prefix.h"
+#include "engine/session/logit_rows.h"
 #include "engine/session/state.h"
 #include "engine/session/stop_on.h"
 

@@ -11,6 +11,7 @@
 #include "engine/session/draft_control.h"
 #include "engine/session/draft_model.h"
 #include "engine/session/engine_state.h"
+#include "engine/session/logit_rows.h"
 #include "engine/session/pooling.h"
 #include "engine/session/stop_on.h"
 

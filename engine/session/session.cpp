@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "engine/session/logit_rows.h"
 #include "engine/session/state.h"
 
 namespace cria {
@@ -67,9 +68,13 @@ void Session::State::forward(std::span<const TokenId> added, std::size_t wanted)
   first_wanted = wanted;
 }
 
+void Session::State::check_finite(std::span<const float> logits, std::size_t token) {
+  if (!all_finite(logits)) throw engine.not_finite(sequence, sequence.tokens().size() - batch.size() + token);
+}
+
 std::span<const float> Session::State::logits(std::size_t begin, std::size_t end) {
   const std::span<const float> rows = batch.logits(begin - first_wanted, end - first_wanted);
-  if (!all_finite(rows)) throw engine.not_finite(sequence, sequence.tokens().size() - batch.size() + begin);
+  check_finite(rows, begin);
   return rows;
 }
 
@@ -87,16 +92,14 @@ void Session::State::eval(std::span<const TokenId> added, std::size_t wanted, On
 
 template <class OnLogits>
 void Session::State::eval_batches(std::span<const TokenId> added, std::size_t wanted, OnLogits&& on_logits) {
-  const std::size_t n_vocab = model().config().n_vocab, n_batch = options.n_batch;
+  const std::size_t n_batch = options.n_batch;
   for (std::size_t done = 0; done < added.size(); done += n_batch) {
     const std::size_t n = std::min(n_batch, added.size() - done);
     forward(added.subspan(done, n), wanted <= done ? 0 : std::min(n, wanted - done));
-    for (std::size_t begin = first_wanted; begin < n; begin += engine.logit_rows()) {
-      const std::size_t end = std::min(n, begin + engine.logit_rows());
-      const std::span<const float> rows = logits(begin, end);
-      for (std::size_t i = begin; i < end; ++i)
-        on_logits(done + i, rows.subspan((i - begin) * n_vocab, n_vocab));
-    }
+    for_each_row(engine, batch, 0, n - first_wanted, [&](std::size_t row, std::span<const float> logits) {
+      check_finite(logits, first_wanted + row);
+      on_logits(done + first_wanted + row, logits);
+    });
   }
 }
 

@@ -32,6 +32,8 @@ struct Session::State {
   template <class OnLogits>
   void eval_batches(std::span<const TokenId> added, std::size_t first_wanted, OnLogits&& on_logits);
   void forward(std::span<const TokenId> added, std::size_t first_wanted);
+  /// Throws Error unless they are; token: of the last batch, the first that they are of.
+  void check_finite(std::span<const float> logits, std::size_t token);
   std::span<const float> logits(std::size_t begin, std::size_t end);
 };
 

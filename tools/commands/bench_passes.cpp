@@ -7,6 +7,7 @@
 
 #include "engine/model_parts.h"
 #include "engine/session/draft_control.h"
+#include "engine/session/logit_rows.h"
 #include "model/error.h"
 #include "model/plural.h"
 #include "tools/report/median.h"
@@ -39,8 +40,7 @@ EngineOptions engine_options(const PassBench& how, std::size_t n_ctx, std::size_
 
 /// All logits that are wanted of a batch.
 void read_logits(const Engine& engine, Batch& batch, std::size_t wanted) {
-  for (std::size_t i = 0; i < wanted; i += engine.logit_rows())
-    batch.logits(i, std::min(wanted, i + engine.logit_rows()));
+  for_each_row(engine, batch, 0, wanted, [](std::size_t, std::span<const float>) {});
 }
 
 /// Appends tokens to one sequence; logits of the last `wanted` ones of each pass are computed.
