@@ -117,7 +117,7 @@ class FollowedEngine {
     return cria::build_graph(model.file(), model.config(), kernels, &model.adapters()).graph;
   }
   static KvShape own_heads(KvShape shape, const GraphParts& parts) {
-    for (const UnitRange& heads : parts.caches) shape.heads.push_back(heads.size());
+    shape.heads = parts.head_counts();
     return shape;
   }
   const KvShape& checked(const WantedEngine& wanted, const KvShape& kv) const {

@@ -139,7 +139,7 @@ KvShape kv_shape(const GraphParts& parts, const PlannedWork& work, const WorkSha
   kv.type = work.kv_type;
   kv.n_ctx = kv.positions = round_up(work.n_ctx, kKeyTile);
   kv.n_batch = shape.n_batch;
-  for (const UnitRange& heads : parts.caches) kv.heads.push_back(heads.size());
+  kv.heads = parts.head_counts();
   return kv;
 }
 

@@ -237,6 +237,21 @@ GraphParts GraphParts::of(const Graph& graph, const Shares& shares, std::size_t 
   return parts;
 }
 
+std::vector<std::size_t> GraphParts::head_counts() const {
+  std::vector<std::size_t> counts;
+  for (const UnitRange& heads : caches) counts.push_back(heads.size());
+  return counts;
+}
+
+std::vector<std::size_t> most_heads(const Graph& graph, const Shares& shares) {
+  std::vector<std::size_t> most(graph.caches.size(), 0);
+  for (std::size_t rank = 0; rank < shares.size(); ++rank) {
+    const std::vector<std::size_t> heads = GraphParts::of(graph, shares, rank).head_counts();
+    for (std::size_t i = 0; i < most.size(); ++i) most[i] = std::max(most[i], heads[i]);
+  }
+  return most;
+}
+
 void GraphParts::for_each_weight(const Graph& graph,
                                  const std::function<void(const TensorView& rows)>& visit) const {
   const auto rows = [&](const Matrix& m, std::size_t begin, std::size_t end) {

@@ -53,11 +53,16 @@ struct GraphParts {
   [[nodiscard]] UnitRange kv_heads(const Node& node) const {
     return node.heads.k == kNoValue ? UnitRange{} : caches[node.cache];
   }
+  /// Of each cache, how many kv heads lie here: KvShape::heads.
+  [[nodiscard]] std::vector<std::size_t> head_counts() const;
   /// visit(tensor) for the rows of every matrix that the rank reads: its own, and of what all compute everything.
   void for_each_weight(const Graph& graph, const std::function<void(const TensorView& rows)>& visit) const;
   /// Bytes of these.
   [[nodiscard]] std::size_t weight_bytes(const Graph& graph) const;
 };
+
+/// Of each cache, the kv heads of the rank that has most of them.
+std::vector<std::size_t> most_heads(const Graph& graph, const Shares& shares);
 
 /// How many of an attention's query heads read the same keys.
 std::size_t heads_together(const AttentionSpec& attention, const CacheSpec& cache);

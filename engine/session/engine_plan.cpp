@@ -20,8 +20,9 @@ Error too_many(const char* what, std::uint64_t most, std::uint64_t got) {
                std::to_string(got));
 }
 
-// Positions for which the pool grows by at most so many bytes.
-std::size_t positions_for(const Graph& graph, const KvShape& shape, std::uint64_t bytes) {
+// Positions for which the pool grows by at most so many bytes, on every rank.
+std::size_t positions_for(const Graph& graph, KvShape shape, const Leader* leader, std::uint64_t bytes) {
+  if (leader != nullptr) shape.heads = most_heads(graph, leader->shares());
   const std::size_t most = KvPool::bytes(graph, shape) + bytes;
   std::size_t fits = 0, beyond = std::size_t{kMaxPositions} / kKeyTile;
   while (fits + 1 < beyond) {
@@ -67,10 +68,10 @@ EnginePlan EnginePlan::of(const Model& model, const EngineOptions& wanted) {
       leader == nullptr ? GraphParts::whole(plan.graph) : GraphParts::of(plan.graph, leader->shares(), 0);
   plan.shape = fit_work(plan.graph, o.n_batch, threads, o.n_ctx);
   o.n_batch = static_cast<std::uint32_t>(plan.shape.n_batch);
-  plan.kv = {o.kv_type, o.n_ctx, plan.shape.n_batch, o.sequences, o.positions, o.keep_prefixes, 0};
-  for (const UnitRange& heads : plan.parts.caches) plan.kv.heads.push_back(heads.size());
+  plan.kv = {o.kv_type,       o.n_ctx, plan.shape.n_batch,      o.sequences, o.positions,
+             o.keep_prefixes, 0,       plan.parts.head_counts()};
   if (o.keep_prefixes && o.kept_bytes != 0) {
-    plan.kv.kept = positions_for(plan.graph, plan.kv, o.kept_bytes);
+    plan.kv.kept = positions_for(plan.graph, plan.kv, leader, o.kept_bytes);
     plan.kv.positions = o.positions += plan.kv.kept;
   }
   const std::size_t file =

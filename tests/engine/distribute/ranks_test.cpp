@@ -338,6 +338,26 @@ TEST(Ranks, EachHasItsPartOfTheMemory) {
   EXPECT_LT(half.file, whole.file);
 }
 
+/// Positions that an engine of the demo model has where so many MiB are for kept prefixes.
+std::uint64_t positions_with(std::uint64_t kept_mib) {
+  const auto model = Model::load(kDemoPath);
+  EngineOptions options;
+  options.n_ctx = options.rope_ctx = 128;
+  options.threads = 1;
+  options.kept_bytes = kept_mib << 20;
+  const Engine engine(*model, options);
+  return engine.options().positions - options.n_ctx;
+}
+
+// Rank 0 has no heads: what it could keep has no end.
+TEST(Ranks, WhatIsKeptFitsOnTheRankOfMostHeads) {
+  const std::uint64_t alone = positions_with(1);
+  const RankTeam team(2, {1, 8});
+  const auto model = Model::load(kDemoPath);
+  ASSERT_EQ(GraphParts::of(model->graph(), {1, 8}, 0).caches[0].size(), 0U);
+  EXPECT_EQ(positions_with(1), alone);
+}
+
 // Each alone would have room.
 TEST(Ranks, OneMachineHasRoomForAllOfItsRanks) {
   std::vector<RankReport> reports(3);
