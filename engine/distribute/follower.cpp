@@ -152,6 +152,7 @@ class Follower {
       if (task == RankTask::End) return;
       if (task == RankTask::SetTimeout) ranks_.set_timeout(packet_.get<double>());
       if (task == RankTask::MeasureRates) (void)exchange_read_rates(ranks_, packet_.get<std::uint32_t>());
+      if (task == RankTask::TellMemory) (void)exchange(ranks_, report_of(ranks_), Patience::Usual);
       if (task == RankTask::LoadModel) load_model();
       if (task == RankTask::OpenEngine) open_engine();
       if (task == RankTask::DropModel) models_.erase(packet_.get<std::uint64_t>());

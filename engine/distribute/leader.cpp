@@ -67,6 +67,13 @@ std::vector<double> Leader::measure_rates(std::uint32_t threads) {
   return exchange_read_rates(ranks_, threads);
 }
 
+std::vector<RankReport> Leader::ask_memory() {
+  const Turn turn(mutex_);
+  packet_.begin(RankTask::TellMemory);
+  packet_.send(ranks_);
+  return exchange(ranks_, report_of(ranks_), Patience::Usual);
+}
+
 Leader* Leader::current() { return thread_follows ? nullptr : process_leader.load(); }
 
 FollowingThread::FollowingThread() { thread_follows = true; }

@@ -50,6 +50,8 @@ class Leader {
   void set_shares(Shares shares) { shares_ = std::move(shares); }
   /// exchange_read_rates() of all.
   std::vector<double> measure_rates(std::uint32_t threads);
+  /// By rank: its place, and the memory that is available there now.
+  std::vector<RankReport> ask_memory();
   /// How long a rank may take for a step: Patience::Usual of all.
   void set_timeout(double seconds);
 

@@ -19,6 +19,7 @@ enum class RankTask : std::uint32_t {
   End,
   SetTimeout,
   MeasureRates,
+  TellMemory,
   LoadModel,
   DropModel,
   OpenEngine,

@@ -56,6 +56,21 @@ std::uint64_t place_of(const std::string& host) {
   return hash.value();
 }
 
+struct PlaceMemory {
+  std::uint64_t needed = 0, available = 0;
+};
+
+// Of all ranks in the place of this one.
+PlaceMemory place_memory(const std::vector<RankReport>& reports, const RankReport& one) {
+  PlaceMemory memory;
+  for (const RankReport& other : reports) {
+    if (other.place != one.place) continue;
+    memory.needed += other.needed;
+    memory.available = std::max(memory.available, other.available);
+  }
+  return memory;
+}
+
 [[noreturn]] void fail(std::size_t rank, const char* host, const std::string& wrong) {
   throw Error("rank " + std::to_string(rank) + " on " + host + ": " + wrong);
 }
@@ -110,14 +125,19 @@ void describe_engine(RankReport& report, const RankMemory& memory, bool pinned) 
   report.needed = (pinned ? 0 : memory.weights) + memory.kv + memory.work;
 }
 
+double largest_need(const std::vector<RankReport>& reports) {
+  double most = 0;
+  for (const RankReport& report : reports) {
+    const auto [needed, available] = place_memory(reports, report);
+    most = std::max(most,
+                    static_cast<double>(needed) / static_cast<double>(std::max<std::uint64_t>(available, 1)));
+  }
+  return most;
+}
+
 void expect_room(const std::vector<RankReport>& reports) {
   for (const RankReport& report : reports) {
-    std::uint64_t needed = 0, available = 0;
-    for (const RankReport& other : reports) {
-      if (other.place != report.place) continue;
-      needed += other.needed;
-      available = std::max(available, other.available);
-    }
+    const auto [needed, available] = place_memory(reports, report);
     if (needed > available)
       throw Error(std::string("ranks on ") + report.host + ": not enough memory for all together: expected " +
                   std::to_string((needed + (1 << 20) - 1) >> 20) + " MiB available, got " +

@@ -60,6 +60,8 @@ std::vector<RankReport> exchange(Ranks& ranks, const RankReport& own, Patience p
 
 /// Of an engine that was just opened. pinned: the model's file lies in memory already.
 void describe_engine(RankReport& report, const RankMemory& memory, bool pinned);
+/// Of all places the largest part of the available memory that ranks need together there.
+double largest_need(const std::vector<RankReport>& reports);
 /// Throws Error that names the machine where ranks need more together than there was.
 void expect_room(const std::vector<RankReport>& reports);
 

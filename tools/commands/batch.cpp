@@ -5,13 +5,13 @@
 #include <optional>
 
 #include "engine/scheduler.h"
-#include "engine/session/draft_model.h"
 #include "model/plural.h"
 #include "tools/commands/commands.h"
 #include "tools/options/batch_request.h"
 #include "tools/options/chat_template.h"
 #include "tools/options/common.h"
 #include "tools/options/find_model.h"
+#include "tools/options/fit_positions.h"
 #include "tools/options/input.h"
 #include "tools/options/sampling.h"
 #include "tools/report/answer_json.h"
@@ -145,7 +145,7 @@ class BatchRun {
     return ready;
   }
 
-  /// Room for all at once where the machine has it, else for fewer; at least for the longest.
+  /// Room for all at once where there is memory for it; at least for the longest.
   EngineOptions wanted_engine() const {
     EngineOptions wanted = engine_options(options_.model);
     wanted.rope_ctx = wanted.n_ctx == 0 ? model_.context_length() : wanted.n_ctx;
@@ -153,20 +153,7 @@ class BatchRun {
     wanted.sequences = options_.parallel;
     for (const Ready& ready : ready_)
       wanted.n_ctx = std::max(wanted.n_ctx, static_cast<std::uint32_t>(ready.answer.n_ctx));
-    wanted.positions = std::uint64_t{wanted.n_ctx} * wanted.sequences;
-    for (;; wanted.positions = std::max<std::uint64_t>(wanted.n_ctx, wanted.positions / 2)) {
-      EngineMemory memory = engine_memory(model_, wanted);
-      if (draft_) {
-        const EngineMemory more = draft_memory(*draft_, wanted);
-        memory.kv += more.kv;
-        memory.work += more.work;
-      }
-      if (options_.model.verbose)
-        print_line("memory: keys and values " + human_bytes(memory.kv) + " for " +
-                   counted(wanted.positions, "position") + ", work " + human_bytes(memory.work) +
-                   "; available " + human_bytes(memory.available));
-      if (memory.kv <= memory.available / 2 || wanted.positions == wanted.n_ctx) return wanted;
-    }
+    return fit_positions(model_, draft_.get(), wanted, options_.model.verbose);
   }
 
   void answer(Scheduler& scheduler, std::atomic<bool>& stop) {

@@ -6,13 +6,13 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/scheduler.h"
-#include "engine/session/draft_model.h"
 #include "model/plural.h"
 #include "tools/commands/commands.h"
 #include "tools/options/chat_template.h"
 #include "tools/options/common.h"
 #include "tools/options/conversation.h"
 #include "tools/options/find_model.h"
+#include "tools/options/fit_positions.h"
 #include "tools/options/sampling.h"
 #include "tools/options/settings.h"
 #include "tools/report/answer_json.h"
@@ -226,16 +226,11 @@ class Choices {
     bool has = false;
   };
 
-  /// Room for all at once where the machine has it, else for fewer at a time.
+  /// Room for all at once where there is memory for it, else for fewer at a time.
   EngineOptions wanted_engine(const Model* draft) const {
     EngineOptions wanted = engine_options(options_.model);
     wanted.sequences = static_cast<std::uint32_t>(std::min<std::size_t>(options_.choices, 32));
-    wanted.positions = std::uint64_t{wanted.n_ctx} * wanted.sequences;
-    for (;; wanted.positions = std::max<std::uint64_t>(wanted.n_ctx, wanted.positions / 2)) {
-      const EngineMemory memory = engine_memory(model_, wanted);
-      const std::size_t kv = memory.kv + (draft != nullptr ? draft_memory(*draft, wanted).kv : 0);
-      if (kv <= memory.available / 2 || wanted.positions == wanted.n_ctx) return wanted;
-    }
+    return fit_positions(model_, draft, wanted, options_.model.verbose);
   }
 
   AnswerRequest question(std::size_t n_ctx) const {

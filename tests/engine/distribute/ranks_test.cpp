@@ -9,6 +9,7 @@
 #include "engine/distribute/read_rates.h"
 #include "engine/execute/graph_parts.h"
 #include "engine/scheduler.h"
+#include "engine/session/kv_fraction.h"
 #include "tests/engine/architectures/architecture_cases.h"
 #include "tests/engine/demo.h"
 #include "tests/engine/distribute/thread_ranks.h"
@@ -372,6 +373,30 @@ TEST(Ranks, OneMachineHasRoomForAllOfItsRanks) {
             "ranks on b: not enough memory for all together: expected 120 MiB available, got 100 MiB");
   reports[2].place = 3;
   EXPECT_NO_THROW(expect_room(reports));
+}
+
+// Two ranks of one machine take twice as much of it as one of another machine.
+TEST(Ranks, KeysAndValuesOfAMachineCountTogether) {
+  std::vector<RankReport> reports(3);
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    reports[i].place = std::array{1U, 2U, 2U}[i];
+    reports[i].needed = std::array{60U, 40U, 50U}[i];
+    reports[i].available = 100;
+  }
+  EXPECT_EQ(largest_need(reports), 0.9);
+  reports[0].available = 50;
+  EXPECT_EQ(largest_need(reports), 1.2);
+}
+
+// Rank 0 has none of them, rank 1 has all.
+TEST(Ranks, TheFullestMachineCountsForAll) {
+  EngineOptions options;
+  options.n_ctx = options.rope_ctx = 1 << 20;
+  options.positions = std::uint64_t{1} << 28;  // far more than there is memory for
+  const RankTeam team(2, {1, 8});
+  const auto model = Model::load(kDemoPath);
+  ASSERT_EQ(engine_memory(*model, options).kv, 0U);
+  EXPECT_GT(kv_fraction(*model, options), 1);
 }
 
 TEST(Shares, DivideAllUnits) {
