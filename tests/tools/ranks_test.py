@@ -117,6 +117,21 @@ class Bench(unittest.TestCase):
         self.assertNotIn("ranks", json.loads(alone(*self.ARGUMENTS, "--json").stdout)[0])
 
 
+class Serve(unittest.TestCase):
+    def test_ends_in_order_when_rank_0_is_told_to(self):
+        command = [MPIRUN, "-n", "2", PROGRAM, "serve", "-m", DEMO, "-t", "1", "--port", "0"]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env=ENVIRONMENT) as run:
+            while (line := run.stderr.readline()) and b" at http://" not in line:
+                pass
+            first, second = sorted(children(run.pid), key=rank_of)
+            os.kill(second, signal.SIGHUP)  # as where its terminal is closed: rank 0 decides what that means
+            time.sleep(1)
+            self.assertTrue(runs(second))
+            os.kill(first, signal.SIGTERM)
+            said = run.communicate(timeout=60)[1].decode()
+            self.assertEqual(run.returncode, 0, said)
+
+
 class Faults(unittest.TestCase):
     def test_a_file_of_a_session_is_refused_at_once(self):
         with tempfile.TemporaryDirectory() as directory:

@@ -65,8 +65,7 @@ std::unique_ptr<Ranks> join_ranks(long started) {
 
 // Rank 0 decides what a signal means, and ends the others; who does not end is killed by mpirun.
 int follow_rank_0(Ranks& ranks) {
-  signal(SIGINT, SIG_IGN);
-  signal(SIGTERM, SIG_IGN);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) signal(number, SIG_IGN);
   try {
     follow(ranks, program_version());
     return 0;

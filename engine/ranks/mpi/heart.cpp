@@ -2,12 +2,12 @@
 #define MPICH_SKIP_MPICXX 1
 #include "engine/ranks/mpi/heart.h"
 
-#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <utility>
+
+#include "engine/ranks/mpi/blocked_signals.h"
 
 namespace cria {
 namespace {
@@ -28,12 +28,8 @@ Heart::Heart(MPI_Comm world, std::function<void(int, double)> lost) : lost_(std:
   next_ = (rank + 1) % size;
   previous_ = (rank + size - 1) % size;
   listen();
-  // Signals are the other threads': they know what they mean.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const BlockedSignals blocked;
   thread_ = std::jthread([this](const std::stop_token& stopped) { run(stopped); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 // What has been sent is received, so that MPI can end.
