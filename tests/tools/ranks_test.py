@@ -236,10 +236,12 @@ class Faults(unittest.TestCase):
 
     STORY = ["run", "-n", "100000", "--ignore-eos", "--context-shift", "Tell me a long story."]
 
-    def end_of(self, number, who, arguments=STORY, stdin=subprocess.DEVNULL, ready=lambda run: run.stdout.read(1)):
+    def end_of(self, number, who, arguments=STORY, stdin=subprocess.DEVNULL, ready=lambda run: run.stdout.read(1),
+               **environment):
         """Something without an end is begun; then rank `who` gets the signal. What is said, once all have ended."""
         command = [MPIRUN, "-n", "2", PROGRAM, arguments[0], "-m", DEMO, "-t", "1", "--rank-timeout", "5", *arguments[1:]]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=stdin, env=ENVIRONMENT) as run:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=stdin,
+                              env={**ENVIRONMENT, **environment}) as run:
             ready(run)
             ranks = sorted(children(run.pid), key=rank_of)
             os.kill(ranks[who] if who is not None else run.pid, number)
@@ -270,6 +272,17 @@ class Faults(unittest.TestCase):
         lines = errors(self.end_of(signal.SIGSTOP, 0, ["chat", "-n", "4"], subprocess.PIPE, answered))
         self.assertEqual(len(lines), 1)
         self.assertRegex(lines[0], "^cria: error: rank 0 on .*: no answer for 5 s")
+
+    def test_a_rank_that_stops_when_all_is_done_is_named(self):
+        def idle(run):
+            run.stdin.write(b"Hello\n")
+            run.stdin.flush()
+            self.assertTrue(run.stdout.read(1))
+            time.sleep(1)
+        # The end of stdin comes right after the signal; by TCP it is told before anybody has noticed that.
+        lines = errors(self.end_of(signal.SIGSTOP, 1, ["chat", "-n", "4"], subprocess.PIPE, idle, OMPI_MCA_btl="self,tcp"))
+        self.assertEqual(len(lines), 1)
+        self.assertRegex(lines[0], "^cria: error: rank 1 on .*: no answer for 5 s")
 
     def test_a_killed_rank_ends_all(self):
         for who in (0, 1):

@@ -38,8 +38,7 @@ Heart::~Heart() {
   thread_.join();
   MPI_Request last = MPI_REQUEST_NULL;
   MPI_Isend(&last_, 1, MPI_CHAR, next_, 0, line_, &last);
-  while (heard_ != last_)
-    if (!hear()) usleep(100);
+  for (; heard_ != last_; usleep(100)) hear_all(true);
   MPI_Wait(&sent_, MPI_STATUS_IGNORE);
   MPI_Wait(&last, MPI_STATUS_IGNORE);
   MPI_Comm_free(&line_);
@@ -59,12 +58,16 @@ void Heart::run(const std::stop_token& stopped) {
 }
 
 void Heart::tick(bool judge) {
-  const auto now = Clock::now();
-  if (Seconds(now - ticked_).count() > kStopped) alive_ += now - ticked_;
-  ticked_ = now;
   int done = 0;
   if (MPI_Test(&sent_, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done != 0)
     MPI_Isend(&beat_, 1, MPI_CHAR, next_, 0, line_, &sent_);
+  hear_all(judge);
+}
+
+void Heart::hear_all(bool judge) {
+  const auto now = Clock::now();
+  if (Seconds(now - ticked_).count() > kStopped) alive_ += now - ticked_;
+  ticked_ = now;
   while (hear()) alive_ = now;
   const double silence = Seconds(now - alive_).count(), most = std::max(timeout_, kLeastSilence);
   if (judge && heard_ != last_ && silence > most) lost_(previous_, most);

@@ -22,6 +22,7 @@ class Heart {
 
   /// lost(rank, seconds): that rank has sent nothing for so long. Must end the process.
   Heart(MPI_Comm world, std::function<void(int rank, double seconds)> lost);
+  /// Waits until the one before it is destroyed too, or lost.
   ~Heart();
   Heart(const Heart&) = delete;
   Heart& operator=(const Heart&) = delete;
@@ -36,6 +37,7 @@ class Heart {
 
   void run(const std::stop_token& stopped);
   void listen();
+  void hear_all(bool judge);
   bool hear();
 
   const std::function<void(int, double)> lost_;
