@@ -17,7 +17,7 @@ namespace cria {
 /// which are never guessed: the files of a family are padded to different lengths.
 class DraftModel {
  public:
-  /// options: of the engine that it guesses for. Throws Error where the vocabularies differ, or the machine has not
+  /// options: of the engine that it guesses for, threads as they were asked for. Throws Error where the vocabularies differ, or the machine has not
   /// enough memory.
   DraftModel(const Model& draft, const Model& model, const EngineOptions& options);
   /// What it holds of a text.

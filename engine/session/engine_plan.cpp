@@ -81,6 +81,13 @@ EnginePlan EnginePlan::of(const Model& model, const EngineOptions& wanted) {
   return plan;
 }
 
+EngineOptions EnginePlan::beside() const {
+  EngineOptions same = options;
+  same.threads = wanted_threads;
+  same.threads_prefill = wanted_prefill;
+  return same;
+}
+
 EngineMemory engine_memory(const Model& model, const EngineOptions& options) {
   return EnginePlan::of(model, options).memory;
 }

@@ -22,6 +22,8 @@ struct EnginePlan {
   EngineMemory memory;
 
   static EnginePlan of(const Model& model, const EngineOptions& wanted);
+  /// The options, but threads as they were asked for: of an engine that works beside this one, on every rank.
+  [[nodiscard]] EngineOptions beside() const;
   /// Throws Error if the machine has not enough memory.
   void check(const Model& model) const;
 };

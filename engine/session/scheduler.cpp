@@ -105,7 +105,7 @@ struct Scheduler::State {
   Id last_id = 0;
 
   State(Engine& e, const SchedulerOptions& o) : engine(e), options(o), batch(e) {
-    if (o.draft) draft_model.emplace(*o.draft, e.model(), e.options());
+    if (o.draft) draft_model.emplace(*o.draft, e.model(), e.state().plan.beside());
   }
 
   void begin_answers();

@@ -53,7 +53,7 @@ Session::State::State(const Model& model, const SessionOptions& wanted)
       sequence(engine),
       batch(engine) {
   if (!wanted.draft) return;
-  draft_model.emplace(*wanted.draft, model, engine_options(options));
+  draft_model.emplace(*wanted.draft, model, engine.state().plan.beside());
   draft_sequence.emplace(draft_model->sequence());
 }
 

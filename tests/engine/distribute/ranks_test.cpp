@@ -214,6 +214,22 @@ TEST(Ranks, AnswersAreTheSame) {
   EXPECT_GT(team.gathered(), 0U);
 }
 
+// The main model's engine and the draft's: of a session, and of a scheduler.
+TEST(Ranks, EachChoosesItsThreads) {
+  const RankTeam team(2);
+  const auto model = Model::load(kDemoPath);
+  SessionOptions options = small_session();
+  options.threads = 0;
+  options.draft = model;
+  const Session session(*model, options);
+  EXPECT_EQ(team.chose_threads(1), 2U);
+  EngineOptions several;
+  several.n_ctx = 96;
+  Engine engine(*model, several);
+  const Scheduler scheduler(engine, {.draft = model});
+  EXPECT_EQ(team.chose_threads(1), 4U);
+}
+
 // Sequences that fork, find what others have read, and are cut: pages are copied on every rank.
 std::vector<float> logits_of_forks() {
   const auto model = Model::load(kDemoPath);

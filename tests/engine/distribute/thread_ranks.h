@@ -19,11 +19,14 @@ namespace cria::test {
 /// Where they meet. What a rank gives lies in one of kPlaces places in turn: when it gives something there again, all have met
 /// often enough to have read it.
 struct RankHub {
-  explicit RankHub(unsigned n) : size(n), meeting(static_cast<std::ptrdiff_t>(n)), given(n) {}
+  explicit RankHub(unsigned n)
+      : size(n), meeting(static_cast<std::ptrdiff_t>(n)), given(n), asked_for_neighbours(n) {}
   static constexpr std::size_t kPlaces = kMostGathers + 1;
   const unsigned size;
   std::barrier<> meeting;
   std::vector<std::array<std::vector<std::byte>, kPlaces>> given;  // by rank
+  std::vector<unsigned>
+      asked_for_neighbours;  // by rank: how often, by who wants to know how many threads are its own
 };
 
 class ThreadRanks : public Ranks {
@@ -32,7 +35,10 @@ class ThreadRanks : public Ranks {
   unsigned rank() const override { return rank_; }
   unsigned size() const override { return hub_.size; }
   std::string host() const override { return "host" + std::to_string(rank_); }
-  unsigned neighbours() const override { return hub_.size; }
+  unsigned neighbours() const override {
+    ++hub_.asked_for_neighbours[rank_];
+    return hub_.size;
+  }
   void set_timeout(double) override {}
 
   void broadcast(std::span<std::byte> bytes, Patience) override {
@@ -97,6 +103,8 @@ class RankTeam {
   }
   ~RankTeam() { leader_.reset(); }
 
+  /// How often this rank has chosen its number of threads itself. Between two commands.
+  [[nodiscard]] unsigned chose_threads(unsigned rank) const { return hub_.asked_for_neighbours[rank]; }
   [[nodiscard]] std::size_t gathered() const { return first_.gathered; }
   [[nodiscard]] std::size_t most_under_way() const { return first_.most_under_way; }
 
