@@ -113,6 +113,16 @@ class Bench(unittest.TestCase):
         got = on_ranks(2, "bench", "--synthetic", "demo:Q8_0", "-p", "8", "-n", "4", "-r", "1", "-t", "1", "--json")
         self.assertEqual(got.returncode, 0, got.stderr)
 
+    def test_each_rank_has_its_share_of_the_processors(self):
+        arguments = ["bench", "-m", DEMO, "-p", "8", "-n", "0", "-r", "1", "--json"]
+        got, = json.loads(on_ranks(2, *arguments, "--shares", "2,1", "--rank-timeout", "30").stdout)
+        self.assertEqual((got["ranks"], got["threads"]), (2, max(1, json.loads(alone(*arguments).stdout)[0]["threads"] // 2)))
+
+    def test_limits_are_those_of_one_machine(self):
+        got = on_ranks(2, *self.ARGUMENTS, "--roofline")
+        self.assertEqual((got.returncode, got.stdout), (1, b""))
+        self.assertEqual(errors(got.stderr), ["cria: error: --roofline measures one machine, not several ranks"])
+
     def test_is_as_ever_alone(self):
         self.assertNotIn("ranks", json.loads(alone(*self.ARGUMENTS, "--json").stdout)[0])
 

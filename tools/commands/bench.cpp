@@ -8,8 +8,8 @@
 #include <optional>
 #include <sstream>
 
+#include "engine/distribute/default_threads.h"
 #include "engine/distribute/leader.h"
-#include "engine/execute/cores.h"
 #include "engine/execute/kernels_in_use.h"
 #include "engine/model_parts.h"
 #include "engine/session.h"
@@ -20,6 +20,7 @@
 #include "tools/options/command.h"
 #include "tools/options/find_model.h"
 #include "tools/options/model.h"
+#include "tools/options/ranks.h"
 #include "tools/options/report_format.h"
 #include "tools/options/settings.h"
 #include "tools/options/synthetic_file.h"
@@ -40,6 +41,7 @@ struct BenchOptions {
   std::string write;                   ///< keep the synthetic file here
   std::vector<std::size_t> prompt{512}, decode{128}, depth{0};
   std::vector<unsigned> threads;
+  bool default_threads = false;  ///< threads: the default here; other ranks have their own
   unsigned repetitions = 5, batch = 512, threads_prefill = 0;
   std::string kv_type = "f16";
   std::vector<std::size_t> verify, parallel, speculate;  ///< tokens, sequences, per cent
@@ -47,6 +49,7 @@ struct BenchOptions {
   BenchFormat format = BenchFormat::Table;
   bool roofline = false, no_mmap = false;
   bool tune = false, remember = false;
+  RankOptions ranks;
 };
 
 /// What one token costs, from the weights that the graph multiplies.
@@ -96,7 +99,10 @@ class Bench {
  private:
   /// Whether passes of several tokens are what is wanted.
   bool run_passes(const Model& model, unsigned threads) {
-    PassBench how{.label = label_, .dtype = cost_.dtype, .threads = threads};
+    PassBench how{.label = label_,
+                  .dtype = cost_.dtype,
+                  .threads = threads,
+                  .default_threads = options_.default_threads};
     how.repetitions = options_.repetitions;
     how.batch = options_.batch;
     how.kv_type = parse_kv_type(options_.kv_type);
@@ -134,7 +140,7 @@ class Bench {
     SessionOptions session_options;
     session_options.n_ctx = static_cast<std::uint32_t>(depth + most);
     session_options.n_batch = options_.batch;
-    session_options.threads = threads;
+    session_options.threads = options_.default_threads ? 0 : threads;
     session_options.threads_prefill = options_.threads_prefill;
     session_options.kv_type = parse_kv_type(options_.kv_type);
     Session session(model, session_options);
@@ -256,7 +262,14 @@ void run_tune(BenchOptions options) {
 
 void run_bench(BenchOptions options) {
   static_cast<void>(kernels_in_use());  // throws before --synthetic makes a file
-  if (options.threads.empty()) options.threads.push_back(usable_cores());
+  const Leader* const leader = Leader::current();
+  if (options.roofline && leader != nullptr)
+    throw Error("", "--roofline measures one machine, not several ranks");
+  if (options.threads.empty()) {
+    options.threads.push_back(default_threads(leader == nullptr ? nullptr : &leader->ranks()));
+    options.default_threads = true;
+  }
+  options.ranks.apply(options.default_threads ? 0 : options.threads[0]);
   Bench bench(options);
   if (options.models.empty() && options.synthetic.empty()) options.models.push_back(find_model(""));
   const auto print = [&] {
@@ -320,6 +333,7 @@ void add_engine_options(CLI::App& command, BenchOptions& options) {
   command.add_option("--kv-type", options.kv_type, "type of the cached keys and values")
       ->capture_default_str()
       ->check(CLI::IsMember({"f16", "f32", "q8_0"}));
+  options.ranks.add_to(command);
 }
 
 /// What is measured instead of prompts and decoding one after the other.
@@ -362,8 +376,9 @@ void exclude_what_does_not_count(const BenchDeclared& declared) {
   speculate->excludes(depth);
   for (CLI::Option* mode : {verify, parallel, speculate}) mode->excludes("--threads-prefill");
   for (CLI::Option* mode : {parallel, speculate}) mode->excludes("--roofline");  // their tables have no share
-  for (const char* other : {"--synthetic", "--depth", "--threads", "--threads-prefill", "--batch", "--verify",
-                            "--parallel", "--speculate-rates", "--roofline", "--no-mmap", "--csv", "--md"})
+  for (const char* other :
+       {"--synthetic", "--depth", "--threads", "--threads-prefill", "--batch", "--verify", "--parallel",
+        "--speculate-rates", "--roofline", "--no-mmap", "--csv", "--md", "--shares", "--rank-timeout"})
     tunes->excludes(other);
 }
 

@@ -31,7 +31,7 @@ EngineOptions engine_options(const PassBench& how, std::size_t n_ctx, std::size_
   EngineOptions options;
   options.n_ctx = static_cast<std::uint32_t>(n_ctx);
   options.n_batch = std::max(how.batch, static_cast<std::uint32_t>(sequences));
-  options.threads = how.threads;
+  options.threads = how.default_threads ? 0 : how.threads;
   options.kv_type = how.kv_type;
   options.sequences = static_cast<std::uint32_t>(sequences);
   options.keep_prefixes = false;

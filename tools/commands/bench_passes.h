@@ -12,9 +12,11 @@
 namespace cria::tools {
 
 struct PassBench {
-  std::string label;  ///< of the model
-  std::string dtype;  ///< the type that most of its weights have
-  unsigned threads = 1, repetitions = 1;
+  std::string label;             ///< of the model
+  std::string dtype;             ///< the type that most of its weights have
+  unsigned threads = 1;          ///< of rank 0
+  bool default_threads = false;  ///< of other ranks: each one's default, not as many
+  unsigned repetitions = 1;
   std::uint32_t batch = 512;
   KvType kv_type{};
   std::size_t depth = 0, prompt = 512, decode = 128;

@@ -104,16 +104,7 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
       ->check(CLI::IsMember({"f16", "f32", "q8_0"}))
       ->capture_default_str();
   add_override_options(command, options.overrides);
-  command
-      .add_option("--shares", options.shares,
-                  "with several ranks (mpirun): the share of the work of each, or auto: by the read rate of "
-                  "its memory, measured at the start (default: equal shares)")
-      ->type_name("N,N,...|auto");
-  command
-      .add_option("--rank-timeout", options.rank_timeout,
-                  "with several ranks: all end when one has not answered for this many seconds (default: 7)")
-      ->type_name("SECONDS")
-      ->check(range(0.1, 86400.0));
+  options.ranks.add_to(command);
   command.add_flag("--mlock", options.mlock, "lock the model in memory");
   command.add_flag("--no-mmap", options.no_mmap, "read the file into memory instead of mapping it");
   add_tuned_option(command);
@@ -180,8 +171,7 @@ std::uint64_t parameter_count(const GgufFile& file) {
 }  // namespace
 
 std::shared_ptr<const Model> load_model(const ModelOptions& options) {
-  if (!options.shares.empty()) set_shares(options.shares, options.session.threads);
-  if (options.rank_timeout != 0) set_rank_timeout(options.rank_timeout);
+  options.ranks.apply(options.session.threads);
   const std::string path = find_model(options.model);
   auto model = Model::load(path, {.mmap = !options.no_mmap,
                                   .mlock = options.mlock,

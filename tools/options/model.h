@@ -9,6 +9,7 @@
 #include "engine/model_parts.h"
 #include "engine/session.h"
 #include "tools/options/overrides.h"
+#include "tools/options/ranks.h"
 
 namespace cria::tools {
 
@@ -21,8 +22,7 @@ struct ModelOptions {
   OverrideOptions overrides;
   std::string draft;               ///< a model that guesses; "": none
   std::vector<std::string> loras;  ///< FILE[:SCALE]
-  std::string shares;              ///< of several ranks; "": equal
-  double rank_timeout = 0;         ///< in seconds; 0: the usual
+  RankOptions ranks;
   bool verbose = false, mlock = false, no_mmap = false, profile = false;
 };
 
