@@ -5,6 +5,11 @@
 #include "engine/model_parts.h"
 
 namespace cria {
+namespace {
+
+constexpr std::size_t kPiece = 256;  // bytes of a tensor that are looked at
+
+}  // namespace
 
 std::uint64_t weights_fingerprint(const Model& model) {
   Hash hash;
@@ -12,12 +17,23 @@ std::uint64_t weights_fingerprint(const Model& model) {
     hash.add(tensor.name.data(), tensor.name.size());
     hash.add_number(static_cast<std::uint64_t>(tensor.dtype));
     for (const std::uint64_t n : tensor.shape) hash.add_number(n);
-    hash.add(tensor.data, std::min<std::size_t>(tensor.bytes, 256));
+    hash.add(tensor.data, std::min(tensor.bytes, kPiece));
   }
   for (const auto& [tensor, added] : model.adapters().all()) {
     hash.add(tensor.data(), tensor.size());
     hash.add(added.a.data(), added.a.size() * sizeof(float));
     hash.add(added.b.data(), added.b.size() * sizeof(float));
+  }
+  return hash.value();
+}
+
+std::uint64_t file_fingerprint(const Model& model) {
+  Hash hash;
+  hash.add_number(weights_fingerprint(model));
+  hash.add_number(std::uint64_t{model.file().file_bytes()});
+  for (const TensorView& tensor : model.file().tensors()) {
+    const std::size_t n = std::min(tensor.bytes, kPiece);
+    hash.add(tensor.data + tensor.bytes - n, n);
   }
   return hash.value();
 }

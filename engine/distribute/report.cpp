@@ -24,7 +24,7 @@ void set_text(char (&to)[N], std::string_view text) {
 }
 
 std::string difference(const RankReport& first, const RankReport& other) {
-  if (first.weights != other.weights) return "another model: its tensors are not those of rank 0's file";
+  if (first.file != other.file) return "another model: its file is not the same as rank 0's";
   if (first.graph != other.graph)
     return "computes the model in another way than rank 0: its processor, CRIA_ISA or its file's keys differ";
   return "";
@@ -112,7 +112,7 @@ void set_error(RankReport& report, std::string_view error) {
 
 void describe(RankReport& report, const Model& model) {
   read_nothing_ahead(model);
-  report.weights = weights_fingerprint(model);
+  report.file = file_fingerprint(model);
   Hash hash;
   hash.add_number(computation_fingerprint(model, model.graph(), 0));
   const std::string graph = model.graph().to_string();  // with the forms of values, which travel

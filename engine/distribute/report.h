@@ -40,9 +40,9 @@ struct RankMemory {
 
 /// One rank's; texts are cut where they are too long.
 struct RankReport {
-  char host[64] = {}, error[512] = {};   ///< error: "": it has succeeded
-  std::uint64_t weights = 0, graph = 0;  ///< fingerprints of a model's tensors, and of what is computed
-  RankMemory memory;                     ///< of the engine that is opened
+  char host[64] = {}, error[512] = {};  ///< error: "": it has succeeded
+  std::uint64_t file = 0, graph = 0;    ///< fingerprints of a model's file, and of what is computed
+  RankMemory memory;                    ///< of the engine that is opened
   /// Bytes that it needs beyond what is taken, and those that were there for it and for all ranks of this place: a machine, or a
   /// group of its processes.
   std::uint64_t needed = 0, available = 0, place = 0;

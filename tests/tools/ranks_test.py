@@ -196,12 +196,18 @@ class Faults(unittest.TestCase):
             return errors(got.stderr)
 
     def test_another_file_is_named_by_its_rank(self):
-        def change(model):
-            model[-1] ^= 1  # in the last tensor's last row, which is not compared, and:
+        def another_name(model):
             return model.replace(b"output_norm.weight", b"output_norm.weighs")
-        lines = self.on_two_files(change)
-        self.assertEqual(len(lines), 1)
-        self.assertRegex(lines[0], "^cria: error: rank 1 on ")
+
+        def another_last_row(model):
+            return model[:-1] + bytes([model[-1] ^ 1])
+
+        def longer(model):
+            return model + bytes(32)
+        for change in another_name, another_last_row, longer:
+            lines = self.on_two_files(change)
+            self.assertEqual(len(lines), 1)
+            self.assertRegex(lines[0], "^cria: error: rank 1 on ")
 
     def test_a_file_that_rotates_otherwise_is_named_by_its_rank(self):
         def yarn(beta):
