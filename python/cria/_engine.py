@@ -197,6 +197,7 @@ class Engine(lib.Owner):
 
     def logits(self, tokens: TokenIds, first: int = 0) -> npt.NDArray[np.float32]:
         """What follows each of tokens[first:]: [len(tokens) - first, n_vocab]."""
+        first = lib.whole("first", first, ctypes.c_size_t)
         _array, pointer, n = token_array(tokens)
         out = np.empty((max(0, n - first), self.model.n_vocab), dtype=np.float32)
         self._compute("logits", self._handle, pointer, n, first, *_room(out))
@@ -221,7 +222,7 @@ class Engine(lib.Owner):
         arrays = [token_array(tokens) for tokens, _ in texts]
         c_texts = (lib.Scored * max(1, len(texts)))()
         for to, (_, first), (_array, pointer, n) in zip(c_texts, texts, arrays):
-            to.tokens, to.n_tokens, to.first = pointer, n, first
+            to.tokens, to.n_tokens, to.first = pointer, n, lib.whole("first", first, ctypes.c_size_t)
         ends = np.cumsum([max(0, t.n_tokens - t.first) for t in c_texts])
         out = np.empty(ends[-1], dtype=_SCORE)
         room = _room(out, ctypes.c_void_p)
@@ -247,7 +248,8 @@ class Engine(lib.Owner):
         arrays = [token_array(tokens) for _, tokens, _ in slices]
         c_slices = (lib.Slice * max(1, len(slices)))()
         for to, (sequence, _, first), (_array, pointer, n) in zip(c_slices, slices, arrays):
-            to.sequence, to.tokens, to.n_tokens, to.first_wanted = sequence._handle, pointer, n, first
+            to.sequence, to.tokens, to.n_tokens = sequence._handle, pointer, n
+            to.first_wanted = lib.whole("first", first, ctypes.c_size_t)
         wanted = sum(max(0, s.n_tokens - s.first_wanted) for s in c_slices)
         out = np.empty((wanted, self.model.n_vocab), dtype=np.float32)
         self._compute("forward", c_slices, len(slices), *_room(out), kept=arrays)

@@ -520,6 +520,8 @@ def test_errors_are_of_one_class(model, tmp_path):
         (lambda: model.own_engine.sequence(-1), ValueError, "scope: expected 0 to"),
         (lambda: model.own_engine.score([([1, 2], 1)], scope=-1), ValueError, "scope: expected 0 to"),
         (lambda: model.own_engine.stream(prompt="x", scope=-1), ValueError, "scope: expected 0 to"),
+        (lambda: model.logits([1, 2], first=-1), ValueError, "first: expected 0 to"),
+        (lambda: model.own_engine.score([([1, 2], -1)]), ValueError, "first: expected 0 to"),
         (lambda: model.generate("x", tools=[]), ValueError, "go with messages"),
         (lambda: model.generate("x", variables={"enable_thinking": False}), ValueError, "go with messages"),
     ):
