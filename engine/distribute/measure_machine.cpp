@@ -107,6 +107,7 @@ class Part {
   void take(const Executor& executor, std::size_t n, bool together, double prompt, MachineRates::Other& other,
             MachineRates& rates) const {
     double product_seconds = 0, macs = 0, bytes = 0, gather_seconds = 0, gathered = 0;
+    double attention = 0, attentions = 0, measured = 0;  // measured: of those, where the rank has heads
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
       const NodePart& part = parts_.nodes[i];
@@ -123,12 +124,16 @@ class Part {
         macs += share * static_cast<double>(node.macs()) * (few ? 1 : static_cast<double>(n));
         bytes += share * static_cast<double>(node.weight_bytes()) * static_cast<double>(n);
       } else if (node.op == Op::Attention) {
+        ++attentions;
+        if (share == 0) continue;
+        ++measured;
         const double seen = positions_seen(graph_.caches[node.cache], prompt, !together);
-        other.attention += seconds / share / static_cast<double>(n) / seen;
+        attention += seconds / share / static_cast<double>(n) / seen;
       } else {
         other.undivided += seconds / static_cast<double>(n);
       }
     }
+    if (measured > 0) other.attention = attention * attentions / measured;
     if (gathered > 0) other.gathered_byte = gather_seconds / gathered;
     (together ? rates.products : rates.read) = (together ? macs : bytes) / product_seconds;
   }

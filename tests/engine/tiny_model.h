@@ -21,6 +21,7 @@ struct TinyModel {
   std::string arch = "llama";
   std::uint32_t n_layers = 2, n_embd = 64, n_heads = 4, n_ff = 96, n_vocab = 300, head_dim = 16, n_rot = 16;
   std::vector<std::uint32_t> n_kv_heads = {2, 2};
+  std::vector<std::uint32_t> layer_heads;  ///< of each layer, instead of n_heads
   DType dtype = DType::F32;
   std::function<DType(const std::string& tensor)> type_of;  ///< overrides dtype
   bool biases = false, tied = false;
@@ -79,7 +80,7 @@ struct TinyModel {
     if (!rope_freqs.empty()) vector("rope_freqs.weight", n_rot / 2);
     for (std::uint32_t i = 0; i < n_layers; ++i) {
       const std::string blk = "blk." + std::to_string(i) + ".";
-      const std::uint32_t q = n_heads * head_dim;
+      const std::uint32_t q = (layer_heads.empty() ? n_heads : layer_heads[i]) * head_dim;
       const std::uint32_t kv = n_kv_heads[i] * head_dim;
       vector(blk + "attn_norm.weight", n_embd);
       vector(blk + "ffn_norm.weight", n_embd);
@@ -106,7 +107,10 @@ struct TinyModel {
     writer.set(p + "embedding_length", n_embd);
     writer.set(p + "block_count", n_layers);
     writer.set(p + "feed_forward_length", n_ff);
-    writer.set(p + "attention.head_count", n_heads);
+    if (layer_heads.empty())
+      writer.set(p + "attention.head_count", n_heads);
+    else
+      writer.set(p + "attention.head_count", GgufArray::of(layer_heads));
     writer.set(p + "attention.head_count_kv", GgufArray::of(n_kv_heads));
     writer.set(p + "attention.key_length", head_dim);
     writer.set(p + "attention.value_length", head_dim);

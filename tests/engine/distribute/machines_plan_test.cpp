@@ -11,6 +11,7 @@
 #include "model/error.h"
 #include "tests/engine/demo.h"
 #include "tests/engine/distribute/thread_ranks.h"
+#include "tests/engine/tiny_model.h"
 
 namespace cria::test {
 namespace {
@@ -161,18 +162,34 @@ TEST(MachinesPlan, ThisMachineCanBeMeasured) {
   }
 }
 
+/// Enough for one of so many machines, and not for one of half as many.
+std::size_t memory_of(const Model& model, const PlannedWork& work, std::size_t machines) {
+  const MachinesPlan plan = plan_machines(model.graph(), work, kRates, kInstant, machines);
+  return plan.weights + plan.kv + WorkMemory::bytes(model.graph(), work_shape(model.graph(), work));
+}
+
 // Where little fits, machines are more than heads.
 TEST(MachinesPlan, ASmallPartHasHeadsToo) {
   const PlannedWork work = small_work();
-  constexpr std::size_t kMachines = 16;
-  std::size_t most = 0;
-  for (std::size_t rank = 0; rank < kMachines; ++rank)
-    most = std::max(most, GraphParts::of(graph(), Shares(kMachines, 1), rank).weight_bytes(graph()));
-  const MachinesPlan plan = plan_machines(graph(), work, kRates, kInstant, kMachines);
-  const MachineRates rates = measure_machine(
-      demo_model(), work, most + plan.kv + WorkMemory::bytes(graph(), work_shape(graph(), work)));
+  const MachineRates rates = measure_machine(demo_model(), work, memory_of(demo_model(), work, 16));
   for (const auto& other : {rates.decode, rates.prompt}) EXPECT_TRUE(std::isfinite(other.attention));
   EXPECT_THROW((void)measure_machine(demo_model(), work, 1), Error);
+}
+
+// Rank 0 has the first layer's heads, rank 1 the second's.
+TEST(MachinesPlan, LayersWithoutHeadsAreNotMeasured) {
+  TinyModel tiny;
+  tiny.layer_heads = {4, 1};
+  tiny.n_kv_heads = {4, 1};
+  tiny.n_ff = 4096;
+  const auto model = tiny.load();
+  const GraphParts parts = GraphParts::of(model->graph(), Shares(4, 1), 0);
+  ASSERT_EQ(parts.head_counts(), (std::vector<std::size_t>{1, 0}));
+  const MachineRates rates = measure_machine(*model, small_work(), memory_of(*model, small_work(), 4));
+  for (const auto& other : {rates.decode, rates.prompt}) {
+    EXPECT_TRUE(std::isfinite(other.attention));
+    EXPECT_GT(other.attention, 0);
+  }
 }
 
 }  // namespace
