@@ -16,6 +16,7 @@
 #include "tools/report/table.h"
 #include "tools/terminal/interrupt.h"
 #include "tools/terminal/messages.h"
+#include "tools/terminal/process.h"
 #include "tools/terminal/progress.h"
 #include "tools/terminal/standard_output.h"
 #include "tools/terminal/terminal.h"
@@ -74,6 +75,7 @@ int split(const SplitCommand& options) {
   const GgufFile file = open_input(options.input);
   const std::vector<Shard> shards = plan_shards(file, options.output, limits);
   if (!options.dry_run) {
+    allow_descriptors(shards.size() + 256);  // all are open until they are complete
     Watch watch("splitting", file);
     if (!write_shards(file, shards, std::ref(watch))) throw Interrupted();
   }

@@ -1,9 +1,11 @@
 #include "tools/terminal/process.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <termios.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <climits>
 #include <csignal>
@@ -170,6 +172,13 @@ void prepare_process() {
   signal(SIGXFSZ, SIG_IGN);
   handle_with_info(SIGBUS, on_bus_error);
   std::set_terminate(on_terminate);
+}
+
+void allow_descriptors(std::size_t wanted) {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, wanted);
+  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 void set_last_words(const char* sequence) { last_words = sequence; }

@@ -2,6 +2,8 @@
 // wrong where the system would end it without a word.
 #pragma once
 
+#include <cstddef>
+
 namespace cria::tools {
 
 /// To be called first. Opens what of stdin, stdout and stderr is closed, so that no file of the program takes
@@ -9,6 +11,9 @@ namespace cria::tools {
 /// in a mapped file that shrank, and exceptions that nobody can catch (out of memory inside of another
 /// library), end the program with one line that says so and exit code 1.
 void prepare_process();
+
+/// Lets the process have so many files open, as far as it may: the usual limit is 1024.
+void allow_descriptors(std::size_t wanted);
 
 /// What exit_now() writes to the terminal, to leave a mode of it that a part of the program turned on; "":
 /// nothing. Not copied.

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -46,6 +47,31 @@ TEST(Split, MergingGivesTheFileBack) {
     ASSERT_EQ(merged.code, 0) << merged.err;
     EXPECT_EQ(read_file(parts.path("whole.gguf")), read_file(demo));
   }
+}
+
+/// Of this process and those that it starts, which may raise it again.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(rlim_t most) {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit few = {most, before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &few);
+  }
+  ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+  FewDescriptors(const FewDescriptors&) = delete;
+  FewDescriptors& operator=(const FewDescriptors&) = delete;
+
+ private:
+  rlimit before_ = {};
+};
+
+TEST(Split, PartsMayBeMoreThanOpenFiles) {
+  const TempDirectory directory;
+  constexpr std::size_t kFew = 40;
+  const FewDescriptors few(kFew);
+  const Result split = cria({"split", kDemo, directory.path("m"), "--max-tensors", "1", "--json"});
+  ASSERT_EQ(split.code, 0) << split.err;
+  EXPECT_GT(Json::parse(split.out).size(), kFew);
 }
 
 TEST(Split, DryRunWritesNothing) {

@@ -1,7 +1,5 @@
 #include "tools/serve/http/server.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/post.hpp>
@@ -12,6 +10,7 @@
 
 #include "model/error.h"
 #include "tools/serve/http/connection.h"
+#include "tools/terminal/process.h"
 
 namespace cria::serve {
 namespace {
@@ -25,14 +24,6 @@ constexpr std::size_t kMostTurnedAway = 64;  // at a time, who are told so; othe
 
 std::string bracketed(const asio::ip::address& address) {
   return address.is_v6() ? "[" + address.to_string() + "]" : address.to_string();
-}
-
-/// The system's limit is often 1024 files, of which the model takes few.
-void allow_descriptors(std::size_t wanted) {
-  rlimit limit = {};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
-  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, wanted);
-  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 tcp::acceptor listening(asio::io_context& io, const ServerOptions& options) {
@@ -117,7 +108,7 @@ class Server::Impl {
         endpoint_(acceptor_.local_endpoint()),
         ticker_(core_->io),
         pause_(core_->io) {
-    allow_descriptors(options.max_connections + kMostTurnedAway + 256);
+    tools::allow_descriptors(options.max_connections + kMostTurnedAway + 256);
     AccessOptions access = options.access;
     access.loopback = loopback();
     access.address = bracketed(endpoint_.address());
