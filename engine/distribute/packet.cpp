@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/error.h"
+
 namespace cria {
 namespace {
 
@@ -22,11 +24,13 @@ RankTask PacketReader::receive(Ranks& ranks) {
   ranks.broadcast(bytes_, Patience::Endless);
   at_ = 0;
   const auto size = get<std::uint64_t>();
-  if (size > kFirst) {
-    bytes_.resize(size);
-    ranks.broadcast(std::span(bytes_).subspan(kFirst), Patience::Usual);
-  }
+  bytes_.resize(size);
+  if (size > kFirst) ranks.broadcast(std::span(bytes_).subspan(kFirst), Patience::Usual);
   return get<RankTask>();
+}
+
+void PacketReader::fail() {
+  throw Error("rank 0 is another build of the program: it says less than expected");
 }
 
 }  // namespace cria

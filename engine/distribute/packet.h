@@ -1,7 +1,6 @@
 // What rank 0 tells the others: numbers and texts, one after the other, as this machine has them in memory.
 #pragma once
 
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -58,7 +57,7 @@ class PacketWriter {
   std::vector<std::byte> bytes_;  // begins with their number
 };
 
-/// Reads in the order in which it was written.
+/// Reads in the order in which it was written. Throws Error for what is not in the packet: a build of the same version may write others.
 class PacketReader {
  public:
   /// Waits for rank 0's next packet, however long that takes.
@@ -72,7 +71,9 @@ class PacketReader {
   }
   template <class T>
   void get_all(std::vector<T>& values) {
-    values.resize(get<std::uint64_t>());
+    const auto n = get<std::uint64_t>();
+    if (n > (bytes_.size() - at_) / sizeof(T)) fail();
+    values.resize(n);
     take(values.data(), values.size() * sizeof(T));
   }
   std::string get_text() {
@@ -83,10 +84,12 @@ class PacketReader {
 
  private:
   void take(void* to, std::size_t size) {
-    assert(at_ + size <= bytes_.size());
+    if (size > bytes_.size() - at_) fail();
     if (size != 0) std::memcpy(to, bytes_.data() + at_, size);
     at_ += size;
   }
+  [[noreturn]] static void fail();
+
   std::vector<std::byte> bytes_;
   std::size_t at_ = 0;
 };

@@ -433,6 +433,57 @@ TEST(Shares, AreMeasured) {
   for (const double rate : rates) EXPECT_GT(rate, 0);
 }
 
+/// While it lives, no thread can be made: none has room for its stack.
+class NoThreads {
+ public:
+  NoThreads() {
+    pthread_getattr_default_np(&before_);
+    pthread_attr_t endless = before_;
+    pthread_attr_setstacksize(&endless, std::size_t{1} << 60);
+    pthread_setattr_default_np(&endless);
+  }
+  ~NoThreads() { pthread_setattr_default_np(&before_); }
+  NoThreads(const NoThreads&) = delete;
+  NoThreads& operator=(const NoThreads&) = delete;
+
+ private:
+  pthread_attr_t before_;
+};
+
+TEST(Shares, AreEqualWhereNothingCanBeMeasured) {
+  const RankTeam team(2);
+  const NoThreads none;
+  EXPECT_ANY_THROW(std::jthread([] {}));
+  EXPECT_EQ(shares_of(Leader::current()->measure_rates(1)), (Shares{1, 1}));
+}
+
+// What has been written, and no more: not what lay behind it in the memory of an earlier, longer one.
+TEST(Packets, AreNotReadBeyondTheirEnd) {
+  RankHub hub(2);
+  const std::jthread first([&hub] {
+    ThreadRanks ranks(hub, 0);
+    PacketWriter packet;
+    for (const std::size_t n : {1000, 1, 1}) {
+      packet.begin(RankTask::LoadModel);
+      packet.put_all(std::span<const std::uint64_t>(std::vector<std::uint64_t>(n, 7)));
+      packet.send(ranks);
+    }
+  });
+  ThreadRanks ranks(hub, 1);
+  PacketReader packet;
+  std::vector<std::uint64_t> numbers;
+  packet.receive(ranks);
+  packet.get_all(numbers);
+  EXPECT_EQ(numbers.size(), 1000U);
+  packet.receive(ranks);
+  packet.get_all(numbers);
+  EXPECT_EQ(numbers, std::vector<std::uint64_t>{7});
+  EXPECT_NE(error_of([&] { (void)packet.get<bool>(); }), "");
+  packet.receive(ranks);
+  EXPECT_EQ(packet.get<std::uint64_t>(), 1U);
+  EXPECT_NE(error_of([&] { packet.get_all(numbers); }), "");  // seven of which there are none
+}
+
 TEST(Shares, AreOnePerRank) {
   EXPECT_EQ(parse_shares("2,1,1", 3), (Shares{2, 1, 1}));
   for (const char* const bad : {"", "1", "1,2,", "1,,2", "0,1", "1,1001", "1,2,3", "1;2", "-1,2", "1, 2"})
