@@ -63,13 +63,21 @@ class CriaLM(_Base):  # type: ignore[misc]
     def _generation(self, context: str, how: Dict[str, Any]) -> Dict[str, Any]:
         until = how.get("until", [])
         sampled = how.get("do_sample", float(how.get("temperature", 0)) > 0)
+        most = how.get("max_gen_toks", self.max_gen_toks)
         return {
-            "prompt": context,
+            "prompt": self._latest(context, most),
             "stop": [until] if isinstance(until, str) else until,
-            "max_tokens": how.get("max_gen_toks", self.max_gen_toks),
+            "max_tokens": most,
             "temperature": float(how.get("temperature", 1)) if sampled else 0,
             "seed": 0,
         }
+
+    def _latest(self, context: str, answer: int) -> List[int]:
+        """The tokens of a prompt, without the oldest where those and the answer's do not fit into the context."""
+        tokens = [int(token) for token in self.model.tokenize(context)]
+        begin = len(self._begin)
+        room = max(1, self.max_length - begin - answer)
+        return tokens[:begin] + tokens[begin:][-room:]
 
     def _tokens(self, text: str) -> List[int]:
         return self._begin + [int(token) for token in self.model.tokenize(text, special=False)]

@@ -72,6 +72,12 @@ def test_the_harness_has_the_three_kinds_of_requests(model):
         model.generate("One two three", temperature=0, stop=[" five"], max_tokens=12).text,
         model.generate("The river", temperature=0, max_tokens=4).text,
     ]
+    # A prompt that is too long: its end, after BOS.
+    text = "The river rises in the mountains and flows to the sea. " * 60
+    all_tokens, begin = model.tokenize(text), model.tokenize("")
+    assert len(all_tokens) > 512
+    latest = [*begin, *all_tokens[-(512 - len(begin) - 4) :]]
+    assert lm.generate_until([(text, {"max_gen_toks": 4})]) == [model.generate(latest, temperature=0, max_tokens=4).text]
 
 
 def test_perplexity_over_size():
