@@ -199,16 +199,19 @@ void rows(ByteSource& data) {
 }
 
 void encoders(ByteSource& data) {
-  constexpr DType kTypes[] = {DType::F16,   DType::BF16,  DType::Q4_0,   DType::Q4_1,   DType::Q5_0,
-                              DType::Q5_1,  DType::Q8_0,  DType::IQ4_NL, DType::Q2_K,   DType::Q3_K,
-                              DType::Q4_K,  DType::Q5_K,  DType::Q6_K,   DType::IQ4_XS, DType::TQ1_0,
-                              DType::TQ2_0, DType::MXFP4, DType::NVFP4,  DType::Q1_0,   DType::IQ4_KS};
+  constexpr DType kTypes[] = {
+      DType::F16,     DType::BF16,  DType::Q4_0,   DType::Q4_1,    DType::Q5_0,  DType::Q5_1,   DType::Q8_0,
+      DType::IQ4_NL,  DType::Q2_K,  DType::Q3_K,   DType::Q4_K,    DType::Q5_K,  DType::Q6_K,   DType::IQ4_XS,
+      DType::TQ1_0,   DType::TQ2_0, DType::MXFP4,  DType::NVFP4,   DType::Q1_0,  DType::IQ4_KS, DType::IQ3_S,
+      DType::IQ3_XXS, DType::IQ2_S, DType::IQ2_XS, DType::IQ2_XXS, DType::IQ1_S, DType::IQ1_M};
   const DTypeInfo& type = dtype_info(kTypes[data.number<std::uint8_t>() % std::size(kTypes)]);
-  const bool wild = data.flag(), weighted = data.flag();
+  const bool wild = data.flag();
+  const std::uint32_t weights = data.between(0, 3);
+  const bool weighted = weights % 2 == 1, wild_weights = weights == 3;
   const std::size_t n = type.block_values * (type.block_values == 256 ? 1 : data.between(1, 4));
   Filler fill(data);
   const Floats x(fill, n, wild);
-  Floats importance(fill, n, false);
+  Floats importance(fill, n, wild_weights);
   for (float& w : importance.values) w = std::abs(w);
   std::vector<std::byte> expected;
   for (std::size_t i = available_kernels().size(); i-- > 0;) {
@@ -235,10 +238,14 @@ void attention(ByteSource& data) {
   const std::size_t window = data.flag() ? data.between(1, 100) : 0;
   const auto kv_type = static_cast<KvType>(data.between(0, 2));
   if (data.flag()) first += kKeySegment - 75;
+  const std::size_t chunk = data.flag() ? data.between(1, 100) : 0;
+  constexpr float kCaps[] = {0, 0, 1, 30, 1e6F};
+  const float softcap = kCaps[data.between(0, std::size(kCaps) - 1)];
+  const bool with_sinks = data.flag(), wild = data.between(0, 7) == 7;
   Filler fill(data);
   const std::size_t positions = first + tokens;
-  const Floats k(fill, positions * kv_heads * key_dim, false),
-      v(fill, positions * kv_heads * value_dim, false), q(fill, tokens * heads * key_dim, false);
+  const Floats k(fill, positions * kv_heads * key_dim, wild), v(fill, positions * kv_heads * value_dim, wild),
+      q(fill, tokens * heads * key_dim, wild), sinks(fill, heads, wild);
   std::vector<float> expected;
   for (std::size_t i = available_kernels().size(); i-- > 0;) {
     const KernelSet& set = *available_kernels()[i];
@@ -265,6 +272,9 @@ void attention(ByteSource& data) {
     job.value_dim = value_dim;
     job.first_pos = first;
     job.window = window;
+    job.chunk = chunk;
+    job.softcap = softcap;
+    job.sinks = with_sinks ? sinks.values.data() : nullptr;
     job.scale = 1 / std::sqrt(static_cast<float>(key_dim));
     job.kv_type = kv_type;
     job.k = keys.data;
@@ -294,14 +304,17 @@ void run_kernels(std::string_view input) {
 
 std::vector<std::string> kernels_seeds() {
   std::vector<std::string> out;
-  for (char type = 0; type < 24; ++type)
+  for (char type = 0; type < 28; ++type)
     for (const char tokens : {'\1', '\2'})
       out.push_back({'\3', type, '\50', tokens, '\7', '\1', '\1', '\0', '\1'});
-  for (char type = 0; type < 16; ++type) out.push_back({'\1', type, '\0', '\1', '\1', '\5'});
+  for (char type = 0; type < 27; ++type)
+    for (const char weights : {'\1', '\3'}) out.push_back({'\1', type, '\0', weights, '\1', '\5'});
   for (const char n : {'\1', '\20', '\77'}) out.push_back({'\0', n, '\0', '\1', '\2'});
   for (char kv_type = 0; kv_type < 3; ++kv_type)
     for (const char far : {'\0', '\1'})
-      out.push_back({'\2', '\1', '\1', '\17', '\17', '\3', '\100', '\0', kv_type, far, '\1'});
+      for (const char wild : {'\0', '\7'})
+        out.push_back({'\2', '\1', '\1', '\17', '\17', '\3', '\100', '\0', kv_type, far, '\1', '\17',
+                       static_cast<char>(kv_type + 2), '\1', wild});
   return out;
 }
 
