@@ -3,6 +3,7 @@
 
 #include "engine/session/answering.h"
 #include "engine/session/common_prefix.h"
+#include "engine/session/draft_choice.h"
 #include "engine/session/logit_rows.h"
 #include "engine/session/state.h"
 #include "engine/session/stop_on.h"
@@ -48,23 +49,17 @@ class Passes {
 
   // Fills the draft. Returns how much speaks for it.
   std::size_t guess() {
-    const GenerateOptions& options = answer_.options();
-    const std::size_t left =
-        std::min({answer_.tokens_left(), kMostDraft + 1, std::size_t{state_.options.n_batch}});
-    if (options.speculate == Speculate::Off || left < 2) return 0;
-    const bool measured = options.speculate == Speculate::Auto;
-    if (measured && state_.draft_model) {
-      const std::size_t most = std::min(left - 1, state_.drafts.length(kModelAgrees));
-      const DraftModel::Guess guess{&*state_.draft_sequence, answer_.text(), most, &draft_};
+    const std::size_t left = std::min(answer_.tokens_left(), std::size_t{state_.options.n_batch});
+    const std::size_t most = std::min(kMostDraft, std::max<std::size_t>(1, left) - 1);
+    DraftControl::Pass alone;
+    const DraftChoice choice =
+        choose_draft(answer_, state_.draft_model.has_value(), most, state_.drafts, alone, draft_);
+    if (choice.of_model != 0) {
+      const DraftModel::Guess guess{&*state_.draft_sequence, answer_.text(), choice.of_model, &draft_};
       constexpr std::size_t kMostRead = 128;  // of a long prompt: the answer goes on meanwhile
-      state_.draft_model->guess({&guess, 1}, kMostRead, options.interrupt);
-      return kModelAgrees;
+      state_.draft_model->guess({&guess, 1}, kMostRead, answer_.options().interrupt);
     }
-    answer_.guess_forced(left - 1, draft_);
-    const std::size_t agree =
-        draft_.empty() ? look_up_draft(answer_.text(), answer_.expected(), left - 1, draft_) : kForcedAgrees;
-    if (measured) draft_.resize(std::min(draft_.size(), state_.drafts.length(agree)));
-    return agree;
+    return choice.agree;
   }
 
   void pass() {

@@ -8,6 +8,7 @@
 
 #include "engine/session/answering.h"
 #include "engine/session/common_prefix.h"
+#include "engine/session/draft_choice.h"
 #include "engine/session/draft_control.h"
 #include "engine/session/draft_model.h"
 #include "engine/session/engine_state.h"
@@ -114,8 +115,7 @@ struct Scheduler::State {
   bool plan_step(const std::atomic<bool>* stop);
   void find_readers();
   void guess(const std::atomic<bool>* stop);
-  void look_up(Running& r, std::size_t most, DraftControl::Pass& pass);
-  void ask_model(Running& r, std::size_t most, DraftControl::Pass& pass);
+  void guess(Running& r, std::size_t most, DraftControl::Pass& pass);
   [[nodiscard]] std::size_t readers_share() const;
   void add_drawing();
   void add_prompts();
@@ -245,32 +245,21 @@ void Scheduler::State::guess(const std::atomic<bool>* stop) {
     Running& r = *running[(turn + i) % n];
     const std::size_t most =
         std::min({left, kMostDraft, std::max<std::size_t>(1, r.answer.tokens_left()) - 1});
-    const Speculate way = r.request.options.speculate;
-    if (!r.answering.decoding() || way == Speculate::Off || most == 0) continue;
+    if (!r.answering.decoding()) continue;
     const std::size_t before = pass.tokens;
-    draft_model&& way == Speculate::Auto ? ask_model(r, most, pass) : look_up(r, most, pass);
+    guess(r, most, pass);
     left -= pass.tokens - before;
   }
   if (!guesses.empty()) draft_model->guess(guesses, options.prompt_tokens, stop);
 }
 
-void Scheduler::State::look_up(Running& r, std::size_t most, DraftControl::Pass& pass) {
-  r.answer.guess_forced(most, r.draft);
-  r.agree =
-      r.draft.empty() ? look_up_draft(r.answer.text(), r.answer.expected(), most, r.draft) : kForcedAgrees;
-  if (r.request.options.speculate == Speculate::Auto)
-    r.draft.resize(std::min(r.draft.size(), drafts.length(r.agree, pass, &pass.waits)));
-  pass.tokens += r.draft.size();
-}
-
-void Scheduler::State::ask_model(Running& r, std::size_t most, DraftControl::Pass& pass) {
-  r.agree = kModelAgrees;
-  most = std::min(most, drafts.length(r.agree, pass, &pass.waits));
-  if (most == 0) return;
+void Scheduler::State::guess(Running& r, std::size_t most, DraftControl::Pass& pass) {
+  const DraftChoice choice = choose_draft(r.answer, draft_model.has_value(), most, drafts, pass, r.draft);
+  r.agree = choice.agree;
+  if (choice.of_model == 0) return;
   if (!r.draft_sequence)
     r.draft_sequence.emplace(draft_model->sequence(r.request.scope, r.request.cache_prompt));
-  guesses.push_back({&*r.draft_sequence, r.answer.text(), most, &r.draft});
-  pass.tokens += most;
+  guesses.push_back({&*r.draft_sequence, r.answer.text(), choice.of_model, &r.draft});
 }
 
 // After the pass, of the whole step.
