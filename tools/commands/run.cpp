@@ -1,49 +1,17 @@
 // `cria run`: one prompt, one answer on stdout.
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <iostream>
-#include <nlohmann/json.hpp>
-
-#include "engine/scheduler.h"
-#include "model/plural.h"
 #include "tools/commands/commands.h"
+#include "tools/commands/run_choices.h"
+#include "tools/commands/run_output.h"
 #include "tools/options/chat_template.h"
 #include "tools/options/common.h"
 #include "tools/options/conversation.h"
-#include "tools/options/find_model.h"
-#include "tools/options/fit_positions.h"
-#include "tools/options/sampling.h"
 #include "tools/options/settings.h"
 #include "tools/report/answer_json.h"
 #include "tools/report/generation.h"
-#include "tools/report/json.h"
-#include "tools/terminal/answer_view.h"
 #include "tools/terminal/interrupt.h"
-#include "tools/terminal/messages.h"
-#include "tools/terminal/terminal.h"
 
 namespace cria::tools {
 namespace {
-
-struct RunOptions {
-  ModelOptions model;
-  SamplingOptions sampling;
-  TextInput prompt;
-  TemplateVariables variables;
-  std::string messages, system, chat_template, session_file;
-  std::size_t logprobs = 0, choices = 0;  ///< choices: answers to the prompt; 0: one, as it is written
-  bool chat = false, raw = false, escapes = false, with_logprobs = false, json = false, stream_json = false;
-  bool show_thinking = false;
-};
-
-/// What is answered: a conversation by a template, or without one the tokens of a text that goes on.
-struct Prompt {
-  std::vector<ChatMessage> messages;
-  ChatOptions how;
-  std::vector<TokenId> tokens;
-  std::vector<std::string> notes;  // of the template
-};
 
 /// A text of the command line in which \n, \t, \r, \\, \" and \' are what C means by them.
 std::string unescaped(std::string_view text) {
@@ -73,8 +41,8 @@ bool is_chat(const Model& model, const RunOptions& options) {
          !model.vocabulary().chat_template.empty();
 }
 
-Prompt read_prompt(const Model& model, const RunOptions& options) {
-  Prompt prompt;
+RunPrompt read_prompt(const Model& model, const RunOptions& options) {
+  RunPrompt prompt;
   if (!is_chat(model, options)) {
     prompt.notes = {options.variables.note_without_template()};
     prompt.tokens = model.tokenizer().encode(options.prompt.read(), true, true);
@@ -98,185 +66,18 @@ Prompt read_prompt(const Model& model, const RunOptions& options) {
   return prompt;
 }
 
-std::size_t token_count(const Model& model, const Prompt& prompt) {
+std::size_t token_count(const Model& model, const RunPrompt& prompt) {
   return prompt.how.chat_template ? count_prompt_tokens(model, prompt.messages, prompt.how)
                                   : prompt.tokens.size();
 }
 
-GenerateResult answer(Session& session, const Prompt& prompt, GenerateOptions options, const TextSink& sink) {
+GenerateResult answer(Session& session, const RunPrompt& prompt, GenerateOptions options,
+                      const TextSink& sink) {
   options.progress = reading_progress();
   if (prompt.how.chat_template) return session.chat(prompt.messages, options, sink, prompt.how);
   require_room(session, prompt.tokens.size());
   return session.generate(prompt.tokens, options, sink);
 }
-
-/// Where the answer goes, piece by piece and at its end.
-class RunOutput {
- public:
-  RunOutput(const RunOptions& options, const AnswerFacts& facts, std::vector<std::string>& notes)
-      : options_(options), facts_(facts), notes_(notes) {}
-
-  void show(AnswerPart part, std::string_view piece) {
-    say_notes();
-    if (options_.stream_json)
-      write_stdout(json_line(piece_json(part, piece, facts_)));
-    else if (!options_.json && part == AnswerPart::Answer)
-      view_.answer(piece);
-    else if (!options_.json && options_.show_thinking)
-      view_.think(piece);
-    flush_stdout();
-  }
-
-  void show(const ToolCall& call) {
-    say_notes();
-    if (options_.stream_json)
-      write_stdout(json_line(call_piece_json(call, calls_++, facts_)));
-    else if (!options_.json)
-      view_.call(call_line(call));
-    flush_stdout();
-  }
-
-  void finish(const GenerateResult& result) {
-    say_notes();
-    view_.finish();
-    if (options_.json)
-      write_stdout(json_text(answer_json(result, facts_)));
-    else if (options_.stream_json)
-      write_stdout(json_line(answer_json(result, facts_)));
-    else if (is_terminal(stdout) && !result.text.ends_with('\n') && result.tool_calls.empty())
-      write_stdout("\n");
-    flush_stdout();
-  }
-
- private:
-  void say_notes() {
-    for (std::string& note : notes_) say_note(note);
-  }
-
-  const RunOptions& options_;
-  const AnswerFacts& facts_;
-  std::vector<std::string>& notes_;
-  AnswerView view_{false};
-  std::size_t calls_ = 0;
-};
-
-/// Whether what goes to stderr now would be seen behind an answer that did not end its line.
-bool notes_follow_answer() {
-  if (is_terminal(stdout)) return false;  // its line was ended
-  struct stat out = {}, err = {};
-  const bool same = fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 &&
-                    out.st_dev == err.st_dev && out.st_ino == err.st_ino;
-  return same || is_terminal(stderr);
-}
-
-/// What there is to say of an answer once it is out.
-void print_notes(const GenerateResult& result, const RunOptions& options) {
-  std::vector<std::string> notes;
-  if (result.reason == StopReason::ContextFull)
-    notes.push_back("cria: the answer ends here: the context of " +
-                    counted(options.model.session.n_ctx, "token") +
-                    " is full (-c N makes it larger, --context-shift forgets the oldest tokens)");
-  const bool silent = result.text.empty() && result.tool_calls.empty();
-  if (silent && !result.reasoning.empty())
-    notes.push_back(no_answer_note(result));
-  else if (silent && result.reason == StopReason::EndOfGeneration)
-    notes.emplace_back(
-        "cria: note: the answer is empty: the model ended it at once (--ignore-eos makes it go on, another "
-        "wording may help)");
-  if (silent && result.reason == StopReason::StopString)
-    notes.push_back("cria: note: the answer is empty: it began with the stop text \"" + result.stop + "\"");
-  if (options.model.verbose) notes.push_back(speed_line(result));
-  const bool open =
-      !result.text.empty() && !result.text.ends_with('\n') && !options.json && !options.stream_json;
-  if (!notes.empty() && open && notes_follow_answer()) std::cerr << '\n';
-  for (const std::string& note : notes) print_line(note);
-}
-
-/// Several answers to one prompt, at once on one engine, told apart by their seeds: each has the bytes that its seed
-/// gives alone.
-class Choices {
- public:
-  Choices(const RunOptions& options, const Model& model, Prompt& prompt, const GenerateOptions& wanted)
-      : options_(options), model_(model), prompt_(prompt), wanted_(wanted), ended_(options.choices) {}
-
-  void answer() {
-    std::shared_ptr<const Model> draft;
-    if (!options_.model.draft.empty()) draft = Model::load(find_model(options_.model.draft));
-    Engine engine(model_, wanted_engine(draft.get()));
-    Scheduler scheduler(engine, {.draft = draft});
-    const AnswerRequest request = question(engine.options().n_ctx);
-    for (std::size_t i = 0; i < ended_.size(); ++i) {
-      AnswerRequest one = choice(request, i);
-      if (i == 0) one.options.progress = reading_progress();
-      one.on_end = [this, i](GenerateResult result, const std::optional<Error>& error) {
-        ended_[i] = {std::move(result), error, true};
-      };
-      scheduler.add(std::move(one));
-    }
-    while (scheduler.step(wanted_.interrupt)) show_ended();
-    show_ended();
-    if (options_.json) write_stdout(json_text(all_));
-    flush_stdout();
-  }
-
- private:
-  struct Ended {
-    GenerateResult result;
-    std::optional<Error> error;
-    bool has = false;
-  };
-
-  /// Room for all at once where there is memory for it, else for fewer at a time.
-  EngineOptions wanted_engine(const Model* draft) const {
-    EngineOptions wanted = engine_options(options_.model);
-    wanted.sequences = static_cast<std::uint32_t>(std::min<std::size_t>(options_.choices, 32));
-    return fit_positions(model_, draft, wanted, options_.model.verbose);
-  }
-
-  AnswerRequest question(std::size_t n_ctx) const {
-    if (prompt_.how.chat_template) return chat_request(model_, n_ctx, prompt_.messages, wanted_, prompt_.how);
-    AnswerRequest request;
-    request.prompt = prompt_.tokens;
-    request.options = wanted_;
-    return request;
-  }
-
-  /// In the order of their seeds.
-  void show_ended() {
-    for (; shown_ < ended_.size() && ended_[shown_].has; ++shown_) {
-      Ended& one = ended_[shown_];
-      if (one.error) throw Error(*one.error);
-      show(one.result, *wanted_.sampler.seed + shown_);
-      one.result = {};
-    }
-  }
-
-  void show(const GenerateResult& result, std::uint64_t seed) {
-    const AnswerFacts facts{model_, seed, prompt_.how.chat_template != nullptr};
-    if (options_.json) {
-      for (std::string& note : prompt_.notes) say_note(note);
-      all_.push_back(answer_json(result, facts));
-    } else {
-      if (shown_ != 0) write_stdout(last_ends_line_ ? "---\n" : "\n---\n");
-      RunOutput output(options_, facts, prompt_.notes);
-      if (!result.reasoning.empty()) output.show(AnswerPart::Thinking, result.reasoning);
-      if (!result.text.empty()) output.show(AnswerPart::Answer, result.text);
-      for (const ToolCall& call : result.tool_calls) output.show(call);
-      output.finish(result);
-      last_ends_line_ = is_terminal(stdout) || result.text.ends_with('\n') || !result.tool_calls.empty();
-    }
-    print_notes(result, options_);
-  }
-
-  const RunOptions& options_;
-  const Model& model_;
-  Prompt& prompt_;
-  const GenerateOptions& wanted_;
-  std::vector<Ended> ended_;
-  std::size_t shown_ = 0;
-  bool last_ends_line_ = false;
-  nlohmann::ordered_json all_ = nlohmann::ordered_json::array();
-};
 
 int run(RunOptions options) {
   GenerateOptions wanted = options.sampling.resolve();
@@ -284,14 +85,14 @@ int run(RunOptions options) {
   if (options.with_logprobs) wanted.logprobs = options.logprobs;
   const auto model = load_model(options.model);
   options.sampling.follow(model->file(), wanted.sampler);
-  Prompt prompt = read_prompt(*model, options);
+  RunPrompt prompt = read_prompt(*model, options);
   if (options.model.session.n_ctx == 0) {
     options.model.session.rope_ctx = model->config().n_ctx_train;
     options.model.session.n_ctx = context_for(*model, token_count(*model, prompt), wanted.max_tokens);
   }
   if (options.choices != 0) {
     warn_of_long_context(*model, options.model);
-    Choices(options, *model, prompt, wanted).answer();
+    answer_several(options, *model, prompt, wanted);
     return *wanted.interrupt ? interrupted_exit() : 0;
   }
   const auto session = open_session(*model, options.model);
@@ -311,7 +112,7 @@ int run(RunOptions options) {
   const GenerateResult result = answer(*session, prompt, wanted, sink_of(AnswerPart::Answer));
   output.finish(result);
   if (!options.session_file.empty()) session->save(options.session_file);
-  print_notes(result, options);
+  print_answer_notes(result, options);
   print_profile(session->profile(), options.model);
   return result.reason == StopReason::Interrupted ? interrupted_exit() : 0;
 }
