@@ -4,11 +4,30 @@
 #include "engine/architectures/model_builder.h"
 
 namespace cria {
+namespace {
+
+constexpr std::string_view kWindow = "attention.sliding_window";
+
+// The 32B model's files may lack the key.
+std::uint32_t usual_window(std::uint32_t layers) { return layers == 64 ? 4096 : 0; }
+
+// null says that there are no windows, and then all layers are rotated.
+void copy_windows(HfKeys& k) {
+  constexpr std::string_view kKey = "sliding_window";
+  const std::uint32_t usual = usual_window(k.config.n_layers);
+  k.copy_windows(4, usual);
+  if (k.exporting()) {
+    if (k.gguf().get_or(kWindow, usual, 0, limits::kContext) == 0) k.say(kKey, nullptr);
+  } else if (usual != 0 && !k.has(kKey)) {
+    k.set(kWindow, 0U);
+  }
+}
+
+}  // namespace
 
 void build_exaone4(ModelBuilder& m) {
   m.leave_out_prediction();
-  // The 32B model's files may lack the key.
-  const std::uint32_t window = m.window_if_any(m.n_layers == 64 ? 4096 : 0);
+  const std::uint32_t window = m.window_if_any(usual_window(m.n_layers));
   const bool windows = window != 0;
   const std::uint32_t rope = m.window_rope(0, true);
   const std::vector<bool> windowed = windows ? m.windowed(4) : std::vector<bool>(m.config.n_layers);
@@ -54,7 +73,7 @@ void hf_exaone4(HfForms& forms) {
                    join({kHfEnds, kNorms, kHfAttention, kHfQkNorms, kHfMlp}),
                    [](HfKeys& k) {
                      k.leave_out_prediction();
-                     k.copy_windows(4, k.config.n_layers == 64 ? 4096 : 0);
+                     copy_windows(k);
                    }});
 }
 

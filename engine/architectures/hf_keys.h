@@ -124,6 +124,7 @@ class HfKeys {
   [[nodiscard]] std::vector<bool> windowed(std::uint32_t period) const;
   void say_latent_attention();
   void say_windows(std::uint32_t period, std::uint32_t usual);
+  void say_no_windows();
   void say_kv_heads_of_kinds(std::uint32_t period);
 
   const nlohmann::json* json_ = nullptr;

@@ -117,12 +117,20 @@ void HfKeys::copy_windows_if_any(std::uint32_t period, bool say_none) {
 
 void HfKeys::say_windows(std::uint32_t period, std::uint32_t usual) {
   const std::uint32_t window = keys_->get_or("attention.sliding_window", usual, 0, limits::kContext);
-  if (window == 0) return;
+  if (window == 0) return say_no_windows();
   say("sliding_window", window);
   nlohmann::ordered_json types = nlohmann::ordered_json::array();
   for (const bool layer : windowed_layers(*keys_, config.n_layers, period))
     types.push_back(layer ? "sliding_attention" : "full_attention");
   say("layer_types", std::move(types));
+}
+
+// Without a key, classes have the windows of their first models. Their code makes a mask of the window's length even
+// where no layer uses it, and older versions go by the pattern.
+void HfKeys::say_no_windows() {
+  say("sliding_window", config.n_ctx);
+  say("sliding_window_pattern", 1);
+  say("layer_types", std::vector<std::string>(config.n_layers, "full_attention"));
 }
 
 void HfKeys::copy_unrotated(std::uint32_t period) {

@@ -571,10 +571,11 @@ TEST(ConvertArchitectures, ColumnsOfRowsWithAHeader) {
   }
 }
 
-nlohmann::json exported_config(const HfModel& hf) {
-  std::ifstream in(hf.exported() + "/config.json");
+nlohmann::json config_in(const std::string& directory) {
+  std::ifstream in(directory + "/config.json");
   return nlohmann::json::parse(in);
 }
+nlohmann::json exported_config(const HfModel& hf) { return config_in(hf.exported()); }
 
 // A type for each layer that is run.
 TEST(ExportArchitectures, LayersThatPredictHaveNoType) {
@@ -588,6 +589,53 @@ TEST(ExportArchitectures, LayersThatPredictHaveNoType) {
     EXPECT_EQ(config["num_hidden_layers"], 4);
     EXPECT_EQ(config["layer_types"], nlohmann::json(std::vector<std::string>(4, "sliding_attention")));
   }
+}
+
+// The exported directory's model computes what the file's does.
+void expect_same_graph(HfModel& hf, const std::string& directory) {
+  hf.convert(directory, std::nullopt);
+  EXPECT_EQ(Model::load(hf.output())->graph().to_string(), Model::load(hf.reference())->graph().to_string());
+}
+
+// Their classes have windows unless it is said that there are none.
+TEST(ExportArchitectures, NoWindows) {
+  const nlohmann::json full = std::vector<std::string>(4, "full_attention");
+  HfCase exaone = hf_case("exaone4");
+  exaone.gguf.keys.clear();
+  HfModel without(exaone);
+  std::string directory = without.exported();
+  nlohmann::json config = config_in(directory);
+  EXPECT_EQ(config["layer_types"], full);
+  EXPECT_TRUE(config.contains("sliding_window") && config["sliding_window"].is_null());
+  expect_same_graph(without, directory);
+  for (const char* name : {"gemma3", "olmo3"}) {
+    HfCase c = hf_case(name);
+    c.gguf.keys["attention.sliding_window"] = 0U;
+    c.gguf.keys.erase("attention.sliding_window_pattern");
+    HfModel hf(c);
+    directory = hf.exported();
+    config = config_in(directory);
+    EXPECT_EQ(config["layer_types"], full) << name;
+    EXPECT_EQ(config["sliding_window"], 256) << name << ": a mask is made by it";
+    EXPECT_EQ(config["sliding_window_pattern"], 1) << name;
+    expect_same_graph(hf, directory);
+  }
+}
+
+// A model of 64 layers has windows if its file does not say so.
+TEST(ExportArchitectures, NoWindowsOfSixtyFourLayers) {
+  HfCase c = hf_case("exaone4");
+  c.gguf.keys = {{"attention.sliding_window", 0U}, {"block_count", 64U}};
+  const TensorShapes layer = {
+      {"attn_q.weight", {64, 64}},          {"attn_k.weight", {64, 32}},   {"attn_v.weight", {64, 32}},
+      {"attn_output.weight", {64, 64}},     {"attn_q_norm.weight", {16}},  {"attn_k_norm.weight", {16}},
+      {"post_attention_norm.weight", {64}}, {"ffn_gate.weight", {64, 96}}, {"ffn_up.weight", {64, 96}},
+      {"ffn_down.weight", {96, 64}},        {"post_ffw_norm.weight", {64}}};
+  for (int i = 0; i < 64; ++i)
+    for (const auto& [name, shape] : layer)
+      c.gguf.tensors.push_back({"blk." + std::to_string(i) + "." + name, shape});
+  HfModel hf(c);
+  expect_same_graph(hf, hf.exported());
 }
 
 // KV heads may differ among the layers of this class; for heads its config.json has one number.
