@@ -182,6 +182,12 @@ void HfKeys::only(std::string_view key, bool value, bool missing) {
     fail(key, std::string("not supported here: expected ") + (value ? "true" : "false"));
 }
 
+void HfKeys::only_on(std::string_view key) {
+  if (exporting()) return say(key, true);
+  const Json* const value = find(key);
+  if (value != nullptr && (*value == false || *value == 0)) fail(key, "not supported here: expected true");
+}
+
 void HfKeys::only(std::string_view key, double value) {
   if (exporting()) return say(key, unscaled(static_cast<float>(value), 1));
   if (static_cast<float>(number_or(key, value)) != static_cast<float>(value))

@@ -73,6 +73,8 @@ class HfKeys {
   void only(std::string_view key, bool value) { only(key, value, value); }
   void only(std::string_view key, bool value, bool missing);
   void only(std::string_view key, double value);
+  /// The same of what is on where the key is missing: true, or in older directories a number other than 0.
+  void only_on(std::string_view key);
   /// "layer_types": that all layers are of this type. The key has to be there.
   void only_layers(std::string_view type);
 

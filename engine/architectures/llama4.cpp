@@ -17,6 +17,7 @@ void expect_usual(HfKeys& k) {
   k.only("attention_chunk_size", double{kChunk});
   k.only("floor_scale", double{kChunk});
   k.only("attn_scale", 0.1);
+  k.only_on("attn_temperature_tuning");
   if (k.exporting())
     return k.say("use_qk_norm", norms_heads(k.gguf().get_or("expert_count", 0, 0, limits::kExperts)));
   k.only("use_qk_norm", norms_heads(k.uint("num_local_experts", limits::kExperts)), true);

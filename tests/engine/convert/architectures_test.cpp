@@ -484,6 +484,19 @@ TEST(ConvertArchitectures, OtherRoutersAndRotations) {
             std::string::npos);
 }
 
+// Older directories have a number there.
+TEST(ConvertArchitectures, QueriesOfLlama4GrowWithThePosition) {
+  const auto error_with = [](const nlohmann::json& value) {
+    HfModel hf(hf_case("llama4"));
+    hf.config["attn_temperature_tuning"] = value;
+    return error_of([&] { hf.convert(DType::F32); });
+  };
+  for (const nlohmann::json& on : {nlohmann::json(true), nlohmann::json(4), nlohmann::json()})
+    EXPECT_EQ(error_with(on), "");
+  for (const nlohmann::json& off : {nlohmann::json(false), nlohmann::json(0)})
+    EXPECT_NE(error_with(off).find("(key attn_temperature_tuning)"), std::string::npos);
+}
+
 TEST(ConvertArchitectures, HowMuchIsRotatedUnlessItIsSaid) {
   for (const auto& [name, rotated] :
        std::map<std::string, std::uint64_t>{{"glm4", 8}, {"glm4moe", 8}, {"nemotron", 8}, {"stablelm", 4}}) {
