@@ -46,7 +46,7 @@ void build_exaone4(ModelBuilder& m) {
 void hf_exaone(HfForms& forms) {
   static constexpr HfTensor kTensors[] = {{"token_embd", "transformer.wte"},
                                           {"output_norm", "transformer.ln_f"},
-                                          {"output", "lm_head"},
+                                          {"output.weight", "lm_head.weight"},
                                           {"blk.#.attn_norm", "transformer.h.#.ln_1"},
                                           {"blk.#.attn_q", "transformer.h.#.attn.attention.q_proj"},
                                           {"blk.#.attn_k", "transformer.h.#.attn.attention.k_proj"},

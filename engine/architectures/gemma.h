@@ -18,7 +18,7 @@ inline float gemma_embedding_scale(const ModelBuilder& m) {
 // Weights of norms are kept as their difference from 1, and embeddings are the output unless said otherwise.
 inline constexpr HfTensor kGemmaEnds[] = {{"token_embd", "model.embed_tokens"},
                                           {"output_norm", "model.norm", HfRows::PlusOne},
-                                          {"output", "lm_head"}};
+                                          {"output.weight", "lm_head.weight"}};
 inline HfClass gemma_class(std::string_view name, std::string_view type) {
   return {.name = name,
           .model_type = type,

@@ -91,7 +91,7 @@ std::vector<HfTensor> join(std::initializer_list<std::span<const HfTensor>> list
 
 // What many have in common.
 inline constexpr HfTensor kHfEnds[] = {
-    {"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
+    {"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output.weight", "lm_head.weight"}};
 inline constexpr HfTensor kHfNorms[] = {{"blk.#.attn_norm", "model.layers.#.input_layernorm"},
                                         {"blk.#.ffn_norm", "model.layers.#.post_attention_layernorm"}};
 inline constexpr HfTensor kHfAttention[] = {{"blk.#.attn_q", "model.layers.#.self_attn.q_proj"},

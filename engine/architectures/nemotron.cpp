@@ -18,7 +18,7 @@ void build_nemotron(ModelBuilder& m) {
 void hf_nemotron(HfForms& forms) {
   static constexpr HfTensor kTensors[] = {
       {"token_embd", "model.embed_tokens"},
-      {"output", "lm_head"},
+      {"output.weight", "lm_head.weight"},
       {"output_norm.weight", "model.norm.weight", HfRows::PlusOne},
       {"output_norm.bias", "model.norm.bias"},
       {"blk.#.attn_norm.weight", "model.layers.#.input_layernorm.weight", HfRows::PlusOne},

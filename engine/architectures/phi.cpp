@@ -61,13 +61,15 @@ void hf_phi3(HfForms& forms) {
 }
 
 void hf_phimoe(HfForms& forms) {
+  static constexpr HfTensor kBias[] = {{"output.bias", "lm_head.bias"}};
   forms.push_back({{.name = "PhiMoEForCausalLM",
                     .model_type = "phimoe",
                     .longrope = HfLongRope::Magnitudes,
                     .usual_eps = 1e-5F},
-                   join({kHfEnds, kHfNorms, kHfAttention, kHfMixtralExperts}),
+                   join({kHfEnds, kBias, kHfNorms, kHfAttention, kHfMixtralExperts}),
                    [](HfKeys& k) {
                      copy_window(k);
+                     if (k.exporting()) k.say("lm_head_bias", k.has_tensor("output.bias"));
                      k.copy_experts("num_local_experts", "num_experts_per_tok", "intermediate_size");
                    }});
 }

@@ -33,7 +33,7 @@ void hf_internlm2(HfForms& forms) {
   static constexpr HfTensor kTensors[] = {
       {"token_embd", "model.tok_embeddings"},
       {"output_norm", "model.norm"},
-      {"output", "output"},
+      {"output.weight", "output.weight"},
       {"blk.#.attn_norm", "model.layers.#.attention_norm"},
       {"blk.#.attn_q", "model.layers.#.attention.wqkv", HfRows::GroupQueries},
       {"blk.#.attn_k", "model.layers.#.attention.wqkv", HfRows::GroupKeys},

@@ -651,6 +651,17 @@ TEST(ExportArchitectures, NoWindowsOfSixtyFourLayers) {
   expect_same_graph(hf, hf.exported());
 }
 
+// In other classes it has no place.
+TEST(ExportArchitectures, BiasOfTheOutput) {
+  HfCase c = hf_case("llama");
+  c.gguf.tensors = {{"output.bias", {40}}};
+  c.names += "output.bias x\n";
+  EXPECT_NE(error_of([&] {
+              (void)HfModel(c).exported();
+            }).find("no place for it in a directory of LlamaForCausalLM (tensor output.bias)"),
+            std::string::npos);
+}
+
 // KV heads may differ among the layers of this class; for heads its config.json has one number.
 TEST(ExportArchitectures, OneNumberOfHeads) {
   HfCase c = hf_case("gemma4");
