@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "engine/architectures/families.h"
+#include "engine/architectures/hf_keys.h"
 #include "engine/architectures/model_builder.h"
 
 namespace cria {
@@ -34,7 +35,10 @@ void hf_apertus(HfForms& forms) {
                                         {"blk.#.ffn_norm", "model.layers.#.feedforward_layernorm"}};
   HfForm form{
       {.name = "ApertusForCausalLM", .model_type = "apertus", .usual_eps = 1e-5F, .activations = "xielu"},
-      join({kHfEnds, kNorms, kHfAttention, kHfQkNorms, kHfMlp})};
+      join({kHfEnds, kNorms, kHfAttention, kHfQkNorms, kHfMlp}),
+      [](HfKeys& k) {
+        if (k.exporting()) k.say_if_unscaled();
+      }};
   form.numbers = {{"xielu.alpha_p", "model.layers.#.mlp.act_fn.alpha_p"},
                   {"xielu.alpha_n", "model.layers.#.mlp.act_fn.alpha_n"},
                   {"xielu.beta", "model.layers.#.mlp.act_fn.beta", 0.5F},

@@ -57,6 +57,7 @@ void hf_glm4moe(HfForms& forms) {
               [](HfKeys& k) {
                 k.leave_out_prediction();
                 k.copy_routed_experts(2);
+                if (k.exporting()) k.say("use_qk_norm", k.has_tensor("blk.0.attn_q_norm.weight"));
               }};
   form.predicting_layers = true;
   forms.push_back(form);

@@ -110,6 +110,10 @@ class HfKeys {
   void say(std::string_view key, nlohmann::ordered_json value) {
     (*out_)[std::string(key)] = std::move(value);
   }
+  /// Sets a key within rope_scaling, where anything is scaled.
+  void say_scaling(std::string_view key, nlohmann::ordered_json value);
+  /// "rope_scaling" where nothing is scaled, for classes that scale where it is null.
+  void say_if_unscaled();
   /// A number that becomes `value` when it is multiplied.
   static nlohmann::ordered_json unscaled(float value, double factor);
   void leave_out(std::string_view key) { out_->erase(std::string(key)); }

@@ -66,11 +66,14 @@ void HfKeys::copy_routed_experts(std::uint32_t gating, bool grouped) {
   if (exporting())
     (void)keys_->get_or("expert_group_used_count", 1, 0, limits::kExperts);  // of one group: nothing to say
   if (!grouped) return;
-  if ((exporting() ? keys_->get_or("expert_group_count", 1, 0, limits::kExperts)
-                   : uint_or("n_group", 1, limits::kExperts)) <= 1)
-    return;
-  copy_uint("expert_group_count", "n_group", limits::kExperts);
-  copy_uint("expert_group_used_count", "topk_group", limits::kExperts);
+  const bool groups = (exporting() ? keys_->get_or("expert_group_count", 1, 0, limits::kExperts)
+                                   : uint_or("n_group", 1, limits::kExperts)) > 1;
+  if (groups) {
+    copy_uint("expert_group_count", "n_group", limits::kExperts);
+    copy_uint("expert_group_used_count", "topk_group", limits::kExperts);
+  } else if (exporting()) {  // DeepSeek 3 has groups unless it is said
+    for (const char* key : {"n_group", "topk_group"}) say(key, 1);
+  }
 }
 
 std::vector<bool> HfKeys::windowed(std::uint32_t period) const {
@@ -150,6 +153,16 @@ void HfKeys::copy_rope_number(std::string_view suffix, std::string_view key, dou
   }
   const float number = keys_->number_or(suffix, 0);
   if (number != 0) (*out_)["rope_scaling"][std::string(key)] = unscaled(number, factor);
+}
+
+void HfKeys::say_scaling(std::string_view key, nlohmann::ordered_json value) {
+  nlohmann::ordered_json& scaling = (*out_)["rope_scaling"];
+  if (!scaling.is_null()) scaling[std::string(key)] = std::move(value);
+}
+
+void HfKeys::say_if_unscaled() {
+  nlohmann::ordered_json& scaling = (*out_)["rope_scaling"];
+  if (scaling.is_null()) scaling = {{"rope_type", "default"}};
 }
 
 void HfKeys::copy_mscale(double factor) {

@@ -64,6 +64,7 @@ void hf_mistral3(HfForms& forms) {
        [](HfKeys& k) {
          k.copy_mscale();
          k.copy_rope_number("attention.temperature_scale", "llama_4_scaling_beta");
+         if (k.exporting()) k.say_if_unscaled();
        }});
 }
 

@@ -651,6 +651,42 @@ TEST(ExportArchitectures, NoWindowsOfSixtyFourLayers) {
   expect_same_graph(hf, hf.exported());
 }
 
+// What a class takes for granted in the place of what a GGUF file needs not say.
+TEST(ExportArchitectures, WhatOtherReadersTakeForGranted) {
+  const auto config_of = [](std::string_view name, const std::vector<std::string>& missing = {}) {
+    HfCase c = hf_case(name);
+    for (const std::string& key : missing) c.gguf.keys.erase(key);
+    return exported_config(HfModel(c));
+  };
+  for (const char* name : {"deepseek_v3", "glm4moe", "dots1"}) {
+    const nlohmann::json config = config_of(name, {"expert_group_count", "expert_group_used_count"});
+    EXPECT_EQ(config["n_group"], 1) << name;
+    EXPECT_EQ(config["topk_group"], 1) << name;
+  }
+  EXPECT_EQ(config_of("deepseek_v2")["scoring_func"], "softmax");
+  EXPECT_EQ(config_of("deepseek_v3")["scoring_func"], "sigmoid");
+  EXPECT_EQ(config_of("dots1")["scoring_func"], "noaux_tc");
+  EXPECT_EQ(config_of("glm4moe")["use_qk_norm"], false);
+  EXPECT_EQ(config_of("phimoe")["lm_head_bias"], true);
+  EXPECT_EQ(config_of("gpt_oss")["rope_scaling"]["truncate"], false);
+  EXPECT_EQ(config_of("llama4")["attn_temperature_tuning"], true);
+  const nlohmann::json none = {{"rope_type", "default"}};
+  EXPECT_EQ(config_of("apertus")["rope_scaling"], none);
+  const std::vector<std::string> yarn = {"rope.scaling.type", "rope.scaling.factor",
+                                         "rope.scaling.original_context_length",
+                                         "rope.scaling.yarn_log_multiplier", "attention.temperature_scale"};
+  EXPECT_EQ(config_of("ministral3", yarn)["rope_scaling"], none);
+  EXPECT_EQ(config_of("gpt_oss", yarn)["rope_scaling"], nullptr);
+}
+
+TEST(ExportArchitectures, NormsOfHeadsAreSaid) {
+  HfCase c = hf_case("glm4moe");
+  c.gguf.tensors.push_back({"*.attn_q_norm.weight", {16}});
+  c.gguf.tensors.push_back({"*.attn_k_norm.weight", {16}});
+  c.names += kQk;
+  EXPECT_EQ(exported_config(HfModel(c))["use_qk_norm"], true);
+}
+
 // In other classes it has no place.
 TEST(ExportArchitectures, BiasOfTheOutput) {
   HfCase c = hf_case("llama");
