@@ -55,9 +55,10 @@ struct SchedulerOptions {
   std::shared_ptr<const Model> draft = {};  ///< a smaller model with the same vocabulary, for guesses
 };
 
-/// Steps mix the next token of every answer that is being written with pieces of prompts, in rounds. Answers begin in
-/// the order of their arrival, as soon as the engine has a sequence free and room for all that the answer may become:
-/// one that has begun is never put back. Each has the bytes that it has alone. One thread at a time.
+/// Steps mix the next token of every answer that is being written with pieces of prompts, in rounds; where a batch has no
+/// more tokens than there are such answers, these leave some of it to prompts. Answers begin in the order of their
+/// arrival, as soon as the engine has a sequence free and room for all that the answer may become: one that has begun is
+/// never put back. Each has the bytes that it has alone. One thread at a time.
 class Scheduler {
  public:
   using Id = std::uint64_t;  ///< of an answer

@@ -100,6 +100,7 @@ struct Scheduler::State {
   std::vector<Running*> in_batch;                 // in the order of their rows
   std::vector<Running*> readers;                  // whose prompts are read in this step
   std::size_t to_read = 0;                        // tokens of these; of one that has not begun all
+  std::size_t writing = 0;                        // answers that are being written
   std::vector<DraftModel::Guess> guesses;
   DraftControl drafts;
   std::size_t turn = 0;  // whose prompt is read first
@@ -168,10 +169,11 @@ bool Scheduler::State::add(Running& r, std::size_t most, std::span<const TokenId
   }
 }
 
-// Tokens of an empty batch that are for prompts, however many answers are being written: a quarter; of one token
-// every other round.
+// Tokens of an empty batch that answers leave to prompts though they could fill it: a quarter; of one token every other
+// round. Where it has room for both, none waits.
 std::size_t Scheduler::State::readers_share() const {
   const std::size_t room = batch.room();
+  if (writing < room) return 0;
   const std::size_t share = room == 1 ? turn / running.size() % 2 : std::max<std::size_t>(1, room / 4);
   return std::min({share, options.prompt_tokens, to_read});
 }
@@ -209,10 +211,11 @@ bool Scheduler::State::waits_for_prefix(Running& reader) {
 
 void Scheduler::State::find_readers() {
   readers.clear();
-  to_read = 0;
+  to_read = writing = 0;
   const std::size_t n = running.size();
   for (std::size_t i = 0; i < n; ++i) {
     Running& r = *running[(turn + i) % n];
+    if (r.answering.decoding()) ++writing;
     if (r.answering.decoding() || waits_for_prefix(r)) continue;
     readers.push_back(&r);
     to_read += r.answering.begun() ? r.answering.missing() : r.answer.text().size();
@@ -230,15 +233,13 @@ void Scheduler::State::add_prompts() {
 // Drafts for the answers that are being written, of what prompts leave: nobody waits for them.
 void Scheduler::State::guess(const std::atomic<bool>* stop) {
   const std::size_t n = running.size();
-  std::size_t writers = 0;
   for (const auto& r : running) {
     r->draft.clear();
     r->agree = 0;
-    writers += r->answering.decoding() ? 1 : 0;
   }
-  const std::size_t all = std::min(options.prompt_tokens, batch.room() - std::min(batch.room(), writers));
+  const std::size_t all = std::min(options.prompt_tokens, batch.room() - std::min(batch.room(), writing));
   std::size_t left = all - std::min(all, to_read);
-  const std::size_t certain = writers + all - left;
+  const std::size_t certain = writing + all - left;
   DraftControl::Pass pass{certain, static_cast<double>(n), certain};  // those who read wait as well
   guesses.clear();
   for (std::size_t i = 0; i < n; ++i) {

@@ -641,6 +641,27 @@ TEST(Scheduler, ManyWritersLeaveRoomForPrompts) {
   }
 }
 
+// Where there is room for both, no prompt takes an answer's place.
+TEST(Scheduler, AnswersHaveATokenOfEachStepWithRoom) {
+  EngineOptions options = engine_options(8, 1);
+  options.n_batch = 8;
+  Engine engine(demo_model(), options);
+  Scheduler scheduler(engine);
+  std::vector<Ended> ended(8);
+  GenerateOptions endless = greedy(100);
+  endless.ignore_eos = true;
+  endless.speculate = Speculate::Off;
+  for (std::size_t i = 0; i < 7; ++i)
+    scheduler.add(request_of({{static_cast<TokenId>(300 + i)}, endless}, ended[i]));
+  for (int i = 0; i < 5; ++i) scheduler.step();
+  const std::vector<Scheduler::Progress> before = scheduler.progress();
+  scheduler.add(request_of({many_tokens(30), endless}, ended[7]));
+  for (int i = 0; i < 10; ++i) scheduler.step();
+  const std::vector<Scheduler::Progress> after = scheduler.progress();
+  for (std::size_t i = 0; i < 7; ++i) EXPECT_EQ(after[i].drawn, before[i].drawn + 10);
+  EXPECT_EQ(after[7].to_read, 30U - 10U);
+}
+
 TEST(Scheduler, AfterAStepThatThrewAllIsClearedAndOthersBegin) {
   const auto model = TinyModel().load();
   Engine engine(*model, engine_options(2, 1));
