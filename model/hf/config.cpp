@@ -23,7 +23,18 @@ double llama3_factor(const HfRopeScaling& scaling, double frequency) {
 
 }  // namespace
 
-double HfConfig::yarn_magnitude() const { return 1 + 0.1 * std::log(rope_scaling.factor); }
+// Two equal scales cancel out; copy_mscale() refuses others.
+double HfConfig::usual_magnitude() const {
+  if (model_class->mscale && rope_scaling.log_multiplier != 0) return 1;
+  return 1 + 0.1 * std::log(rope_scaling.factor);
+}
+
+// Latent attention multiplies scores instead.
+double HfConfig::yarn_magnitude() const {
+  if (model_class->latent) return 1;
+  const double growth = 0.1 * std::log(rope_scaling.factor);
+  return (1 + growth) / (1 + rope_scaling.log_multiplier * growth);
+}
 
 std::vector<float> HfConfig::rope_factors() const {
   std::vector<float> factors;

@@ -62,7 +62,8 @@ struct HfRopeScaling {
   double low_freq_factor = 1, high_freq_factor = 4;                    ///< Llama3
   std::uint32_t original_context = 0;                                  ///< Yarn, Llama3, LongRope
   std::optional<double> attention_factor{}, beta_fast{}, beta_slow{};  ///< Yarn
-  std::vector<float> short_factors{}, long_factors{};                  ///< LongRope
+  double log_multiplier = 0;  ///< Yarn: what GGUF has of "mscale_all_dim"; 0: nothing
+  std::vector<float> short_factors{}, long_factors{};  ///< LongRope
 };
 
 /// How MLX packed weights: q of `bits` bits each, w = scale·q + bias per group_size values of a row.
@@ -95,7 +96,9 @@ struct HfConfig {
 
   /// config.json; dtype: "float16" and the like.
   [[nodiscard]] nlohmann::ordered_json to_json(std::string_view dtype) const;
-  /// What YaRN multiplies queries and keys by unless "attention_factor" says; GGUF has the ratio to it.
+  /// What YaRN multiplies rotated values by if "attention_factor" is missing.
+  [[nodiscard]] double usual_magnitude() const;
+  /// The same if GGUF has no rope.scaling.attn_factor, which is multiplied by this.
   [[nodiscard]] double yarn_magnitude() const;
   /// What rope_freqs.weight holds: n_rot/2 factors that divide the frequencies; empty unless the scaling
   /// is Llama3 or Proportional.

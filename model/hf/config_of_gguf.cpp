@@ -77,10 +77,9 @@ HfRopeScaling scaling_of(const GgufFile& file, const ModelConfig& from, HfConfig
   }
   scaling.kind = Kind::Yarn;
   const auto optional = [&](const char* key) { return file.find_float(from.arch + ".rope.scaling." + key); };
-  const double growth =
-      config.model_class->mscale ? 1 : 1 + double{from.yarn_log_multiplier} * std::log(scaling.factor);
-  if (optional("attn_factor") || growth != 1)
-    scaling.attention_factor = from.rope_attn_factor * config.yarn_magnitude() / growth;
+  scaling.log_multiplier = from.yarn_log_multiplier;
+  const double magnitude = from.rope_attn_factor * config.yarn_magnitude();
+  if (optional("attn_factor") || magnitude != config.usual_magnitude()) scaling.attention_factor = magnitude;
   scaling.beta_fast = optional("yarn_beta_fast");
   scaling.beta_slow = optional("yarn_beta_slow");
   return scaling;

@@ -194,6 +194,24 @@ class ConfigReader {
     return magnitudes[0] / magnitudes[1];
   }
 
+  void yarn(const Json& from) {
+    HfRopeScaling& to = out_.rope_scaling;
+    const auto optional = [&](const char* key) {
+      return from.contains(key) && !from[key].is_null() ? std::optional(positive(from, key)) : std::nullopt;
+    };
+    to.attention_factor = optional("attention_factor");
+    to.beta_fast = optional("beta_fast");
+    to.beta_slow = optional("beta_slow");
+    constexpr const char* kMultiplier = "mscale_all_dim";
+    if (!out_.model_class->mscale) {
+      if (!to.attention_factor) to.attention_factor = magnitude_of_scales(from);
+    } else if (from.contains(kMultiplier) && from[kMultiplier] != 0) {
+      to.log_multiplier = optional(kMultiplier).value_or(0);
+    }
+    if (!to.attention_factor && out_.usual_magnitude() != out_.yarn_magnitude())
+      to.attention_factor = out_.usual_magnitude();
+  }
+
   void rope_scaling(const Json& from) {
     HfRopeScaling& to = out_.rope_scaling;
     const std::string kind = text(from, "rope_type").value_or(text(from, "type").value_or("default"));
@@ -217,16 +235,7 @@ class ConfigReader {
     if (to.kind == Kind::Linear) return;
     const char* const original = "original_max_position_embeddings";
     to.original_context = from.contains(original) ? uint(from, original, 1, limits::kContext) : out_.n_ctx;
-    if (to.kind == Kind::Yarn) {
-      const auto optional = [&](const char* key) {
-        return from.contains(key) && !from[key].is_null() ? std::optional(positive(from, key)) : std::nullopt;
-      };
-      to.attention_factor = optional("attention_factor");
-      if (!to.attention_factor && !out_.model_class->mscale) to.attention_factor = magnitude_of_scales(from);
-      to.beta_fast = optional("beta_fast");
-      to.beta_slow = optional("beta_slow");
-      return;
-    }
+    if (to.kind == Kind::Yarn) return yarn(from);
     to.low_freq_factor = positive(from, "low_freq_factor");
     to.high_freq_factor = positive(from, "high_freq_factor");
     if (to.high_freq_factor < to.low_freq_factor)

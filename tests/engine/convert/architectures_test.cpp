@@ -679,6 +679,48 @@ TEST(ExportArchitectures, WhatOtherReadersTakeForGranted) {
   EXPECT_EQ(config_of("gpt_oss", yarn)["rope_scaling"], nullptr);
 }
 
+// By how much rotated values are multiplied: as it is said, or as the class computes it. The way back says the same.
+TEST(ConvertArchitectures, MagnitudesOfYarn) {
+  struct Case {
+    const char *name, *object;
+    std::map<std::string, double> said;  // beside or instead of the scales
+    double want;
+  };
+  constexpr const char *kOld = "rope_scaling", *kNew = "rope_parameters";
+  const double grown = 1 + 0.1 * std::log(4);
+  for (const Case& c : std::vector<Case>{
+           {"deepseek_v3", kOld, {{"mscale", 1}, {"mscale_all_dim", 1}}, 1},
+           {"deepseek_v3", kOld, {}, grown},
+           {"deepseek_v3", kOld, {{"mscale", 0}, {"mscale_all_dim", 0}}, grown},
+           {"deepseek_v3", kOld, {{"attention_factor", 1.5}}, 1.5},
+           {"ministral3", kNew, {{"mscale", 1}, {"mscale_all_dim", 1}}, 1},
+           {"ministral3", kNew, {{"mscale", 0.5}, {"mscale_all_dim", 0.5}}, 1},
+           {"ministral3", kNew, {}, grown},
+           {"ministral3", kNew, {{"attention_factor", 1.5}, {"mscale", 1}, {"mscale_all_dim", 1}}, 1.5},
+           {"gpt_oss", kOld, {}, grown},
+           {"gpt_oss", kOld, {{"attention_factor", 1.5}}, 1.5}}) {
+    HfModel hf(hf_case(c.name));
+    nlohmann::json& scaling = hf.config[c.object];
+    for (const char* key : {"mscale", "mscale_all_dim"}) scaling.erase(key);
+    for (const auto& [key, value] : c.said) scaling[key] = value;
+    const auto magnitude = [&] {
+      return static_cast<float>(Model::load(hf.output())->graph().ropes.front().spec().magnitude);
+    };
+    hf.convert(DType::F32);
+    const std::string what = c.name + scaling.dump();
+    EXPECT_FLOAT_EQ(magnitude(), static_cast<float>(c.want)) << what;
+    fs::copy_file(hf.output(), hf.reference(), fs::copy_options::overwrite_existing);
+    hf.convert(hf.exported(), std::nullopt);
+    EXPECT_FLOAT_EQ(magnitude(), static_cast<float>(c.want)) << "exported, " << what;
+    const nlohmann::json again = config_in((fs::path(hf.reference()).parent_path() / "exported").string());
+    const nlohmann::json& said = again["rope_scaling"];
+    EXPECT_FLOAT_EQ(
+        said.value("attention_factor", said.contains("mscale") ? 1.0F : static_cast<float>(grown)),
+        static_cast<float>(c.want))
+        << "as its class reads it, " << what;
+  }
+}
+
 TEST(ExportArchitectures, NormsOfHeadsAreSaid) {
   HfCase c = hf_case("glm4moe");
   c.gguf.tensors.push_back({"*.attn_q_norm.weight", {16}});
