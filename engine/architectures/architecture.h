@@ -22,9 +22,9 @@ struct HfForm;
 
 /// What distinguishes one architecture from another.
 struct Architecture {
-  std::string_view name;  ///< general.architecture: also the prefix of its metadata keys
-  RopeStyle rope;
-  NormKind norm;
+  std::string_view name;               ///< general.architecture: also the prefix of its metadata keys
+  RopeStyle rope;                      ///< which values of a head are rotated together
+  NormKind norm;                       ///< of all its norms; also which key has their epsilon
   void (*build)(ModelBuilder& model);  ///< keys -> parameters, tensor names -> weights, layers -> nodes
   void (*hf)(std::vector<HfForm>& forms) =
       nullptr;  ///< adds how its models lie in Hugging Face's directories
@@ -39,10 +39,10 @@ ModelConfig read_config(const GgufFile& file);
 
 /// A graph and what was tolerated while it was built.
 struct BuiltGraph {
-  Graph graph;
-  std::vector<std::string> warnings;  ///< tensors that are not used and the like
-  std::set<std::string, std::less<>> unused_tensors;
-  std::set<std::string, std::less<>> keys_read;  ///< without the prefix, also those that the file lacks
+  Graph graph;                                        ///< with views of the file's tensors
+  std::vector<std::string> warnings;                  ///< tensors that are not used and the like
+  std::set<std::string, std::less<>> unused_tensors;  ///< by name, also those that are ignored
+  std::set<std::string, std::less<>> keys_read;       ///< without the prefix, also those that the file lacks
 };
 /// Throws Error naming the key or tensor at fault: missing, of a wrong type or shape, or not supported here.
 /// Adapters may be null; also for those that cannot be applied while the model runs. All outlive the graph.

@@ -32,8 +32,11 @@ void hf_qwen3moe(HfForms& forms);
 void hf_qwen2moe(HfForms& forms);
 // granite.cpp, minicpm.cpp
 struct Scales {
-  float embedding = 1, residual = 1, attention = 0, logits = 1;
-  bool rotated = true;
+  float embedding = 1;  ///< of the tokens' embeddings
+  float residual = 1;   ///< of what each branch adds
+  float attention = 0;  ///< of the scores; 0: 1/sqrt(head size)
+  float logits = 1;     ///< the logits are divided by it
+  bool rotated = true;  ///< false: without RoPE
 };
 /// Llama with factors; those of the file count before the usual ones, but for attention's.
 void build_scaled(ModelBuilder& m, const Scales& usual);

@@ -47,24 +47,27 @@ constexpr bool has_columns(HfRows rows) { return rows >= HfRows::Columns; }
 /// One name in both files. "#" stands for the number of a layer, "%" for that of a part (an expert, a head) which
 /// GGUF has stacked. Names without an ending stand for NAME.weight and, where it is there, NAME.bias.
 struct HfTensor {
-  std::string_view gguf, hf;
-  HfRows rows = HfRows::Same;
+  std::string_view gguf;       ///< the name there
+  std::string_view hf;         ///< the name in the directory
+  HfRows rows = HfRows::Same;  ///< how its rows become the other's
 };
 
 /// Numbers that are a key of the GGUF file, one per layer, and tensors of one value there.
 struct HfNumber {
-  std::string_view gguf, hf;
+  std::string_view gguf;         ///< the key, in full
+  std::string_view hf;           ///< the tensor, with "#" for the layer
   std::optional<float> usual{};  ///< where there is no such tensor
 };
 
 /// One class of models.
 struct HfForm {
-  HfClass model_class;
+  HfClass model_class;  ///< its names, and what its common keys mean
+  /// All that it may have; of two for one tensor the first that is there counts
   std::vector<HfTensor> tensors;
-  void (*keys)(HfKeys& keys) = nullptr;  ///< what this class has beyond the common keys
-  bool predicting_layers = false;        ///< layers behind the last are not used and left out
-  std::string_view predicting = {};      ///< how names of tensors begin that are left out likewise
-  std::vector<HfNumber> numbers = {};
+  void (*keys)(HfKeys& keys) = nullptr;       ///< what this class has beyond the common keys
+  bool predicting_layers = false;             ///< layers behind the last are not used and left out
+  std::string_view predicting = {};           ///< how names of tensors begin that are left out likewise
+  std::vector<HfNumber> numbers = {};         ///< tensors that become keys
   std::vector<std::string_view> unused = {};  ///< ends of names of tensors that not all layers use
 };
 using HfForms = std::vector<HfForm>;

@@ -23,7 +23,7 @@ class HfKeys {
   /// Export: `keys` of the GGUF file remember what was said in `out`.
   HfKeys(const GgufFile& file, Keys& keys, HfConfig& config, nlohmann::ordered_json& out);
 
-  HfConfig& config;
+  HfConfig& config;  ///< the common keys, read already
 
   // Both ways. usual: what it means that the GGUF file has no such key.
   void copy_number(std::string_view suffix, std::string_view key, std::optional<float> usual = {},

@@ -13,12 +13,13 @@ namespace cria {
 
 /// How the output of attention or feed-forward is added to x.
 struct Branch {
-  std::string_view post_norm = {};  ///< a norm over it first; "": none
-  float scale = 1;
+  std::string_view post_norm = {};  ///< name of the layer's norm over it, before it is added; "": none
+  float scale = 1;                  ///< of what is added where there is no such norm
 };
 
+/// Norms of queries and keys, by attn_q_norm and attn_k_norm.
 enum class QkNorm : std::uint8_t {
-  None,
+  None,         ///< as they are; then these tensors are not to be in the file
   PerHead,      ///< one weight vector for all heads
   OwnPerHead,   ///< weights [heads × head size]
   WholeVector,  ///< one norm over all heads together
@@ -26,47 +27,47 @@ enum class QkNorm : std::uint8_t {
 
 /// What attention of a layer does; the default is that of llama. Biases are used where the file has them.
 struct AttentionBlock {
-  bool rotated = true;                  ///< false: without RoPE
-  std::uint32_t rope = kNoIndex;        ///< kNoIndex: the model's usual table
-  std::optional<RopeStyle> style = {};  ///< nothing: the architecture's
-  std::size_t window = 0;               ///< positions that a token attends to, itself included; 0: all
-  std::size_t chunk = 0;                ///< attends within chunks of so many positions; 0: no chunks
-  float scale = 0;                      ///< 0: 1/sqrt(head size)
-  float softcap = 0;                    ///< scores s become softcap · tanh(s / softcap); 0: as they are
-  float clamp = 0;                      ///< queries, keys and values are cut to ±clamp; 0: as they are
-  QkNorm qk_norm = QkNorm::None;
+  bool rotated = true;                    ///< false: without RoPE
+  std::uint32_t rope = kNoIndex;          ///< kNoIndex: the model's usual table
+  std::optional<RopeStyle> style = {};    ///< nothing: the architecture's
+  std::size_t window = 0;                 ///< positions that a token attends to, itself included; 0: all
+  std::size_t chunk = 0;                  ///< attends within chunks of so many positions; 0: no chunks
+  float scale = 0;                        ///< 0: 1/sqrt(head size)
+  float softcap = 0;                      ///< scores s become softcap · tanh(s / softcap); 0: as they are
+  float clamp = 0;                        ///< queries, keys and values are cut to ±clamp; 0: as they are
+  QkNorm qk_norm = QkNorm::None;          ///< before RoPE
   bool norm_after_rope = false;           ///< qk_norm comes behind RoPE
   bool weightless_norm = false;           ///< heads of queries and keys are normed without weights
-  bool v_norm = false;                    ///< heads of values, too
+  bool v_norm = false;                    ///< heads of values, too; without attn_v they are the keys
   bool sinks = false;                     ///< a score for each head that takes its share and has no value
-  Temperature temperature = {};           ///< queries grow with the position
-  std::uint32_t dim_k = 0, dim_v = 0;     ///< 0: as the config says
+  Temperature temperature = {};           ///< how queries grow with the position
+  std::uint32_t dim_k = 0, dim_v = 0;     ///< sizes of a head's key and value; 0: as the config says
   std::uint32_t shared_cache = kNoIndex;  ///< keys and values of another layer, instead of own ones
-  Branch branch = {};
+  Branch branch = {};                     ///< of attn_output's product
 };
 
 /// A dense feed-forward part: down(activation(gate·x) ∘ up·x), or without a gate down(activation(up·x)).
 struct FeedForwardBlock {
-  Activation activation = {};
-  bool gated = true;
-  bool fused = false;   ///< ffn_up holds gate and up
-  bool biases = false;  ///< used where the file has them
-  Branch branch = {};
+  Activation activation = {};  ///< of the gate, or of up where there is none; usually SiLU
+  bool gated = true;           ///< false: no ffn_gate
+  bool fused = false;          ///< ffn_up holds gate and up, one after the other
+  bool biases = false;         ///< used where the file has them
+  Branch branch = {};          ///< of ffn_down's product
 };
 
 /// Experts: how the router's logits choose them and weigh their outputs, and what else is added.
 struct ExpertsBlock {
-  Gating gating = Gating::Softmax;
-  bool normalized = true;        ///< weights of those chosen are divided by their sum
-  float scale = 1;               ///< of the weights
-  bool selection_bias = false;   ///< exp_probs_b, where the file has it
-  bool weight_at_input = false;  ///< an expert's weight multiplies what it reads, not what it gives
-  bool biases = false;           ///< of router and experts; required
-  bool shared = false;           ///< a shared expert is required; without it used if the tensors are there
-  bool shared_gate = false;      ///< its output is multiplied by a sigmoid
+  Gating gating = Gating::Softmax;  ///< what makes weights of the router's logits
+  bool normalized = true;           ///< weights of those chosen are divided by their sum
+  float scale = 1;                  ///< of the weights
+  bool selection_bias = false;      ///< exp_probs_b, where the file has it
+  bool weight_at_input = false;     ///< an expert's weight multiplies what it reads, not what it gives
+  bool biases = false;              ///< of router and experts; required
+  bool shared = false;              ///< a shared expert is required; without it used if the tensors are there
+  bool shared_gate = false;         ///< its output is multiplied by a sigmoid
   std::uint32_t groups = 1, groups_used = 1;  ///< experts are chosen from the best groups only
-  Activation activation = {};
-  Branch branch = {};
+  Activation activation = {};                 ///< of the gates, also the shared expert's
+  Branch branch = {};                         ///< of the sum of all
 };
 
 /// Adds the nodes of a model to its graph, layer by layer. A tensor or key that is missing or does not fit is an Error.
@@ -75,16 +76,17 @@ class ModelBuilder {
   ModelBuilder(const Architecture& architecture, const ModelConfig& config, Keys& keys, Weights& weights,
                GraphBuilder& graph);
 
-  const ModelConfig& config;
-  Keys& keys;
-  Weights& weights;
-  GraphBuilder& graph;
-  const ValueId x;           ///< the residual stream
-  std::uint32_t n_layers;    ///< that are run, the first of the file's
-  std::uint32_t layer = 0;   ///< the current one
-  bool rms_bias = false;     ///< RMS norms add a bias (phimoe)
-  bool norm_weights = true;  ///< false: norms have none (olmo)
+  const ModelConfig& config;  ///< keys that nearly all families share
+  Keys& keys;                 ///< the others: read by the family
+  Weights& weights;           ///< tensors by name, checked and counted as used
+  GraphBuilder& graph;        ///< to which the nodes are added
+  const ValueId x;            ///< the residual stream
+  std::uint32_t n_layers;     ///< that are run, the first of the file's
+  std::uint32_t layer = 0;    ///< the current one
+  bool rms_bias = false;      ///< RMS norms add a bias (phimoe)
+  bool norm_weights = true;   ///< false: norms have none (olmo)
 
+  /// x = scale · the token's row of token_embd; before all layers.
   void embed(float scale = 1);
   /// Runs all but the last nextn_predict_layers, which predict further tokens.
   void leave_out_prediction();
@@ -97,6 +99,7 @@ class ModelBuilder {
     }
     graph.set_prefix("");
   }
+  /// output_norm, and logits by output (or token_embd), times scale; softcap as in AttentionBlock. After all layers.
   void output(float scale = 1, float softcap = 0);
 
   [[nodiscard]] std::string prefix() const { return "blk." + std::to_string(layer) + "."; }
@@ -118,9 +121,11 @@ class ModelBuilder {
   NormSpec norm_spec(const std::string& name, std::size_t width, bool weighted = true);
   /// out = W·in into a new value.
   ValueId product(const std::string& node, const Matrix& matrix, ValueId in, const std::string& value);
+  /// out += scale · in
   void add_scaled(const std::string& node, ValueId in, ValueId out, float scale);
   /// x += W·in the way the branch says.
   void join(const std::string& node, const Matrix& matrix, ValueId in, const Branch& branch);
+  /// The same of what is computed already.
   void join(const std::string& node, ValueId in, const Branch& branch);
 
   /// The usual RoPE of the file: its keys, rope_freqs, longrope's factors.
@@ -144,12 +149,13 @@ class ModelBuilder {
                              const std::string& value);
   /// A run of `size` values for every layer in one value, of the token and of x, its embedding.
   ValueId layer_inputs(std::uint32_t size);
+  /// Whether the layer has a router: only some layers of a model may have one.
   [[nodiscard]] bool has_experts() const { return has("ffn_gate_inp"); }
   /// Router, experts, shared expert.
   void experts(ValueId in, const ExpertsBlock& e);
   /// Their sum in a value of its own. router_in: what the router reads.
   ValueId experts_value(ValueId in, ValueId router_in, const ExpertsBlock& e);
-  /// Gating, norm, scale and groups from the keys.
+  /// Gating, norm, scale and groups from the keys. usual: the gating where expert_gating_func is 0 or missing.
   ExpertsBlock experts_by_keys(Gating usual);
 
  private:
