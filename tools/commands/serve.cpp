@@ -1,6 +1,7 @@
 // `cria serve`: a model for many clients, over HTTP.
 #include "tools/serve/serve.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -61,6 +62,8 @@ serve::ServiceOptions service_options(const ServeCommand& options, const Model& 
   engine = engine_options(options.model);
   engine.rope_ctx = engine.n_ctx == 0 ? model.context_length() : engine.n_ctx;
   engine.sequences = static_cast<std::uint32_t>(options.slots);
+  // A step has a token of every answer that is being written, and some of a prompt.
+  engine.n_batch = std::max(engine.n_batch, engine.sequences + 1);
   engine.kept_bytes = std::uint64_t{options.cache_mib} << 20;
   service.scheduler.prompt_tokens = options.prefill_chunk;
   if (!options.model.draft.empty()) service.scheduler.draft = Model::load(find_model(options.model.draft));
