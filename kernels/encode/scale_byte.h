@@ -1,7 +1,6 @@
 // Scales that are a byte: so few can be best that they are all tried, by their true error.
 #pragma once
 
-
 #include "kernels/encode/encoder.h"
 #include "kernels/encode/grid.h"
 #include "kernels/encode/lanes.h"
