@@ -18,7 +18,7 @@ void copy_windows(HfKeys& k) {
   k.copy_windows(4, usual);
   if (k.exporting()) {
     if (k.gguf().get_or(kWindow, usual, 0, limits::kContext) == 0) k.say(kKey, nullptr);
-  } else if (usual != 0 && !k.has(kKey)) {
+  } else if (usual != 0 && k.says_null(kKey)) {
     k.set(kWindow, 0U);
   }
 }

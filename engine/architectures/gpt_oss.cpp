@@ -49,7 +49,9 @@ void hf_gpt_oss(HfForms& forms) {
                      k.copy_experts("num_local_experts", old ? "experts_per_token" : "num_experts_per_tok",
                                     "intermediate_size");
                      // No key of GGUF says it, but every such model is meant so.
-                     if (k.exporting()) k.say_scaling("truncate", false);
+                     if (!k.exporting()) return;
+                     k.say_scaling("truncate", false);
+                     k.say_if_unscaled();
                    }});
 }
 

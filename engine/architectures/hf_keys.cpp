@@ -19,6 +19,11 @@ const Json* HfKeys::find(std::string_view key) const {
   return found == json_->end() || found->is_null() ? nullptr : &*found;
 }
 
+bool HfKeys::says_null(std::string_view key) const {
+  const auto found = json_->find(key);
+  return found != json_->end() && found->is_null();
+}
+
 void HfKeys::fail(std::string_view key, const std::string& message) const {
   if (exporting()) keys_->fail(key, "cannot be said in config.json: " + message);
   throw Error(file_, message, "key " + std::string(key));

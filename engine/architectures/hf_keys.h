@@ -82,6 +82,8 @@ class HfKeys {
 
   // Convert alone.
   [[nodiscard]] bool has(std::string_view key) const { return find(key) != nullptr; }
+  /// Converting: whether the key is there, and null: another thing than a default where a class has one.
+  [[nodiscard]] bool says_null(std::string_view key) const;
   [[nodiscard]] std::uint32_t uint(std::string_view key, std::uint64_t high) const;
   [[nodiscard]] std::uint32_t uint_or(std::string_view key, std::uint32_t fallback, std::uint64_t high) const;
   /// A finite number.

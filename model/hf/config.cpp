@@ -23,7 +23,7 @@ double llama3_factor(const HfRopeScaling& scaling, double frequency) {
 
 }  // namespace
 
-// Two equal scales cancel out; copy_mscale() refuses others.
+// Two equal scales cancel out, and so does one alone; copy_mscale() refuses others.
 double HfConfig::usual_magnitude() const {
   if (model_class->mscale && rope_scaling.log_multiplier != 0) return 1;
   return 1 + 0.1 * std::log(rope_scaling.factor);
