@@ -73,10 +73,11 @@ class CriaLM(_Base):  # type: ignore[misc]
         }
 
     def _latest(self, context: str, answer: int) -> List[int]:
-        """The tokens of a prompt, without the oldest where those and the answer's do not fit into the context."""
-        tokens = [int(token) for token in self.model.tokenize(context)]
+        """The tokens of a prompt, without the oldest where those and the answer's do not fit into the context. At least half of it is
+        the prompt's, however long the answer may become."""
+        tokens = [int(token) for token in self.model.tokenize(context, markers=True)]
         begin = len(self._begin)
-        room = max(1, self.max_length - begin - answer)
+        room = self.max_length - begin - min(answer, self.max_length // 2)
         return tokens[:begin] + tokens[begin:][-room:]
 
     def _tokens(self, text: str) -> List[int]:

@@ -78,6 +78,10 @@ def test_the_harness_has_the_three_kinds_of_requests(model):
     assert len(all_tokens) > 512
     latest = [*begin, *all_tokens[-(512 - len(begin) - 4) :]]
     assert lm.generate_until([(text, {"max_gen_toks": 4})]) == [model.generate(latest, temperature=0, max_tokens=4).text]
+    # Where the answer could fill the context, half of that is the prompt's. Markers are read as in any prompt.
+    assert lm._latest(text, 4096) == [*begin, *all_tokens[-(256 - len(begin)) :]]
+    marked = "<|im_start|>user"
+    assert lm._latest(marked, 4) == list(model.tokenize(marked, markers=True)) != list(model.tokenize(marked))
 
 
 def test_perplexity_over_size():
