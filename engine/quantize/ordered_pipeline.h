@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "kernels/simd/float_mode.h"
+
 namespace cria {
 
 /// Pieces that may be under way at once.
@@ -23,21 +25,26 @@ void run_in_order(unsigned threads, std::vector<Piece>& pieces, Next&& next, Wor
   tbb::task_arena arena(static_cast<int>(threads));
   std::size_t turn = 0;
   const auto first = [&](tbb::flow_control& control) -> Piece* {
+    const DefaultFloatMode mode;
     Piece& piece = pieces[turn++ % pieces.size()];
     if (next(piece)) return &piece;
     control.stop();
     return nullptr;
   };
   arena.execute([&] {
-    tbb::parallel_pipeline(pieces.size(),
-                           tbb::make_filter<void, Piece*>(tbb::filter_mode::serial_in_order, first) &
-                               tbb::make_filter<Piece*, Piece*>(tbb::filter_mode::parallel,
-                                                                [&](Piece* piece) {
-                                                                  work(*piece);
-                                                                  return piece;
-                                                                }) &
-                               tbb::make_filter<Piece*, void>(tbb::filter_mode::serial_in_order,
-                                                              [&](Piece* piece) { write(*piece); }));
+    tbb::parallel_pipeline(
+        pieces.size(),
+        tbb::make_filter<void, Piece*>(tbb::filter_mode::serial_in_order, first) &
+            tbb::make_filter<Piece*, Piece*>(tbb::filter_mode::parallel,
+                                             [&](Piece* piece) {
+                                               const DefaultFloatMode mode;
+                                               work(*piece);
+                                               return piece;
+                                             }) &
+            tbb::make_filter<Piece*, void>(tbb::filter_mode::serial_in_order, [&](Piece* piece) {
+              const DefaultFloatMode mode;
+              write(*piece);
+            }));
   });
 }
 

@@ -7,6 +7,7 @@
 #include "engine/session/logit_rows.h"
 #include "engine/session/state.h"
 #include "engine/session/stop_on.h"
+#include "kernels/simd/float_mode.h"
 
 namespace cria {
 namespace {
@@ -86,6 +87,7 @@ class Passes {
 
 GenerateResult Session::generate(std::span<const TokenId> prompt, const GenerateOptions& options,
                                  const TextSink& sink) {
+  const DefaultFloatMode mode;  // also of what is drawn between evaluations
   Answer answer(model(), {state_->options.n_ctx, state_->options.context_shift}, prompt, options, sink);
   Passes passes(*state_, answer);
   const StopOn stop_on(state_->engine, options.interrupt);

@@ -15,6 +15,7 @@
 #include "engine/session/logit_rows.h"
 #include "engine/session/pooling.h"
 #include "engine/session/stop_on.h"
+#include "kernels/simd/float_mode.h"
 
 namespace cria {
 namespace {
@@ -415,6 +416,7 @@ void Scheduler::drop_ended() { state_->drop_ended(); }
 
 bool Scheduler::step(const std::atomic<bool>* stop) {
   const auto start = Clock::now();
+  const DefaultFloatMode mode;  // also of what is drawn between evaluations
   const StopOn stop_on(state_->engine, stop);
   try {
     if (!state_->plan_step(stop)) {

@@ -5,6 +5,8 @@
 #include <cfenv>
 #include <limits>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "engine/execute/team.h"
 #include "kernels/simd/subnormals.h"
@@ -71,6 +73,30 @@ TEST(FloatMode, OfTheCallerChangesNoLogits) {
     EXPECT_TRUE(same_bytes(got, expected)) << threads;
     EXPECT_TRUE(same_bytes(of_another, expected)) << threads;
   }
+}
+
+/// Log-probabilities are computed by the calling thread.
+TEST(FloatMode, OfTheCallerChangesNoAnswer) {
+  const std::vector<TokenId> prompt = {1, 5, 17, 200};
+  GenerateOptions options;
+  options.max_tokens = 12;
+  options.logprobs = 3;
+  options.sampler.seed = 7;
+  options.ignore_eos = true;
+  const auto answer = [&] {
+    Session session(demo_model(), {});
+    const GenerateResult result = session.generate(prompt, options, {});
+    std::vector<float> numbers;
+    for (const TokenLogprobs& token : result.logprobs) numbers.push_back(token.logprob);
+    return std::pair(result.tokens, numbers);
+  };
+  const auto expected = answer();
+  ASSERT_EQ(expected.second.size(), 12U);
+  const OtherMode mode;
+  const auto got = answer();
+  EXPECT_EQ(Mode::get(), OtherMode::kMode);
+  EXPECT_EQ(got.first, expected.first);
+  EXPECT_TRUE(same_bytes(got.second, expected.second));
 }
 
 /// Two chunks that wait for each other: both threads have one.
