@@ -98,7 +98,7 @@ class Engine {
   /// The Error that names the node that first computes a value that is no finite number for this sequence, by
   /// evaluating it again: the sequence is empty afterwards, and the last batch's logits are gone. position: whose
   /// logits the caller has seen not to be finite; those of earlier ones are not computed. What stops evaluations stops
-  /// this, too: then the Error names the last node.
+  /// this, too: then the Error names no node.
   [[nodiscard]] Error not_finite(Sequence& sequence, std::size_t position);
 
   /// Sums up the time of every node from now on.

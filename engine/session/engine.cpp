@@ -164,6 +164,8 @@ Error Engine::not_finite(Sequence& sequence, std::size_t position) {
   } catch (const EvaluationStopped&) {
   }
   sequence.truncate(0);
+  if (!found && state_->executor.stopped())
+    return file.error("a logit is not a finite number; the search for the node that computed it was stopped");
   return found ? *found : cria::not_finite(file, graph(), graph().nodes.back(), {});
 }
 

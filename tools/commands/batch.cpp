@@ -21,7 +21,6 @@
 #include "tools/terminal/interrupt.h"
 #include "tools/terminal/messages.h"
 #include "tools/terminal/progress.h"
-#include "tools/terminal/terminal.h"
 
 namespace cria::tools {
 namespace {
@@ -162,18 +161,19 @@ class BatchRun {
     std::size_t next = 0;
     while (!stop) {
       while (next < ready_.size() && scheduler.waiting() < options_.parallel)
-        submit(scheduler, ready_[next++]);
+        submit(scheduler, ready_[next++], stop);
       if (!scheduler.step(&stop) && next == ready_.size()) return;
       if (failed_) std::rethrow_exception(failed_);
       progress_->update(answers_.count() - before, counted(tokens_, "token"));
     }
   }
 
-  void submit(Scheduler& scheduler, Ready& ready) {
+  void submit(Scheduler& scheduler, Ready& ready, const std::atomic<bool>& stop) {
     AnswerRequest request = std::move(ready.answer);
-    request.on_end = [this, &ready](const GenerateResult& result, const std::optional<Error>& error) {
+    request.on_end = [this, &ready, &stop](const GenerateResult& result, const std::optional<Error>& error) {
       try {
         tokens_ += result.tokens.size();
+        if (error && stop) return;  // which may be why: the next run asks again
         if (error) return add_error(ready.index, ready.request, *error);
         if (result.reason != StopReason::Interrupted) add_answer(ready, result);
       } catch (...) {  // the disk: the run ends

@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "model/plural.h"
-#include "tools/options/common.h"
 #include "tools/report/generation.h"
 #include "tools/report/json.h"
 #include "tools/terminal/messages.h"
