@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "engine/distribute/leader.h"
 #include "engine/session/draft_model.h"
 #include "engine/session/kv_fraction.h"
 #include "model/plural.h"
@@ -33,6 +34,8 @@ EngineOptions fit_positions(const Model& model, const Model* draft, EngineOption
     if (verbose) print_memory(model, draft, wanted);
     if (wanted.positions == wanted.n_ctx) return wanted;
     const double fraction = kv_fraction(model, wanted) + (draft != nullptr ? kv_fraction(*draft, wanted) : 0);
+    if (verbose && Leader::current() != nullptr)
+      print_line("memory: " + fixed(100 * fraction, 1) + " % where least is left of all ranks");
     if (fraction <= kMost) return wanted;
   }
 }

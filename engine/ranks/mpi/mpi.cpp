@@ -250,11 +250,9 @@ class MpiRanks final : public Ranks {
 
 // Engines are used by one thread at a time, but not always by the one that has begun: serialized, not funneled.
 extern "C" cria::Ranks* cria_join_mpi(char* reason, std::size_t size) {
+  const cria::BlockedSignals blocked;  // MPI's own threads would die of what another thread waits for
   int level = 0;
-  const int status = [&level] {
-    const cria::BlockedSignals blocked;  // MPI's own threads would die of what another thread waits for
-    return MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);
-  }();
+  const int status = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);
   if (status != MPI_SUCCESS || level < MPI_THREAD_SERIALIZED) {
     std::snprintf(reason, size, "this MPI cannot be used by several threads, one at a time");
     return nullptr;
