@@ -1,6 +1,7 @@
 // What `cria run` is asked for.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 

@@ -1,6 +1,7 @@
 // Where the answer of `cria run` goes.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>

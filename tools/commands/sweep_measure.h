@@ -1,7 +1,9 @@
 // What `cria sweep` measures of a model: its size, perplexity, divergence from the base, speed.
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/evaluate/perplexity.h"

@@ -6,7 +6,7 @@
 
 namespace cria::tools {
 
-/// measure: with the roofline of all physical cores, which takes about a second.
+/// measure: with the roofline of all physical cores, which takes some seconds.
 std::string cpu_text(bool measure);
 nlohmann::ordered_json cpu_json(bool measure);
 
