@@ -101,7 +101,8 @@ void Executor::route_token(const ExpertsSpec& spec, float* products, std::size_t
   if (spec.normalized) {
     float sum = 0;
     for (std::size_t i = 0; i < used; ++i) sum += weights[i];
-    for (std::size_t i = 0; sum != 0 && i < used; ++i) weights[i] /= sum;  // a bias may choose zeros alone
+    if (sum == 0) sum = 1;  // a bias may choose zeros alone
+    for (std::size_t i = 0; i < used; ++i) weights[i] /= sum;
   }
   for (std::size_t i = 0; i < used; ++i) weights[i] *= spec.scale;
 }

@@ -11,10 +11,10 @@
 namespace cria {
 
 KvPool::Group KvPool::group_for(const CacheSpec& spec, const KvShape& shape) {
-  const std::size_t all = round_up(shape.n_ctx, kKeyTile) / kKeyTile;
-  const std::size_t total = std::max(all, round_up(shape.positions, kKeyTile) / kKeyTile);
+  const std::size_t all = divide_up(shape.n_ctx, kKeyTile);
+  const std::size_t total = std::max(all, divide_up(shape.positions, kKeyTile));
   // A batch is stored before its first query looks back; both ends may lie inside a page.
-  const std::size_t held = round_up(spec.window + shape.n_batch - 1, kKeyTile) / kKeyTile + 1;
+  const std::size_t held = divide_up(spec.window + shape.n_batch - 1, kKeyTile) + 1;
   if (spec.window == 0 || held >= all) return {spec.latent, spec.window, all, total, {}, {}};
   const std::size_t own = held * shape.sequences;
   const std::size_t kept = shape.keeps_prefixes ? std::max(own, shape.kept / kKeyTile) : 0;

@@ -33,12 +33,12 @@ inline constexpr int kQ8Bias = 128;
 
 /// Bytes of kKeyTile keys of one kv head.
 constexpr std::size_t key_tile_bytes(KvType type, std::size_t head_dim) {
-  if (type == KvType::Q8_0) return round_up(head_dim, 32) / 32 * kQ8BlockBytes;
+  if (type == KvType::Q8_0) return divide_up(head_dim, 32) * kQ8BlockBytes;
   return head_dim * kKeyTile * (type == KvType::F16 ? 2 : 4);
 }
 /// Bytes of one position's value of one kv head; as Q8_0 they lie together with those of its tile only.
 constexpr std::size_t value_row_bytes(KvType type, std::size_t value_dim) {
-  if (type == KvType::Q8_0) return round_up(value_dim, 32) / 32 * sizeof(BlockQ8_0);
+  if (type == KvType::Q8_0) return divide_up(value_dim, 32) * sizeof(BlockQ8_0);
   return round_up(value_dim, 16) * (type == KvType::F16 ? 2 : 4);
 }
 /// From a tile of `bytes` to the next of the same head: AttentionJob::page_bytes.
